@@ -1,0 +1,41 @@
+# Two commands for everybody: make quickstart, make test. Each sets up what it needs.
+
+python = .venv/bin/python
+parts = errors harness collectors instrument analysis
+campaign ?= campaigns/quickstart
+
+.PHONY: help quickstart test check docs dev bench validate clean
+
+help:
+	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
+	@echo 'make test         set up, then run the tests'
+	@echo 'make check        ruff, mypy strict, documentation'
+	@echo 'make validate     long evidence, written to docs/evidence (hours)'
+	@echo 'make dev          set up for working on the code'
+
+quickstart:
+	@tools/setup.sh run
+	@tools/quickstart.sh $(campaign)
+
+test:
+	@tools/setup.sh test
+	$(python) -m pytest
+
+check:
+	@tools/setup.sh test
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+	$(python) -m mypy --strict $(addprefix -p unperturbed.,$(parts))
+	$(python) -m mkdocs build --strict --quiet
+
+docs: check
+
+dev:
+	@tools/setup.sh test
+
+validate:
+	@tools/setup.sh test
+	$(python) docs/evidence/calibration.py
+
+clean:
+	rm -rf .venv build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

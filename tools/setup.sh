@@ -1,0 +1,81 @@
+#!/bin/sh
+# Sets up what a goal of the Makefile needs, and nothing that is there already.
+#
+#   tools/setup.sh run     the tool and what it measures with
+#   tools/setup.sh test    the same, and what the tests and checks need
+#
+# Debian packages that are missing are installed as root, or by sudo when it asks no password; otherwise the one command to type is
+# printed and the exit code is 3. Python packages go to .venv in the checkout.
+set -eu
+cd "$(dirname "$0")/.."
+goal=${1:-run}
+
+say() { printf '%s\n' "$*" >&2; }
+
+find_python() {
+    for candidate in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
+        path=$(command -v "$candidate" 2>/dev/null) || continue
+        if "$path" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            printf '%s\n' "$path"
+            return
+        fi
+    done
+    say "Python 3.11 or newer is needed and was not found. On Debian: apt-get install python3 python3-venv"
+    exit 3
+}
+
+has_library() { { ldconfig -p 2>/dev/null || /sbin/ldconfig -p; } | grep -q "$1"; }
+
+python=$(find_python)
+missing=
+need() { missing="$missing $1"; }
+command -v gcc >/dev/null || need gcc
+command -v make >/dev/null || need make
+{ command -v valgrind >/dev/null && [ -f /usr/include/valgrind/callgrind.h ]; } || need valgrind
+[ -f /usr/include/stdio.h ] || need libc6-dev
+command -v setpriv >/dev/null || need util-linux
+command -v dpkg-source >/dev/null || need dpkg-dev
+has_library 'libpapi\.so' || need libpapi-dev
+"$python" -c 'import ensurepip' 2>/dev/null || need python3-venv
+if [ "$goal" = test ]; then
+    command -v g++ >/dev/null || need g++
+    command -v chromium >/dev/null || need chromium
+    command -v chromedriver >/dev/null || need chromium-driver
+    command -v git >/dev/null || need git
+fi
+if [ -n "$missing" ]; then
+    install="apt-get install -y --no-install-recommends$missing"
+    if [ "$(id -u)" = 0 ]; then
+        as_root=
+    elif sudo -n true 2>/dev/null; then
+        as_root="sudo -n"
+    else
+        say "Debian packages are missing:$missing. Type this, then the same command again:"
+        say "    sudo apt-get update && sudo $install"
+        exit 3
+    fi
+    say "installing Debian packages:$missing"
+    log=$(mktemp)
+    export DEBIAN_FRONTEND=noninteractive
+    if ! { $as_root apt-get update && $as_root $install; } >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        say "the packages could not be installed; the whole log is $log. Type this, then the same command again:"
+        say "    sudo apt-get update && sudo $install"
+        exit 3
+    fi
+    rm -f "$log"
+fi
+
+# The installed package is a tree of links to the checkout's files: a file added or removed means installing again.
+key=$({ "$python" --version; cat pyproject.toml tools/setup.sh; find errors harness collectors instrument analysis -type f ! -name '*.pyc' | sort; } | sha256sum | cut -d' ' -f1)
+stamp=".venv/.set-up-for-$goal"
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ]; then
+    exit 0
+fi
+[ -x .venv/bin/python ] || { say "making the virtual environment .venv"; "$python" -m venv .venv; }
+what=.
+[ "$goal" = test ] && what='.[dev]'
+say "installing Python packages"
+rm -rf build
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -e "$what" --config-settings editable_mode=strict
+printf '%s' "$key" >"$stamp"
