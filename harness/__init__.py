@@ -1,0 +1,1 @@
+"""What a campaign is and how it runs: spec, plan, builds, launching, manifest, host checks, command line."""

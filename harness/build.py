@@ -1,0 +1,160 @@
+"""One build a configuration: a copy of the source, the program's own build command, the instrumenting compiler in place of the plain one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unperturbed.collectors import runtime_build
+from unperturbed.collectors.runtime_build import user_cache
+from unperturbed.errors import HostError, RunError, SpecError
+from unperturbed.harness.placeholders import substitute
+from unperturbed.harness.sources import copy_source, debian_source
+from unperturbed.harness.spec import Program
+from unperturbed.instrument.events import Event
+from unperturbed.instrument.toolchain import missing_metrics, read_sites, write_toolchain
+
+__all__ = ["Build", "build", "check_compilers", "find_source"]
+
+_SHOWN_LINES = 25
+
+
+@dataclass(frozen=True)
+class Build:
+    """A built configuration: the folder it was built in, and how many sites each of its software metrics has."""
+
+    folder: Path
+    sites: Mapping[str, int]
+
+
+def find_source(program: Program, spec_folder: Path) -> Path | None:
+    """Return the folder of the program's source, fetched if it is a Debian package; None when nothing is built.
+
+    Raises
+    ------
+    HostError, SpecError
+        The source package cannot be fetched.
+    """
+    if program.debian is not None:
+        return debian_source(program.debian, user_cache())
+    if program.source is not None:
+        return spec_folder / program.source
+    return None
+
+
+def check_compilers(program: Program) -> None:
+    """Refuse early when a compiler that the build asks for is missing.
+
+    Raises
+    ------
+    HostError
+        It is, with the command that installs it.
+    """
+    if program.build is None:
+        return
+    for role, name in program.compilers.items():
+        asked = f"{{{role}}}" in program.build
+        if asked and shutil.which(shlex.split(name)[0]) is None:
+            package = "g++" if role == "cxx" else "gcc"
+            raise HostError(
+                f"there is no compiler {name!r} on this host (on Debian: apt-get install {package} libc6-dev, or name another under compilers:)"
+            )
+
+
+def build(
+    program: Program,
+    source: Path,
+    folder: Path,
+    software: Mapping[str, Event] | None,
+    *,
+    spec_folder: Path,
+) -> Build:
+    """Build one configuration; a build that is there already, of the same source and events, is kept.
+
+    Parameters
+    ----------
+    program : the spec's program.
+    source : its source folder; it is copied, never written to.
+    folder : of this build; its name has the same length for every configuration, so that no path differs in size between binaries.
+    software : the metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
+    spec_folder : for the placeholder {spec}.
+
+    Raises
+    ------
+    RunError
+        The build command failed: its last lines are shown.
+    SpecError
+        A software metric matches no place in the source.
+    """
+    tree = folder / "src"
+    if program.build is None:
+        raise SpecError("the program has no build command")
+    marker = folder / "built.json"
+    key = _key(program, source, software)
+    if marker.is_file():
+        built = json.loads(marker.read_text())
+        if built["key"] == key:
+            return Build(tree, built["sites"])
+    if any(character.isspace() for character in str(folder)):
+        raise SpecError(
+            f"{folder}: make and configure cannot use a compiler whose path holds a space; choose another folder with --campaign"
+        )
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    copy_source(source, tree)
+    if software is None:
+        compilers = dict(program.compilers)
+    else:
+        chain = write_toolchain(folder / "toolchain", software, compilers=program.compilers, runtime=runtime_build.SOURCES)
+        compilers = {"cc": str(chain.cc), "cxx": str(chain.cxx)}
+    known = {**compilers, "spec": str(spec_folder), "source": str(tree), "build": str(tree)}
+    command = [substitute(word, known) for word in shlex.split(program.build)]
+    _run(command, tree, folder / "build.log", shell=substitute(program.build, known) if program.shell else None)
+    sites: dict[str, int] = {}
+    if software:
+        report = read_sites(folder / "toolchain")
+        if missing := missing_metrics(report, software):
+            raise SpecError("\n".join(missing))
+        sites = {name: len(found) for name, found in report.sites.items()}
+    marker.write_text(json.dumps({"key": key, "sites": sites}))
+    return Build(tree, sites)
+
+
+def _run(command: Sequence[str], folder: Path, log: Path, shell: str | None) -> None:
+    with log.open("wb") as output:
+        try:
+            result = subprocess.run(
+                ["/bin/sh", "-c", shell] if shell else command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise HostError(f"the build needs {command[0]!r}, which is not on this host") from None
+    if result.returncode != 0:
+        last = log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
+        raise RunError(
+            "\n".join(
+                [f"the build failed with exit code {result.returncode}: {shlex.join(command)}", *last, f"(all of it: {log})"]
+            )
+        )
+
+
+def _key(program: Program, source: Path, software: Mapping[str, Event] | None) -> str:
+    content = hashlib.sha256()
+    for file in sorted(source.rglob("*")):
+        if file.is_file():
+            content.update(f"{file.relative_to(source)} {file.stat().st_size} {file.stat().st_mtime_ns}\n".encode())
+    for runtime in runtime_build.SOURCES:
+        content.update(runtime.read_bytes())
+    events = None if software is None else {name: event.to_json() for name, event in software.items()}
+    content.update(json.dumps([program.build, dict(program.compilers), events]).encode())
+    return content.hexdigest()

@@ -1,0 +1,172 @@
+"""A campaign from its spec to its last trace. Interrupted anywhere, the same call goes on."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from unperturbed.collectors.passes import Passes
+from unperturbed.errors import HostError, RunError, SpecError
+from unperturbed.harness import host
+from unperturbed.harness.manifest import Manifest, locked
+from unperturbed.harness.plan import PILOT, PlannedRun, configurations, plan_runs
+from unperturbed.harness.prepare import Session, execute_in, fresh, pilots, prepare
+from unperturbed.harness.progress import Estimate, Progress
+from unperturbed.harness.run import Sampling
+from unperturbed.harness.spec import Campaign
+
+__all__ = ["run_campaign"]
+
+
+def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
+    """Run a campaign, or what is left of it.
+
+    Parameters
+    ----------
+    campaign : the validated spec.
+    folder : the campaign's folder, made if need be.
+    progress : told of every step.
+
+    Raises
+    ------
+    SpecError
+        The folder belongs to another spec, a software metric matches nothing, or the plan exceeds `max_runs`.
+    HostError
+        This host cannot do it; the disk is full; the campaign was begun on another host; another process works on it.
+    RunError
+        The build, the reference run or the pilot failed. A planned run that fails is recorded, and does not end the campaign.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _disk_errors(folder), locked(folder), Manifest(folder / "campaign.sqlite") as manifest:
+        _claim(manifest, campaign)
+        session = prepare(campaign, folder, manifest, progress)
+        samplings = pilots(session, manifest, progress)
+        manifest.plan(
+            plan_runs(
+                configurations(campaign), list(session.passes), seed=campaign.campaign.seed, order=campaign.campaign.order
+            )
+        )
+        manifest.reopen()
+        _carry_out(session, samplings, manifest, progress)
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    """Turn a full disk, met anywhere, into one clear message."""
+    message = f"no space left on the disk of {folder}: free some and run the same command again; every finished run is kept"
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise HostError(message) from None
+        raise
+    except sqlite3.OperationalError as error:
+        if "full" in str(error):
+            raise HostError(message) from None
+        raise
+
+
+def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
+    """Make every planned run, one at a time."""
+    design = session.campaign.campaign
+    runs = manifest.runs()
+    software = {item.name: item.software for item in configurations(session.campaign)}
+    cost = {name: manifest.fact(f"{PILOT}:{name}") for name in samplings}
+    seconds = {name: fact["seconds"] for name, fact in cost.items()}
+    planned = [state.run for state in runs if state.state == "planned"]
+    progress.planned(
+        Estimate(
+            runs=len(runs),
+            done=sum(state.state == "done" for state in runs),
+            seconds=sum(seconds[run.pass_name] for run in planned),
+            configurations={item.name: item.runs * len(samplings) for item in configurations(session.campaign)},
+            passes=Passes(tuple(session.passes.values()), manifest.fact("reasons")),
+            notes=tuple(fact["note"] for fact in cost.values() if fact["note"]),
+        )
+    )
+    begun = time.monotonic()
+    for position, run in enumerate(planned):
+        left = sum(seconds[other.pass_name] for other in planned[position:])
+        if design.max_hours is not None and time.monotonic() - begun > design.max_hours * 3600:
+            raise RunError(
+                f"max_hours ({design.max_hours:g}) is over: {len(runs) - len(planned) + position} of {len(runs)} runs are done; "
+                "the same command goes on with the rest"
+            )
+        progress.starting(run, done=len(runs) - len(planned) + position, total=len(runs), seconds_left=left)
+        sampling = samplings[run.pass_name]
+        counted = Sampling(
+            sampling.collected, software[run.configuration], sampling.interval_ns, sampling.clock, sampling.capacity
+        )
+        took = _attempts(session, counted, run, manifest, progress)
+        seconds[run.pass_name] += (took - seconds[run.pass_name]) / 4
+
+
+def _attempts(session: Session, sampling: Sampling, run: PlannedRun, manifest: Manifest, progress: Progress) -> float:
+    """Make one planned run, again when it fails, as often as the spec allows; return how long the last attempt took."""
+    allowed = session.campaign.campaign.retries + 1
+    made = len([failure for failure in manifest.failures() if failure.run == run.id])
+    for attempt in range(made + 1, made + allowed + 1):
+        folder = fresh(session.folder / "runs" / run.id)
+        manifest.start(run, attempt=attempt, started=_now(), host=host.state())
+        started = time.monotonic()
+        try:
+            trace = execute_in(
+                session,
+                sampling,
+                run.configuration,
+                folder,
+                pad_bytes=run.pad_bytes,
+                run=run.id,
+                order=int(run.id),
+                repetition=run.repetition,
+                block=run.block,
+                attempt=attempt,
+            )
+        except RunError as error:
+            took = time.monotonic() - started
+            manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=attempt == made + allowed)
+            progress.failed(run, attempt, str(error))
+            _keep_failed(folder, attempt)
+        else:
+            took = time.monotonic() - started
+            manifest.finish(run, seconds=trace.attributes["seconds"], intervals=len(trace), host=host.state())
+            break
+    return took
+
+
+def _keep_failed(folder: Path, attempt: int) -> None:
+    """Keep what a failed attempt left, for the user to look at, out of the next attempt's way."""
+    kept = folder.with_name(f"{folder.name}-failed-{attempt}")
+    shutil.rmtree(kept, ignore_errors=True)
+    folder.rename(kept)
+
+
+def _claim(manifest: Manifest, campaign: Campaign) -> None:
+    """Tie the folder to this spec. One whose campaign has no finished run yet is begun anew; else another spec's folder is refused."""
+    begun = manifest.fact("spec_digest")
+    if begun not in (None, campaign.digest):
+        if manifest.runs("done"):
+            raise SpecError(
+                f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, begun {manifest.fact('begun')}): "
+                "choose another folder with --campaign, or remove that one"
+            )
+        manifest.clear()
+        for name in ("builds", "inputs", "runs"):
+            shutil.rmtree(manifest.path.parent / name, ignore_errors=True)
+    manifest.set_facts(
+        spec_digest=campaign.digest,
+        spec_text=campaign.text,
+        spec_path=str(campaign.path),
+        name=campaign.name,
+        begun=manifest.fact("begun") or _now(),
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

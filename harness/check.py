@@ -1,0 +1,179 @@
+"""The verdicts of a campaign: every configuration held against the baseline, pass by pass."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unperturbed.analysis.perturbation import Baseline, Verdict, combine, combine_checks
+from unperturbed.collectors.trace import Trace
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.manifest import Manifest
+from unperturbed.harness.plan import ANCHOR, BASELINE, configurations
+from unperturbed.harness.spec import Campaign
+
+__all__ = ["Checked", "Traces", "align_on", "check", "read_traces"]
+
+Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
+"""Pass name to configuration to its traces, in the order of the plan; the main pass first."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a campaign's runs say.
+
+    Attributes
+    ----------
+    verdicts : one a checked configuration and pass.
+    traces : what they were made from.
+    notes : what a reader must know besides, one sentence each.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    traces: Traces
+    notes: tuple[str, ...]
+
+    @property
+    def perturbed(self) -> tuple[str, ...]:
+        """Return the names of the perturbed configurations."""
+        return tuple(dict.fromkeys(verdict.configuration for verdict in self.verdicts if verdict.verdict == "perturbed"))
+
+    def of(self, configuration: str) -> Verdict | None:
+        """Return the verdicts of one configuration over all passes, as their joint name says."""
+        found = [verdict for verdict in self.verdicts if verdict.configuration == configuration]
+        return (
+            max(found, key=lambda verdict: ("unperturbed", "undecided", "perturbed").index(verdict.verdict)) if found else None
+        )
+
+
+def read_traces(folder: Path, manifest: Manifest) -> Traces:
+    """Read the traces of all finished runs.
+
+    Raises
+    ------
+    SpecError
+        A trace that the manifest calls done is gone.
+    """
+    found: dict[str, dict[str, list[Trace]]] = defaultdict(lambda: defaultdict(list))
+    for state in manifest.runs("done"):
+        path = folder / "runs" / state.run.id / "trace.parquet"
+        if not path.is_file():
+            raise SpecError(f"{path} is gone, though its run is done: remove the campaign folder and run it again")
+        found[state.run.pass_name][state.run.configuration].append(Trace.read(path))
+    order = [item["name"] for item in manifest.fact("passes") or []]
+    return {
+        name: {configuration: tuple(traces) for configuration, traces in found[name].items()} for name in order if name in found
+    }
+
+
+def check(campaign: Campaign, traces: Traces) -> Checked:
+    """Hold every configuration against the baseline.
+
+    Inner perturbation (003, section 2.2) is always judged against the pure baseline. Outer perturbation (section 2.3) needs runs that
+    align: where there is an anchor, the anchor alone is held against the pure baseline first, without anchoring, and every subset against
+    the anchor's runs, through the anchor.
+
+    Raises
+    ------
+    DataError
+        The baseline itself cannot be used: too few runs, no variation between them, too few intervals.
+    """
+    verdicts: list[Verdict] = []
+    notes: list[str] = []
+    counted: list[str] = []
+    for name, by_configuration in traces.items():
+        baseline_traces = by_configuration.get(BASELINE, ())
+        if not baseline_traces:
+            raise DataError(f"no run of the {BASELINE} gave a trace in pass {name!r}: nothing can be held against it")
+        asked = (*campaign.measure.hardware, *campaign.measure.derived)
+        metrics = [metric for metric in asked if metric in baseline_traces[0].metrics]
+        news = [metric for metric in metrics if metric not in counted]
+        if not news:
+            continue
+        counted += news
+        baseline = Baseline(
+            baseline_traces,
+            metrics=metrics,
+            focus=news,
+            alpha=campaign.analysis.alpha,
+            tolerance=campaign.analysis.tolerance,
+            name=BASELINE,
+        )
+        on = align_on(campaign, baseline_traces[0])
+        if on != tuple(campaign.analysis.align_on):
+            notes.append(
+                f"The pass {name!r} does not count {', '.join(campaign.analysis.align_on)}; its runs are aligned on {', '.join(on)}."
+            )
+        verdicts += _check_pass(campaign, baseline, by_configuration, on, notes)
+    if not verdicts:
+        notes.append("No hardware metric was measured, so there is nothing in which perturbation could show.")
+    return Checked(tuple(verdicts), traces, tuple(dict.fromkeys(notes)))
+
+
+def _check_pass(
+    campaign: Campaign,
+    baseline: Baseline,
+    by_configuration: Mapping[str, tuple[Trace, ...]],
+    on: Sequence[str],
+    notes: list[str],
+) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    anchor = campaign.analysis.anchor
+    anchored = _anchored(campaign, baseline, by_configuration.get(ANCHOR, ()), notes) if anchor else None
+    for configuration in configurations(campaign):
+        if configuration.name == BASELINE:
+            continue
+        checked = by_configuration.get(configuration.name, ())
+        if len(checked) < min(3, configuration.runs):
+            verdicts.append(
+                _unchecked(baseline, configuration.name, f"only {len(checked)} of {configuration.runs} runs gave a trace")
+            )
+            continue
+        inner = baseline.inner(checked)
+        if configuration.name == ANCHOR or anchored is None:
+            outer = baseline.outer(checked, align_on=on)
+        else:
+            outer = anchored.outer(checked, align_on=on, anchor=anchor)
+        verdicts.append(combine_checks(configuration.name, inner, outer))
+        if configuration.name == ANCHOR and verdicts[-1].verdict == "perturbed":
+            notes.append(
+                f"The anchor {anchor!r} alone perturbs the program: the outer checks of the subsets compare with its perturbed runs. "
+                "Choose a rarer milestone."
+            )
+    return verdicts
+
+
+def _anchored(campaign: Campaign, baseline: Baseline, traces: Sequence[Trace], notes: list[str]) -> Baseline | None:
+    """Return the anchor's runs as the baseline of the subsets' outer checks, or None where they cannot serve."""
+    try:
+        return Baseline(
+            traces,
+            metrics=baseline.metrics,
+            focus=baseline.focus,
+            alpha=campaign.analysis.alpha,
+            tolerance=campaign.analysis.tolerance,
+            name=ANCHOR,
+        )
+    except DataError as error:
+        notes.append(f"The anchor's runs cannot serve as a reference ({error}); the subsets are aligned without it.")
+        return None
+
+
+def _unchecked(baseline: Baseline, configuration: str, why: str) -> Verdict:
+    return Verdict(
+        configuration=configuration,
+        reference=baseline.name,
+        verdict=combine([]),
+        changes=(),
+        excluded=((configuration, why),),
+        alpha=baseline.alpha,
+        tolerance=baseline.tolerance,
+    )
+
+
+def align_on(campaign: Campaign, trace: Trace) -> tuple[str, ...]:
+    """Return the metrics to align on that this pass has; all of its hardware metrics where it has none of them."""
+    asked = tuple(name for name in campaign.analysis.align_on if name in trace.metrics)
+    return asked or tuple(name for name in campaign.measure.hardware if name in trace.metrics)

@@ -1,0 +1,104 @@
+"""What this host is, and what state it is in before and after each run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from importlib import metadata
+from typing import Any
+
+import psutil
+
+__all__ = ["describe", "fingerprint", "state"]
+
+_PACKAGES = ("unperturbed", "libclang", "numba", "numpy", "plotly", "polars", "psutil", "pydantic", "pyperf", "scipy")
+
+
+def state() -> dict[str, float | int | str | None]:
+    """Return the host's state at this moment: cheap enough (about 5 ms) to be asked before and after every run."""
+    # pyperf offers its metadata in process only here; its command would cost 0.3 s a run.
+    from pyperf._collect_metadata import collect_metadata  # noqa: PLC0415  slow to load
+
+    times = psutil.cpu_times()
+    memory = psutil.virtual_memory()
+    readings: dict[str, float | int | str | None] = {
+        "load_1min": psutil.getloadavg()[0],
+        "steal_s": getattr(times, "steal", None),
+        "iowait_s": getattr(times, "iowait", None),
+        "idle_s": times.idle,
+        "busy_s": times.user + times.system,
+        "context_switches": psutil.cpu_stats().ctx_switches,
+        "memory_available_mib": memory.available >> 20,
+        "swap_used_mib": psutil.swap_memory().used >> 20,
+    }
+    temperatures = [entry.current for entries in psutil.sensors_temperatures().values() for entry in entries if entry.current]
+    if temperatures:
+        readings["hottest_celsius"] = max(temperatures)
+    kept = ("aslr", "cpu_freq", "cpu_config", "cpu_affinity", "runnable_threads")
+    described = collect_metadata(process=False)
+    return {**readings, **{f"pyperf_{name}": described[name] for name in kept if name in described}}
+
+
+def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Return the provenance that does not change during a campaign: host, processor, tools, packages."""
+    from pyperf._collect_metadata import collect_metadata  # noqa: PLC0415
+
+    seen = collect_metadata(process=False)
+    memory = psutil.virtual_memory().total
+    host = {
+        "name": platform.node(),
+        "system": _pretty_system(),
+        "kernel": f"{platform.system()} {platform.release()} {platform.version()}",
+        "architecture": platform.machine(),
+        "virtual machine": _virtualisation(),
+        "boot time": str(seen.get("boot_time", "")),
+        "address randomisation": str(seen.get("aslr", "unknown")),
+    }
+    processor = {
+        "model": str(seen.get("cpu_model_name", platform.processor() or "unknown")),
+        "processors": f"{os.cpu_count()} ({len(os.sched_getaffinity(0))} for this process)",
+        "frequency": str(seen.get("cpu_freq", "unknown")),
+        "governor and idle driver": str(seen.get("cpu_config", "unknown")),
+        "memory": f"{memory / 2**30:.1f} GiB",
+    }
+    tools = {name: _version(name) for name in (*compilers, "ld", "valgrind")}
+    packages = {"Python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
+    return {"host": host, "processor": processor, "tools": tools, "packages": packages}
+
+
+def fingerprint(description: dict[str, dict[str, str]]) -> str:
+    """Return one line that tells hosts apart: traces of different hosts are not compared."""
+    host, processor = description["host"], description["processor"]
+    return f"{host['name']} {host['architecture']} {processor['model']} {host['kernel'].split()[1]}"
+
+
+def state_difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
+    """Return how much each counter of the host's state grew over a run."""
+    growing = ("steal_s", "iowait_s", "idle_s", "busy_s", "context_switches")
+    return {
+        name: after[name] - before[name] for name in growing if before.get(name) is not None and after.get(name) is not None
+    }
+
+
+def _pretty_system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    except OSError:
+        return "unknown"
+
+
+def _virtualisation() -> str:
+    tool = shutil.which("systemd-detect-virt")
+    if tool is None:
+        return "unknown"
+    return subprocess.run([tool], capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+def _version(tool: str) -> str:
+    found = shutil.which(tool)
+    if found is None:
+        return "not installed"
+    result = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    return (result.stdout or result.stderr).strip().split("\n")[0] or "unknown"

@@ -1,0 +1,73 @@
+"""A campaign's runs judged: verdicts in the terminal or as JSON, the report on disk, the exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from unperturbed.analysis.report import ReportContent, to_json
+from unperturbed.errors import SpecError
+from unperturbed.harness.check import Checked, check, read_traces
+from unperturbed.harness.manifest import Manifest, RunState
+from unperturbed.harness.progress import Progress
+from unperturbed.harness.reporting import content_of, write_results
+from unperturbed.harness.spec import Campaign, parse_spec
+
+__all__ = ["judge", "recorded_campaign", "write_report_of"]
+
+_RUNS_FAILED = 1
+_NEGATIVE = 4
+
+
+def recorded_campaign(folder: Path) -> Campaign:
+    """Return the spec that a campaign was run from, as its manifest recorded it.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no campaign.
+    """
+    manifest_path = folder / "campaign.sqlite"
+    if not manifest_path.is_file():
+        raise SpecError(
+            f"{folder} holds no campaign (no campaign.sqlite); make one with: unperturbed run SPEC --campaign {folder}"
+        )
+    with Manifest(manifest_path) as manifest:
+        text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
+    if text is None:
+        raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
+    return parse_spec(text, path, Path(path).parent)
+
+
+def judge(folder: Path, campaign: Campaign, *, as_json: bool, progress: Progress | None = None) -> int:
+    """Check a campaign, show the verdicts, write the report; return the exit code.
+
+    1 when runs failed or are missing, which outranks 4; 4 when a configuration is perturbed; else 0.
+    """
+    from unperturbed.harness.terminal import show_failures, show_verdicts  # noqa: PLC0415  rich is slow to load
+
+    if progress is not None:
+        progress.step("checking and writing the report")
+    checked, content, incomplete = _judged(folder, campaign)
+    write_results(folder, content)
+    if as_json:
+        print(json.dumps(to_json(content), indent=2, ensure_ascii=False))
+    else:
+        show_verdicts(campaign, checked)
+        show_failures(content.failures, [state.run.id for state in incomplete if state.state != "failed"])
+        print(f"report: {folder / 'report.html'}")
+    if incomplete:
+        return _RUNS_FAILED
+    return _NEGATIVE if checked.perturbed else 0
+
+
+def write_report_of(folder: Path, campaign: Campaign) -> Path:
+    """Write the report again; return its path."""
+    write_results(folder, _judged(folder, campaign)[1])
+    return folder / "report.html"
+
+
+def _judged(folder: Path, campaign: Campaign) -> tuple[Checked, ReportContent, list[RunState]]:
+    with Manifest(folder / "campaign.sqlite") as manifest:
+        checked = check(campaign, read_traces(folder, manifest))
+        return checked, content_of(campaign, checked, manifest), manifest.runs("planned", "running", "failed")

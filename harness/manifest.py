@@ -1,0 +1,207 @@
+"""The manifest: one SQLite file that knows every run planned, running, done or failed, so that a campaign survives any interruption."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness.plan import PlannedRun
+
+__all__ = ["Failure", "Manifest", "RunState", "locked"]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY,
+    configuration TEXT NOT NULL,
+    pass TEXT NOT NULL,
+    repetition INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    pad_bytes INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('planned', 'running', 'done', 'failed')),
+    attempt INTEGER NOT NULL DEFAULT 0,
+    started TEXT,
+    seconds REAL,
+    intervals INTEGER,
+    error TEXT NOT NULL DEFAULT '',
+    host_before TEXT,
+    host_after TEXT
+);
+CREATE TABLE IF NOT EXISTS failures (
+    run TEXT NOT NULL REFERENCES runs (id),
+    attempt INTEGER NOT NULL,
+    started TEXT,
+    seconds REAL,
+    error TEXT NOT NULL,
+    PRIMARY KEY (run, attempt)
+);
+"""
+
+State = Literal["planned", "running", "done", "failed"]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A planned run and how far it got. Host states are those of `harness.host.state`."""
+
+    run: PlannedRun
+    state: State
+    attempt: int
+    started: str | None
+    seconds: float | None
+    intervals: int | None
+    error: str
+    host_before: dict[str, Any] | None
+    host_after: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One attempt that failed."""
+
+    run: str
+    attempt: int
+    started: str | None
+    seconds: float | None
+    error: str
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a campaign folder for this process alone; the kernel lets go of it however the process ends.
+
+    Raises
+    ------
+    HostError
+        Another process holds it.
+    """
+    with (folder / "campaign.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise HostError(
+                f"{folder}: another process (pid {holder}) is working on this campaign; wait for it, or choose another folder with --campaign"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+class Manifest:
+    """The campaign's `campaign.sqlite`. Each change is one transaction, on disk when the method returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            raise SpecError(f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def __enter__(self) -> Manifest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fact(self, name: str) -> Any:
+        """Return a fact about the campaign, or None."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def set_facts(self, **facts: Any) -> None:
+        """Record facts about the campaign, all or none."""
+        with self._transaction():
+            for name, value in facts.items():
+                self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+
+    def clear(self) -> None:
+        """Forget everything: the folder's campaign is begun anew."""
+        with self._transaction():
+            for table in ("failures", "runs", "facts"):
+                self._db.execute(f"DELETE FROM {table}")
+
+    def plan(self, runs: Iterable[PlannedRun]) -> None:
+        """Enter the plan; runs that are there already stay as they are."""
+        with self._transaction():
+            for run in runs:
+                self._db.execute(
+                    "INSERT OR IGNORE INTO runs (id, configuration, pass, repetition, block, pad_bytes, state) VALUES (?, ?, ?, ?, ?, ?, 'planned')",
+                    (run.id, run.configuration, run.pass_name, run.repetition, run.block, run.pad_bytes),
+                )
+
+    def reopen(self) -> None:
+        """Plan again what an earlier session was interrupted in, and give what had failed new attempts."""
+        with self._transaction():
+            self._db.execute("UPDATE runs SET state = 'planned' WHERE state IN ('running', 'failed')")
+
+    def start(self, run: PlannedRun, *, attempt: int, started: str, host: dict[str, Any]) -> None:
+        """Record that a run has begun."""
+        self._db.execute(
+            "UPDATE runs SET state = 'running', attempt = ?, started = ?, host_before = ?, error = '' WHERE id = ?",
+            (attempt, started, json.dumps(host), run.id),
+        )
+
+    def finish(self, run: PlannedRun, *, seconds: float, intervals: int, host: dict[str, Any]) -> None:
+        """Record that a run is done: its trace is on disk."""
+        self._db.execute(
+            "UPDATE runs SET state = 'done', seconds = ?, intervals = ?, host_after = ? WHERE id = ?",
+            (seconds, intervals, json.dumps(host), run.id),
+        )
+
+    def fail(self, run: PlannedRun, *, seconds: float, error: str, host: dict[str, Any], final: bool) -> None:
+        """Record that an attempt failed; `final` when it is not to be tried again."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO failures SELECT id, attempt, started, ?, ? FROM runs WHERE id = ?",
+                (seconds, error, run.id),
+            )
+            self._db.execute(
+                "UPDATE runs SET state = ?, seconds = ?, error = ?, host_after = ? WHERE id = ?",
+                ("failed" if final else "planned", seconds, error, json.dumps(host), run.id),
+            )
+
+    def runs(self, *states: State) -> list[RunState]:
+        """Return the runs in these states (all, when none is given), in the order of the plan."""
+        rows = self._db.execute(
+            "SELECT id, configuration, pass, repetition, block, pad_bytes, state, attempt, started, seconds, intervals, error,"
+            " host_before, host_after FROM runs ORDER BY id"
+        )
+        return [
+            RunState(PlannedRun(*row[:6]), *row[6:12], *(None if text is None else json.loads(text) for text in row[12:]))
+            for row in rows
+            if not states or row[6] in states
+        ]
+
+    def failures(self) -> list[Failure]:
+        """Return every attempt that failed, in order."""
+        return [
+            Failure(*row)
+            for row in self._db.execute("SELECT run, attempt, started, seconds, error FROM failures ORDER BY run, attempt")
+        ]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")

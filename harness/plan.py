@@ -1,0 +1,112 @@
+"""The plan: which configuration is run when, in which surroundings.
+
+Configurations × passes × repetitions, spread over blocks so that slow drift of the host meets every configuration alike, and shuffled
+within a block by the spec's seed. The size of the environment varies over blocks and is the same for all runs of a block: it moves the
+stack, and so belongs to the factors of the experiment ("Producing wrong data without doing anything obviously wrong", ASPLOS 2009).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec import Campaign
+
+__all__ = ["ANCHOR", "BASELINE", "PILOT", "REFERENCE", "Configuration", "PlannedRun", "configurations", "plan_runs"]
+
+BASELINE = "baseline"
+ANCHOR = "anchor"
+PILOT = "pilot"
+REFERENCE = "reference"
+
+_PAD_BYTES = 4096
+"""The environment grows by up to a page: every offset of the stack within a page occurs."""
+
+
+_MINIMUM_ANCHOR_RUNS = 5
+"""The anchor's runs are the baseline of every subset's outer check, and a baseline has at least five."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is compiled into the program: `software` lists the milestones, the anchor first. `runs` is for each pass."""
+
+    name: str
+    software: tuple[str, ...]
+    runs: int
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of the plan.
+
+    Attributes
+    ----------
+    id : of fixed width, so that its path never changes the size of the environment.
+    configuration, pass_name : what is run and which counters. repetition : counted from 1.
+    block : from 0. pad_bytes : bytes added to the environment.
+    """
+
+    id: str
+    configuration: str
+    pass_name: str
+    repetition: int
+    block: int
+    pad_bytes: int
+
+
+def configurations(campaign: Campaign) -> tuple[Configuration, ...]:
+    """Return the configurations of a campaign: pure baseline, anchor alone (if there is one), each subset with the anchor in it."""
+    design, anchor = campaign.campaign, campaign.analysis.anchor
+    found = [Configuration(BASELINE, (), design.baseline_runs)]
+    if anchor is not None:
+        found.append(Configuration(ANCHOR, (anchor,), max(_MINIMUM_ANCHOR_RUNS, design.runs)))
+    carried = () if anchor is None else (anchor,)
+    for name, subset in design.subsets.items():
+        found.append(Configuration(name, (*carried, *(metric for metric in subset if metric != anchor)), design.runs))
+    return tuple(found)
+
+
+def plan_runs(
+    configurations: Sequence[Configuration],
+    passes: Sequence[str],
+    *,
+    seed: int,
+    order: Literal["blocks", "random", "sequential"] = "blocks",
+) -> tuple[PlannedRun, ...]:
+    """Lay out every run of a campaign, in the order in which they are made.
+
+    Parameters
+    ----------
+    configurations : each with its number of runs a pass.
+    passes : names of the passes.
+    seed : of the order and of the environment's sizes.
+    order : `blocks` spreads each configuration's runs evenly over as many blocks as the longest configuration has runs, and shuffles
+        within a block; `random` shuffles all; `sequential` is one configuration after the other, and only for debugging.
+
+    Returns
+    -------
+    tuple of PlannedRun
+        Ids ascend in the order of the plan.
+    """
+    chance = random.Random(seed)
+    blocks = max(configuration.runs for configuration in configurations)
+    pads = [chance.randrange(_PAD_BYTES) for _ in range(blocks)]
+    slots: list[tuple[int, str, str, int]] = []
+    for configuration in configurations:
+        offset = chance.random()
+        for repetition in range(configuration.runs):
+            block = int((repetition + offset) * blocks / configuration.runs)
+            slots += [(block, configuration.name, name, repetition + 1) for name in passes]
+    if order == "random":
+        chance.shuffle(slots)
+    elif order == "blocks":
+        shuffled = [(chance.random(), slot) for slot in slots]
+        slots = [slot for _, slot in sorted(shuffled, key=lambda item: (item[1][0], item[0]))]
+    return tuple(
+        PlannedRun(f"{number:04d}", configuration, name, repetition, block, pads[block])
+        for number, (block, configuration, name, repetition) in enumerate(slots, start=1)
+    )

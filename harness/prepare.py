@@ -1,0 +1,260 @@
+"""Everything before the first planned run: what the host counts, builds, input, the untouched program's result, the pilot."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from unperturbed.collectors.passes import Pass, plan_passes
+from unperturbed.collectors.trace import Trace
+from unperturbed.errors import HostError, RunError, SpecError
+from unperturbed.harness import host
+from unperturbed.harness.build import build, check_compilers, find_source
+from unperturbed.harness.manifest import Manifest
+from unperturbed.harness.placeholders import substitute
+from unperturbed.harness.plan import BASELINE, PILOT, REFERENCE, configurations
+from unperturbed.harness.progress import Progress
+from unperturbed.harness.run import Result, Sampling, execute, run_plain
+from unperturbed.harness.spec import Campaign
+
+__all__ = ["Session", "execute_in", "fresh", "pilots", "prepare"]
+
+_CLOCK_MONOTONIC_COARSE = 6
+_PILOT_CAPACITY = 1 << 17
+_PILOT_INTERVAL_NS = 20_000_000
+_JIFFIES = 2
+"""An interval of processor time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all runs share."""
+
+    campaign: Campaign
+    folder: Path
+    passes: Mapping[str, Pass]
+    builds: Mapping[str, Path | None]
+    inputs: Path
+    expected: Result
+    host: str
+
+
+def execute_in(
+    session: Session,
+    sampling: Sampling,
+    configuration: str,
+    folder: Path,
+    *,
+    pad_bytes: int,
+    run: str,
+    order: int,
+    **facts: Any,
+) -> Trace:
+    """Make one run of a configuration; what `run.execute` says holds. `facts` are kept with the trace."""
+    return execute(
+        session.campaign,
+        folder,
+        sampling,
+        build=session.builds[configuration],
+        inputs=session.inputs,
+        expected=session.expected,
+        pad_bytes=pad_bytes,
+        attributes={
+            "run": run,
+            "configuration": configuration,
+            "host": session.host,
+            "order": order,
+            "campaign": session.campaign.name,
+            **facts,
+        },
+    )
+
+
+def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Progress) -> Session:
+    """Do all that comes before the pilot; what an earlier session did is kept.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign` says.
+    """
+    check_compilers(campaign.program)
+    description = host.describe(tuple(campaign.program.compilers.values()))
+    here = host.fingerprint(description)
+    if (begun := manifest.fact("host")) not in (None, here):
+        raise HostError(
+            f"this campaign was begun on another host or kernel ({begun}; this is {here}): counts of two hosts do not compare"
+        )
+    manifest.set_facts(host=here, description=description)
+    progress.step("finding out what this host can count")
+    passes = plan_passes(
+        campaign.measure.hardware,
+        source=campaign.measure.source,
+        machine=campaign.measure.simulator,
+        compiler=campaign.program.compilers["cc"],
+    )
+    _check_budget(campaign, len(passes.passes))
+    manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
+    builds = _build_all(campaign, folder, manifest, progress)
+    inputs = _inputs(campaign, folder, builds[REFERENCE], manifest, progress)
+    expected = _reference(campaign, folder, builds[REFERENCE], inputs, manifest, progress)
+    named = {item.name: item for item in passes.passes}
+    return Session(campaign, folder, named, builds, inputs, expected, here)
+
+
+def _check_budget(campaign: Campaign, passes: int) -> None:
+    """Refuse a plan that is larger than `max_runs`, before anything is built."""
+    runs = passes * sum(item.runs for item in configurations(campaign))
+    allowed = campaign.campaign.max_runs
+    if allowed is not None and runs > allowed:
+        raise SpecError(
+            f"the plan has {runs} runs, max_runs allows {allowed}: ask for fewer runs, subsets or metrics, or raise it"
+        )
+
+
+def _pass_facts(item: Pass) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "source": item.source,
+        "metrics": [metric.name for metric in item.metrics],
+        "machine": asdict(item.machine) if item.machine else None,
+    }
+
+
+def _build_all(campaign: Campaign, folder: Path, manifest: Manifest, progress: Progress) -> dict[str, Path | None]:
+    """Build the untouched program and every configuration, before anything is run."""
+    wanted = [REFERENCE, *(item.name for item in configurations(campaign))]
+    source = find_source(campaign.program, campaign.folder)
+    if source is None or campaign.program.build is None:
+        return dict.fromkeys(wanted)
+    software = {item.name: item.software for item in configurations(campaign)}
+    builds: dict[str, Path | None] = {}
+    sites: dict[str, dict[str, int]] = {}
+    for number, name in enumerate(wanted):
+        progress.step(f"building {name}")
+        events = {metric: campaign.measure.software[metric] for metric in software[name]} if name in software else None
+        built = build(campaign.program, source, folder / "builds" / f"{number:02d}", events, spec_folder=campaign.folder)
+        builds[name] = built.folder
+        sites[name] = dict(built.sites)
+    manifest.set_facts(sites=sites)
+    return builds
+
+
+def _inputs(campaign: Campaign, folder: Path, build_folder: Path | None, manifest: Manifest, progress: Progress) -> Path:
+    """Copy the spec's input files and have `prepare` make the others, once."""
+    inputs = folder / "inputs"
+    if manifest.fact("inputs") is not None and inputs.is_dir():
+        return inputs
+    shutil.rmtree(inputs, ignore_errors=True)
+    inputs.mkdir()
+    for name in campaign.program.inputs:
+        shutil.copy2(campaign.folder / name, inputs / Path(name).name)
+    if campaign.program.prepare is not None:
+        progress.step("preparing the input")
+        known = {"python": sys.executable, "inputs": str(inputs), "spec": str(campaign.folder)}
+        if build_folder is not None:
+            known |= {"source": str(build_folder), "build": str(build_folder)}
+        argv = [substitute(word, known) for word in shlex.split(campaign.program.prepare)]
+        try:
+            made = subprocess.run(
+                argv, cwd=build_folder or campaign.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+            )
+        except OSError as error:
+            raise RunError(f"prepare cannot be run: {argv[0]}: {error.strerror}") from None
+        if made.returncode != 0:
+            raise RunError(
+                f"prepare failed with exit code {made.returncode}: {shlex.join(argv)}\n{(made.stderr or made.stdout).strip()[-2000:]}"
+            )
+    manifest.set_facts(inputs={file.name: file.stat().st_size for file in sorted(inputs.iterdir())})
+    return inputs
+
+
+def _reference(
+    campaign: Campaign, folder: Path, build_folder: Path | None, inputs: Path, manifest: Manifest, progress: Progress
+) -> Result:
+    """Run the untouched program once: the result that every measured run must give."""
+    known = manifest.fact("expected")
+    if known is not None:
+        return Result(known["exit_code"], known["digest"])
+    progress.step("running the untouched program")
+    result, outcome = run_plain(campaign, fresh(folder / "runs" / REFERENCE), build=build_folder, inputs=inputs)
+    wanted = campaign.program.output_digest
+    if wanted is not None and wanted.removeprefix("sha256:") != result.digest:
+        raise RunError(
+            f"the untouched program's result has sha256 {result.digest}, the spec's output_digest is {wanted}: "
+            "the input, the compiler or the program differs from what the spec was written for"
+        )
+    manifest.set_facts(expected=asdict(result), native=asdict(outcome))
+    return result
+
+
+def _clock(campaign: Campaign, source: str) -> str:
+    """Choose the interval's clock: processor time when simulated, since wall-clock intervals of a slowed program move with the load."""
+    if campaign.measure.clock != "auto":
+        return campaign.measure.clock
+    return "process-cpu" if source == "simulated" else "monotonic"
+
+
+def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str, Sampling]:
+    """Run the baseline once a pass: to choose the interval (003, section 3.2), to size the record file, to know how long a run takes."""
+    samplings = {}
+    for name, collected in session.passes.items():
+        clock = _clock(session.campaign, collected.source)
+        fact = f"{PILOT}:{name}"
+        if manifest.fact(fact) is None:
+            progress.step("pilot run" if len(session.passes) == 1 else f"pilot run ({name})")
+            asked = session.campaign.measure.interval
+            first = Sampling(collected, (), asked.nanoseconds or _PILOT_INTERVAL_NS, clock, _PILOT_CAPACITY)
+            started = time.monotonic()
+            trace = execute_in(
+                session, first, BASELINE, fresh(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0
+            )
+            seconds = time.monotonic() - started
+            interval_ns, note = first.interval_ns, ""
+            if asked.records is not None:
+                interval_ns, note = _interval_for(asked.records, len(trace) * first.interval_ns, clock)
+            manifest.set_facts(
+                **{
+                    fact: {
+                        "interval_ns": interval_ns,
+                        "intervals": len(trace),
+                        "first_interval_ns": first.interval_ns,
+                        "seconds": seconds,
+                        "note": note,
+                    }
+                }
+            )
+        found = manifest.fact(fact)
+        expected = found["intervals"] * found["first_interval_ns"] / found["interval_ns"]
+        samplings[name] = Sampling(collected, (), found["interval_ns"], clock, int(4 * expected) + 4096)
+    return samplings
+
+
+def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
+    """Return the interval that gives about so many records, and a note when the clock is too coarse for it."""
+    exact = duration_ns / records
+    if clock == "monotonic":
+        return max(100_000, int(exact)), ""
+    jiffy = round(time.clock_getres(_CLOCK_MONOTONIC_COARSE) * 1e9)
+    interval = max(_JIFFIES, round(exact / jiffy)) * jiffy
+    if interval > 1.5 * exact:
+        reached = duration_ns // interval
+        return interval, (
+            f"{records} records were asked for; processor time ticks every {jiffy / 1e6:g} ms here, so an interval of {interval / 1e6:g} ms "
+            f"gives about {reached}. A longer input gives more"
+        )
+    return interval, ""
+
+
+def fresh(folder: Path) -> Path:
+    """Return a new, empty folder: what an interrupted attempt left in it is removed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,228 @@
+"""From a campaign's folder to the content of its report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from unperturbed.analysis.alignment import align, milestone_scores
+from unperturbed.analysis.report import (
+    AlignmentExample,
+    CounterSource,
+    Headline,
+    ReportContent,
+    RunRow,
+    Settings,
+    to_json,
+    write_report,
+)
+from unperturbed.collectors.trace import Trace
+from unperturbed.errors import DataError
+from unperturbed.harness.check import Checked, align_on
+from unperturbed.harness.manifest import Manifest, RunState
+from unperturbed.harness.plan import BASELINE, PILOT, configurations
+from unperturbed.harness.spec import Campaign
+
+__all__ = ["content_of", "write_results"]
+
+_SOURCES = {"simulated": "simulated by callgrind", "papi": "PAPI", "perf_event": "perf_event", "none": "none"}
+
+
+def write_results(folder: Path, content: ReportContent) -> None:
+    """Write `report.html` and its twin for programs, `verdicts.json`."""
+    aside = folder / ".verdicts.json"
+    aside.write_text(json.dumps(to_json(content), indent=1, ensure_ascii=False))
+    aside.replace(folder / "verdicts.json")
+    write_report(folder / "report.html", content)
+
+
+def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> ReportContent:
+    """Gather all that the report shows."""
+    states = manifest.runs()
+    main = next(iter(checked.traces.values()), {})
+    return ReportContent(
+        campaign=campaign.name,
+        verdicts=checked.verdicts,
+        source=_source(manifest),
+        settings=_settings(campaign, manifest, main),
+        headline=_headline(campaign, manifest, states),
+        traces={item.name: main[item.name] for item in configurations(campaign) if item.name in main},
+        software_by_configuration={item.name: item.software for item in configurations(campaign)},
+        alignment=_alignment(campaign, main),
+        runs=_rows(manifest, states),
+        failures=tuple(
+            f"Run {state.run.id} ({state.run.configuration}, {state.run.pass_name}) has no result after {state.attempt} attempts: {state.error}"
+            for state in states
+            if state.state == "failed"
+        ),
+        provenance=_provenance(campaign, manifest),
+        spec_text=campaign.text,
+        notes=checked.notes + tuple(note for name in checked.traces if (note := manifest.fact(f"{PILOT}:{name}")["note"])),
+    )
+
+
+def _source(manifest: Manifest) -> CounterSource:
+    names = list(dict.fromkeys(item["source"] for item in manifest.fact("passes")))
+    reasons = "; ".join(f"{name}: {why}" for name, why in manifest.fact("reasons").items())
+    refused = f" Sources that came first but could not be used: {reasons}" if reasons else ""
+    return CounterSource(
+        name=" and ".join(_SOURCES[name] for name in names),
+        sentence=" ".join(_SENTENCES[name] for name in names) + refused,
+        simulated="simulated" in names,
+    )
+
+
+_SENTENCES = {
+    "simulated": "The hardware metrics were computed by callgrind for a stated machine, not counted by a processor.",
+    "papi": "Counted by the processor, read through PAPI inside the program.",
+    "perf_event": "Counted by the processor or the kernel, read through perf_event inside the program.",
+    "none": "No hardware metric was asked for.",
+}
+
+
+def _settings(campaign: Campaign, manifest: Manifest, traces: Mapping[str, tuple[Trace, ...]]) -> Settings:
+    names = [item["name"] for item in manifest.fact("passes")]
+    interval = manifest.fact(f"{PILOT}:{names[0]}")["interval_ns"]
+    baseline = traces.get(BASELINE, ())
+    return Settings(
+        alpha=campaign.analysis.alpha,
+        tolerance=campaign.analysis.tolerance,
+        interval=f"{interval / 1e6:g} ms",
+        clock=str(baseline[0].attributes["clock"]) if baseline else "",
+        align_on=align_on(campaign, baseline[0]) if baseline else (),
+        anchor=campaign.analysis.anchor,
+        baseline_runs=campaign.campaign.baseline_runs,
+        runs=campaign.campaign.runs,
+    )
+
+
+def _headline(campaign: Campaign, manifest: Manifest, states: list[RunState]) -> Headline:
+    description = manifest.fact("description")
+    program = campaign.program.debian or (campaign.program.source and Path(campaign.program.source).name)
+    return Headline(
+        program=str(program or shlex.split(campaign.program.run)[0]),
+        command=campaign.program.run,
+        started=manifest.fact("begun"),
+        seconds=sum(state.seconds or 0.0 for state in states),
+        host=f"{description['host']['name']}, {description['processor']['model']}, {description['host']['system']}",
+        version=metadata.version("unperturbed"),
+    )
+
+
+def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
+    failed: dict[str, list[RunRow]] = {}
+    by_id = {state.run.id: state for state in states}
+    for failure in manifest.failures():
+        run = by_id[failure.run].run
+        row = RunRow(
+            run.id,
+            run.configuration,
+            run.repetition,
+            failure.attempt,
+            "failed",
+            failure.seconds,
+            None,
+            run.pad_bytes,
+            error=failure.error,
+        )
+        failed.setdefault(run.id, []).append(row)
+    rows: list[RunRow] = []
+    for state in states:
+        rows += failed.get(state.run.id, [])
+        if state.state != "failed":
+            rows.append(
+                RunRow(
+                    state.run.id,
+                    state.run.configuration,
+                    state.run.repetition,
+                    max(1, state.attempt),
+                    state.state,
+                    state.seconds,
+                    state.intervals,
+                    state.run.pad_bytes,
+                    (state.host_before or {}).get("load_1min"),
+                    (state.host_after or {}).get("load_1min"),
+                )
+            )
+    return tuple(rows)
+
+
+def _alignment(campaign: Campaign, traces: Mapping[str, tuple[Trace, ...]]) -> AlignmentExample | None:
+    """Align two runs of the configuration that shows most: one whose runs hold a milestone beside the anchor, to judge the path by."""
+    anchor = campaign.analysis.anchor
+    candidates = [item for item in configurations(campaign) if len(traces.get(item.name, ())) > 1]
+    if not candidates:
+        return None
+    chosen = max(candidates, key=lambda item: sum(name != anchor for name in item.software) > 0)
+    first, second = traces[chosen.name][:2]
+    through = anchor if anchor in chosen.software else None
+    names = align_on(campaign, first)
+    try:
+        path = align(first, second, on=names, anchor=through)
+    except DataError:  # the verdicts say so already, metric by metric; an example is not worth failing for
+        return None
+    judge = _judge(chosen.software, anchor, first, second)
+    scores = milestone_scores(path, first[judge].cumsum(), second[judge].cumsum()) if judge else ()
+    ways = f"on {', '.join(names)}" + (f", through the milestones of {through}" if through else "")
+    judged = f" The scores say by how many intervals the path misses the milestones of {judge}." if judge else ""
+    return AlignmentExample(
+        first=str(first.attributes["run"]),
+        second=str(second.attributes["run"]),
+        metric=names[0],
+        x=first[names[0]],
+        y=second[names[0]],
+        x_index=path.x_index,
+        y_index=path.y_index,
+        milestone_scores=scores,
+        description=f"Two runs of {chosen.name}, aligned {ways}.{judged}",
+    )
+
+
+def _judge(software: tuple[str, ...], anchor: str | None, first: Trace, second: Trace) -> str | None:
+    """Return a milestone that counted the same in both runs and is not the anchor; the rarest, which says most where it happens."""
+    usable = [name for name in software if name != anchor and first[name].sum() == second[name].sum() > 0]
+    return min(usable, key=lambda name: int(first[name].sum()), default=None)
+
+
+def _provenance(campaign: Campaign, manifest: Manifest) -> dict[str, dict[str, str]]:
+    description: dict[str, dict[str, str]] = manifest.fact("description")
+    expected, native = manifest.fact("expected"), manifest.fact("native")
+    passes = manifest.fact("passes")
+    groups = {
+        "campaign": {
+            "name": campaign.name,
+            "spec": str(manifest.fact("spec_path")),
+            "spec digest": campaign.digest,
+            "seed": str(campaign.campaign.seed),
+            "order": campaign.campaign.order,
+            "begun": manifest.fact("begun"),
+        },
+        "program": {
+            "result": f"exit code {expected['exit_code']}, sha256 {expected['digest']}",
+            "untouched, unmeasured": f"{native['seconds']:.3f} s, {native['user_s']:.3f} s of processor time, {native['max_rss_kib'] / 1024:.0f} MiB",
+            "inputs": ", ".join(f"{name} ({size:,} bytes)" for name, size in manifest.fact("inputs").items()) or "none",
+        },
+        "what is counted": {
+            **{f"pass {item['name']}": f"{item['source']}: {', '.join(item['metrics'])}" for item in passes},
+            **{f"simulated machine ({item['name']})": _machine(item["machine"]) for item in passes if item["machine"]},
+        },
+    }
+    sites: Mapping[str, Mapping[str, Any]] = manifest.fact("sites") or {}
+    if sites:
+        groups["where software metrics are counted"] = {
+            metric: f"{count} {'place' if count == 1 else 'places'} in the source"
+            for found in sites.values()
+            for metric, count in found.items()
+        }
+    return {**groups, **description}
+
+
+def _machine(machine: Mapping[str, Mapping[str, int]]) -> str:
+    return ", ".join(
+        f"{name.upper()} {cache['size'] >> 10} KiB, {cache['ways']}-way, lines of {cache['line']} B"
+        for name, cache in machine.items()
+    )

@@ -1,0 +1,248 @@
+"""One run: surroundings made, program launched with the sampler inside, result checked, trace written."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from unperturbed.collectors.assemble import assemble
+from unperturbed.collectors.passes import Pass
+from unperturbed.collectors.record import Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime_build import build_preload
+from unperturbed.collectors.simulated import valgrind_command
+from unperturbed.collectors.trace import Trace
+from unperturbed.errors import RunError
+from unperturbed.harness.launch import Command, Outcome, launch
+from unperturbed.harness.placeholders import substitute
+from unperturbed.harness.spec import Campaign
+
+__all__ = ["Result", "Sampling", "digest_of_result", "execute", "run_plain"]
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SHOWN_BYTES = 2000
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one run is measured: what is counted, and the software metrics in the order in which the build numbered them."""
+
+    collected: Pass
+    software: tuple[str, ...]
+    interval_ns: int
+    clock: str
+    capacity: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run must give, and a plain run gave: exit code, and sha256 of stdout followed by the output files."""
+
+    exit_code: int
+    digest: str
+
+
+def run_plain(campaign: Campaign, folder: Path, *, build: Path | None, inputs: Path) -> tuple[Result, Outcome]:
+    """Run the untouched program once, natively and unmeasured: its result is what every measured run must give.
+
+    Raises
+    ------
+    RunError
+        It is missing, crashes, or exceeds its time limit.
+    """
+    command = _command(campaign, folder, build=build, inputs=inputs, extra={}, prefix=[])
+    outcome = _launch(command, folder)
+    if outcome.timed_out:
+        raise RunError(
+            f"the program did not end within its timeout of {campaign.program.timeout.seconds:g} s, unmeasured: {_said(folder)}"
+        )
+    if outcome.exit_code != campaign.program.exit_code:
+        raise RunError(
+            f"the program, unmeasured, ended with exit code {outcome.exit_code}; {campaign.program.exit_code} is expected. {_said(folder)}"
+        )
+    return Result(outcome.exit_code, _digest(campaign, command)), outcome
+
+
+def execute(
+    campaign: Campaign,
+    folder: Path,
+    sampling: Sampling,
+    *,
+    build: Path | None,
+    inputs: Path,
+    expected: Result,
+    pad_bytes: int,
+    attributes: Mapping[str, Any],
+) -> Trace:
+    """Run the program once with the sampler inside and write its trace.
+
+    Parameters
+    ----------
+    campaign : the spec.
+    folder : of the run, empty. Left in it: trace.parquet, stdout, stderr, meta.json.
+    sampling : what is measured.
+    build : folder of the configuration's build; None for a program that was not built here, which gets the sampler by LD_PRELOAD.
+    inputs : folder of the input files.
+    expected : the result of the untouched program.
+    pad_bytes : bytes to add to the environment.
+    attributes : facts to keep with the trace.
+
+    Raises
+    ------
+    RunError
+        The run crashed, hung, gave another result than the untouched program, or left no usable records.
+    """
+    setup = Setup(
+        sampling.collected.source,
+        sampling.interval_ns,
+        sampling.clock,
+        sampling.collected.events,
+        bool(campaign.measure.os),
+        len(sampling.software),
+        sampling.capacity,
+    )
+    record, dumps = folder / "record", folder / "dumps"
+    create_record_file(record, setup)
+    extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
+    if build is None:
+        extra["LD_PRELOAD"] = str(build_preload(campaign.program.compilers["cc"]))
+    machine = sampling.collected.machine
+    prefix = [] if machine is None else valgrind_command(machine, dumps)
+    command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix)
+    outcome = _launch(command, folder)
+    _check_outcome(campaign, command, outcome, expected)
+    trace = assemble(
+        read_record_file(record, setup),
+        sampling.collected,
+        software=sampling.software,
+        os_metrics=campaign.measure.os,
+        derived=campaign.measure.derived,
+        dumps=dumps,
+        attributes={
+            **attributes,
+            "pass": sampling.collected.name,
+            "source": sampling.collected.source,
+            "clock": sampling.clock,
+            "interval_ns": sampling.interval_ns,
+            "environment_pad_bytes": pad_bytes,
+            "seconds": outcome.seconds,
+        },
+    )
+    trace.write(folder / "trace.parquet")
+    (folder / "meta.json").write_text(
+        json.dumps({"command": list(command.argv), "outcome": asdict(outcome), **trace.attributes}, indent=1)
+    )
+    _tidy(folder)
+    return trace
+
+
+def _command(
+    campaign: Campaign, folder: Path, *, build: Path | None, inputs: Path, extra: Mapping[str, str], prefix: list[str]
+) -> Command:
+    program = campaign.program
+    scratch = folder / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(campaign.folder)}
+    if build is not None:
+        known |= {"build": str(build), "source": str(build)}
+    argv = (
+        ["/bin/sh", "-c", substitute(program.run, known)]
+        if program.shell
+        else [substitute(word, known) for word in shlex.split(program.run)]
+    )
+    environment = {
+        "PATH": _PATH,
+        "HOME": str(scratch),
+        "LC_ALL": "C",
+        **{name: substitute(value, known) for name, value in program.environment.items()},
+        **extra,
+    }
+    return Command(
+        argv=[*prefix, *argv],
+        folder=Path(substitute(program.working_folder, known)),
+        environment=environment,
+        stdin=None if program.stdin is None else Path(substitute(program.stdin, known)),
+        stdout=folder / "stdout",
+        stderr=folder / "stderr",
+        timeout_s=program.timeout.seconds,
+    )
+
+
+def _launch(command: Command, folder: Path) -> Outcome:
+    if not command.folder.is_dir():
+        raise RunError(f"the working folder {command.folder} does not exist; {{scratch}} is a fresh folder for each run")
+    if command.stdin is not None and not command.stdin.is_file():
+        raise RunError(f"stdin: {command.stdin} does not exist")
+    folder.mkdir(parents=True, exist_ok=True)
+    return launch(command)
+
+
+def _digest(campaign: Campaign, command: Command) -> str:
+    return digest_of_result(command.stdout, [command.folder / name for name in campaign.program.outputs])
+
+
+def _check_outcome(campaign: Campaign, command: Command, outcome: Outcome, expected: Result) -> None:
+    folder = command.stdout.parent
+    if outcome.timed_out:
+        raise RunError(
+            f"timed out after {outcome.seconds:.0f} s (timeout: in the spec; simulated runs are 25 to 60 times slower)"
+        )
+    if _disk_full(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    if outcome.exit_code != expected.exit_code:
+        how = (
+            f"was killed by signal {outcome.exit_code - 128}"
+            if outcome.exit_code > 128
+            else f"ended with exit code {outcome.exit_code}"
+        )
+        raise RunError(f"the program {how}; {expected.exit_code} is expected. {_said(folder)}")
+    digest = _digest(campaign, command)
+    if digest != expected.digest:
+        raise RunError(
+            f"the program gave another result than when it was not measured (sha256 {digest[:12]}…, expected {expected.digest[:12]}…): "
+            "measuring changed it, or it is not deterministic. Compare "
+            f"{folder / 'stdout'} with that of the reference run"
+        )
+
+
+def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
+    """Return the sha256 of a run's result, as `cat stdout outputs… | sha256sum` would print it.
+
+    Raises
+    ------
+    RunError
+        An output file is missing.
+    """
+    content = hashlib.sha256()
+    for file in [stdout, *outputs]:
+        if not file.is_file():
+            raise RunError(f"the program left no output file {file.name} in its working folder")
+        with file.open("rb") as stream:
+            hashlib.file_digest(stream, lambda: content)
+    return content.hexdigest()
+
+
+def _said(folder: Path) -> str:
+    """Return the last lines of what the program wrote to stderr, for an error message."""
+    file = folder / "stderr"
+    text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
+    return f"It said:\n{text}" if text else "It said nothing on stderr."
+
+
+def _disk_full(folder: Path) -> bool:
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize < 1 << 20
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what the trace was made from, and the program's scratch files."""
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    for file in [folder / "record", *folder.glob("dumps.*")]:
+        file.unlink(missing_ok=True)

@@ -1,0 +1,142 @@
+"""Where the measured program's source comes from: a folder of the user's, or a Debian source package, unmodified."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from unperturbed.errors import HostError, SpecError
+
+__all__ = ["copy_source", "debian_source"]
+
+_NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
+_IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
+
+
+def copy_source(source: Path, target: Path) -> None:
+    """Copy a source folder for a build of its own, links kept, without version control's files."""
+    shutil.copytree(source, target, symlinks=True, ignore=_IGNORED)
+
+
+def debian_source(package: str, cache: Path) -> Path:
+    """Fetch and unpack a Debian source package, once for this user; return the unpacked folder.
+
+    The host's own package sources are asked for source packages, with lists and downloads kept in the user's cache: nothing of the
+    system changes.
+
+    Parameters
+    ----------
+    package : `bzip2`, or with a version `bzip2=1.0.8-5`.
+    cache : the user's cache folder.
+
+    Raises
+    ------
+    HostError
+        apt or dpkg-dev is missing, or the registry cannot be reached.
+    SpecError
+        There is no such source package.
+    """
+    folder = cache / "sources" / package.replace("/", "_")
+    unpacked = folder / "unpacked"
+    if unpacked.is_dir():
+        return unpacked
+    for tool, owner in _NEEDED.items():
+        if shutil.which(tool) is None:
+            raise HostError(f"{tool} is missing, so Debian's source of {package} cannot be fetched (apt-get install {owner})")
+    aside = folder.with_name(f".{folder.name}.aside")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    options = _apt_options(cache)
+    lists = cache / "apt" / "lists"
+    if not any(lists.glob("*_Sources*")):
+        _apt(options, "update", aside, package)
+    _apt(options, "source", aside, package)
+    described = sorted(aside.glob("*.dsc"))
+    if not described:
+        raise SpecError(f"apt fetched no source package for {package!r}; is it the name of a Debian source package?")
+    unpacking = ["dpkg-source", "--no-check", "--extract", described[0].name, "unpacked"]
+    result = subprocess.run(unpacking, cwd=aside, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise HostError(f"dpkg-source cannot unpack {described[0].name}: {result.stderr.strip()}")
+    shutil.rmtree(folder, ignore_errors=True)
+    aside.rename(folder)
+    return unpacked
+
+
+def _apt(options: list[str], verb: str, folder: Path, package: str) -> None:
+    arguments = [verb] if verb == "update" else [verb, "--download-only", "-qq", package]
+    result = subprocess.run(["apt-get", *options, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode == 0:
+        return
+    reason = result.stderr.strip().splitlines()
+    said = "\n".join(reason[-3:])
+    if "Unable to find a source package" in said:
+        raise SpecError(f"there is no Debian source package {package!r}; look it up with: apt-cache showsrc {package}")
+    raise HostError(f"apt-get {verb} failed while fetching Debian's source of {package}:\n{said}")
+
+
+def _apt_options(cache: Path) -> list[str]:
+    """Write the host's package sources once more, as sources of source packages, and return the options that make apt use them."""
+    apt = cache / "apt"
+    (apt / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+    parts = apt / "sources.list.d"
+    parts.mkdir(exist_ok=True)
+    release = _codename()
+    found = False
+    listed = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    for file in listed:
+        if not file.is_file() or file.suffix not in (".list", ".sources"):
+            continue
+        text = (
+            _as_source_stanzas(file.read_text(), release)
+            if file.suffix == ".sources"
+            else _as_source_lines(file.read_text(), release)
+        )
+        if text:
+            (parts / file.name).write_text(text)
+            found = True
+    if not found:
+        raise HostError(
+            f"no package source for this release ({release}) in /etc/apt: Debian's source packages cannot be fetched"
+        )
+    settings = {
+        "Dir::Etc::SourceList": "/dev/null",
+        "Dir::Etc::SourceParts": parts,
+        "Dir::State::Lists": apt / "lists",
+        "APT::Sandbox::User": "",
+    }
+    return [argument for name, value in settings.items() for argument in ("-o", f"{name}={value}")]
+
+
+def _codename() -> str:
+    for line in Path("/etc/os-release").read_text().splitlines():
+        if line.startswith("VERSION_CODENAME="):
+            return line.partition("=")[2].strip('"')
+    raise HostError(
+        "this is no Debian-like system (no VERSION_CODENAME in /etc/os-release): use `source:` with a folder instead of `debian:`"
+    )
+
+
+def _of_release(suites: list[str], release: str) -> bool:
+    """Tell whether these suites are the distribution's own: other registries often have no source packages."""
+    return any(suite == release or suite.startswith(f"{release}-") for suite in suites)
+
+
+def _as_source_stanzas(text: str, release: str) -> str:
+    kept = []
+    for stanza in text.split("\n\n"):
+        lines = [line for line in stanza.splitlines() if not line.startswith("#")]
+        suites = [line.partition(":")[2].split() for line in lines if line.startswith("Suites:")]
+        if suites and _of_release(suites[0], release):
+            kept.append("\n".join("Types: deb-src" if line.startswith("Types:") else line for line in lines))
+    return "\n\n".join(kept) + "\n" if kept else ""
+
+
+def _as_source_lines(text: str, release: str) -> str:
+    kept = []
+    for line in text.splitlines():
+        words = [word for word in line.split() if not word.startswith("[") and not word.endswith("]")]
+        if words[:1] in (["deb"], ["deb-src"]) and _of_release(words[2:3], release):
+            kept.append("deb-src" + line.strip()[len(words[0]) :])
+    return "".join(f"{line}\n" for line in dict.fromkeys(kept))

@@ -1,0 +1,71 @@
+"""Debian's source packages, from the host's own package sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unperturbed.collectors.runtime_build import user_cache
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness import sources
+from unperturbed.harness.sources import copy_source, debian_source
+
+STANZAS = """\
+# comment
+Types: deb
+URIs: http://mirror/debian
+Suites: bookworm bookworm-updates
+Components: main
+
+Types: deb
+URIs: http://vendor/apt
+Suites: vendor-bookworm
+Components: main
+"""
+
+LINES = """\
+# deb http://old/debian bookworm main
+deb [signed-by=/usr/share/k.gpg] http://mirror/debian bookworm main
+deb-src http://mirror/debian bookworm-security main
+deb http://vendor/apt stable main
+"""
+
+
+def test_only_the_distributions_own_sources_are_taken() -> None:
+    assert sources._as_source_stanzas(STANZAS, "bookworm") == (
+        "Types: deb-src\nURIs: http://mirror/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"
+    )
+    assert sources._as_source_lines(LINES, "bookworm") == (
+        "deb-src [signed-by=/usr/share/k.gpg] http://mirror/debian bookworm main\n"
+        "deb-src http://mirror/debian bookworm-security main\n"
+    )
+    assert sources._as_source_stanzas(STANZAS, "trixie") == ""
+
+
+def test_a_real_package_is_fetched_and_unpacked() -> None:
+    folder = debian_source("bzip2", user_cache())
+    assert "BZ2_compressBlock" in (folder / "compress.c").read_text(errors="replace")
+    assert debian_source("bzip2", user_cache()) == folder
+
+
+def test_a_package_that_does_not_exist() -> None:
+    with pytest.raises(SpecError, match="no Debian source package 'no-such-package-here'"):
+        debian_source("no-such-package-here", user_cache())
+
+
+def test_tools_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(HostError, match="apt-get is missing"):
+        debian_source("bzip2", tmp_path)
+
+
+def test_a_copy_leaves_version_control_behind(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / ".git").mkdir(parents=True)
+    (source / "sub").mkdir()
+    (source / "sub" / "a.c").write_text("int a;")
+    (source / "link").symlink_to("sub/a.c")
+    copy_source(source, tmp_path / "copy")
+    assert sorted(path.name for path in (tmp_path / "copy").rglob("*")) == ["a.c", "link", "sub"]
+    assert (tmp_path / "copy" / "link").is_symlink()
