@@ -92,7 +92,7 @@ def plan_passes(names: Sequence[str], *, source: str, machine: Machine, compiler
     if left:
         lines = [f"{name} cannot be counted on this host ({'; '.join(refused[name])})" for name in left]
         raise HostError("\n".join([*lines, *_hints(" ".join(lines))]))
-    return Passes(tuple(_named(passes)), {name: " ".join([why, *_hints(why)]) for name, why in reasons.items()})
+    return Passes(tuple(_named(passes)), {name: ". ".join([why, *_hints(why)]) for name, why in reasons.items()})
 
 
 def _named(passes: Sequence[Pass]) -> list[Pass]:

@@ -43,6 +43,7 @@ HEADER = np.dtype(
         ("events", "<u4"),
         ("os", "<u4"),
         ("software", "<u4"),
+        ("program", "S64"),
         ("owner", "<u8"),
         ("committed", "<u8"),
         ("nested", "<u8"),
@@ -88,6 +89,7 @@ class Setup:
     os_metrics : record the counters of getrusage(2).
     software : number of software metrics.
     capacity : records that fit.
+    program : only a program of this name is sampled; for a preloaded runtime, which the launcher and valgrind carry too.
     """
 
     source: str
@@ -97,6 +99,7 @@ class Setup:
     os_metrics: bool = False
     software: int = 0
     capacity: int = 65536
+    program: str = ""
 
     @property
     def record(self) -> np.dtype[Any]:
@@ -158,6 +161,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
     header["events"] = len(setup.events)
     header["os"] = len(OS_METRICS) if setup.os_metrics else 0
     header["software"] = setup.software
+    header["program"] = setup.program.encode()
     for index, event in enumerate(setup.events):
         header["event"][index] = (event.type, int(event.kernel), event.config, event.name.encode())
     size = HEADER.itemsize + setup.capacity * setup.record.itemsize
@@ -202,4 +206,5 @@ def read_record_file(path: Path, setup: Setup) -> Records:
 
 def deltas(column: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
     """Return what a cumulative counter gained from each record to the next, shape (records − 1,)."""
-    return np.diff(np.asarray(column, dtype=np.int64))
+    values = np.asarray(column, dtype=np.int64)
+    return values[1:] - values[:-1]

@@ -240,7 +240,7 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
 def combine(name: str, events: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """Compute a metric from callgrind's events, shape (intervals,)."""
     terms = [factor * events[event] for event, factor in FORMULAS[name].items()]
-    return np.sum(terms, axis=0, dtype=np.int64)
+    return np.asarray(np.sum(terms, axis=0), np.int64)
 
 
 def presets(names: Sequence[str]) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -23,6 +25,7 @@ from unperturbed.instrument.toolchain import missing_metrics, read_sites, write_
 __all__ = ["Build", "build", "check_compilers", "find_source"]
 
 _SHOWN_LINES = 25
+_NO_SPACE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ def _run(command: Sequence[str], folder: Path, log: Path, shell: str | None) -> 
             )
         except FileNotFoundError:
             raise HostError(f"the build needs {command[0]!r}, which is not on this host") from None
+    if result.returncode != 0 and shutil.disk_usage(folder).free < _NO_SPACE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if result.returncode != 0:
         last = log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
         raise RunError(

@@ -63,7 +63,8 @@ def _disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        # Copying a tree collects its errors into one that has no number.
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) or "[Errno 28]" in str(error):
             raise HostError(message) from None
         raise
     except sqlite3.OperationalError as error:

@@ -83,24 +83,27 @@ def check(campaign: Campaign, traces: Traces) -> Checked:
     verdicts: list[Verdict] = []
     notes: list[str] = []
     counted: list[str] = []
+    if not traces:
+        return Checked(_all_unchecked(campaign, "no run gave a trace"), traces, ())
     for name, by_configuration in traces.items():
         baseline_traces = by_configuration.get(BASELINE, ())
         if not baseline_traces:
-            raise DataError(f"no run of the {BASELINE} gave a trace in pass {name!r}: nothing can be held against it")
+            verdicts += _all_unchecked(campaign, f"no run of the {BASELINE} gave a trace in pass {name}")
+            continue
         asked = (*campaign.measure.hardware, *campaign.measure.derived)
         metrics = [metric for metric in asked if metric in baseline_traces[0].metrics]
         news = [metric for metric in metrics if metric not in counted]
         if not news:
             continue
         counted += news
-        baseline = Baseline(
-            baseline_traces,
-            metrics=metrics,
-            focus=news,
-            alpha=campaign.analysis.alpha,
-            tolerance=campaign.analysis.tolerance,
-            name=BASELINE,
-        )
+        try:
+            baseline = _baseline(campaign, BASELINE, baseline_traces, metrics, news)
+        except DataError as error:
+            if len(baseline_traces) == campaign.campaign.baseline_runs:
+                raise
+            # Runs of the baseline failed: the campaign is shown as far as it got, and judged when they are made up for.
+            verdicts += _all_unchecked(campaign, str(error))
+            continue
         on = align_on(campaign, baseline_traces[0])
         if on != tuple(campaign.analysis.align_on):
             notes.append(
@@ -127,9 +130,8 @@ def _check_pass(
             continue
         checked = by_configuration.get(configuration.name, ())
         if len(checked) < min(3, configuration.runs):
-            verdicts.append(
-                _unchecked(baseline, configuration.name, f"only {len(checked)} of {configuration.runs} runs gave a trace")
-            )
+            why = f"only {len(checked)} of {configuration.runs} runs gave a trace"
+            verdicts.append(_unchecked(campaign, configuration.name, why))
             continue
         inner = baseline.inner(checked)
         if configuration.name == ANCHOR or anchored is None:
@@ -148,28 +150,30 @@ def _check_pass(
 def _anchored(campaign: Campaign, baseline: Baseline, traces: Sequence[Trace], notes: list[str]) -> Baseline | None:
     """Return the anchor's runs as the baseline of the subsets' outer checks, or None where they cannot serve."""
     try:
-        return Baseline(
-            traces,
-            metrics=baseline.metrics,
-            focus=baseline.focus,
-            alpha=campaign.analysis.alpha,
-            tolerance=campaign.analysis.tolerance,
-            name=ANCHOR,
-        )
+        return _baseline(campaign, ANCHOR, traces, baseline.metrics, baseline.focus)
     except DataError as error:
         notes.append(f"The anchor's runs cannot serve as a reference ({error}); the subsets are aligned without it.")
         return None
 
 
-def _unchecked(baseline: Baseline, configuration: str, why: str) -> Verdict:
+def _baseline(campaign: Campaign, name: str, traces: Sequence[Trace], metrics: Sequence[str], focus: Sequence[str]) -> Baseline:
+    settings = campaign.analysis
+    return Baseline(traces, metrics=metrics, focus=focus, alpha=settings.alpha, tolerance=settings.tolerance, name=name)
+
+
+def _all_unchecked(campaign: Campaign, why: str) -> tuple[Verdict, ...]:
+    return tuple(_unchecked(campaign, item.name, why) for item in configurations(campaign) if item.name != BASELINE)
+
+
+def _unchecked(campaign: Campaign, configuration: str, why: str) -> Verdict:
     return Verdict(
         configuration=configuration,
-        reference=baseline.name,
+        reference=BASELINE,
         verdict=combine([]),
         changes=(),
         excluded=((configuration, why),),
-        alpha=baseline.alpha,
-        tolerance=baseline.tolerance,
+        alpha=campaign.analysis.alpha,
+        tolerance=campaign.analysis.tolerance,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.passes import Pass, plan_passes
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import HostError, RunError, SpecError
@@ -86,6 +87,10 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
         As `run_campaign` says.
     """
     check_compilers(campaign.program)
+    if campaign.program.build is None and campaign.program.shell:
+        raise SpecError(
+            "a program that is not built here gets the sampler by its name: give the program itself in run:, without shell: true"
+        )
     description = host.describe(tuple(campaign.program.compilers.values()))
     here = host.fingerprint(description)
     if (begun := manifest.fact("host")) not in (None, here):
@@ -217,6 +222,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
                 session, first, BASELINE, fresh(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0
             )
             seconds = time.monotonic() - started
+            _check_length(len(trace), first.interval_ns, asked.records)
             interval_ns, note = first.interval_ns, ""
             if asked.records is not None:
                 interval_ns, note = _interval_for(asked.records, len(trace) * first.interval_ns, clock)
@@ -235,6 +241,15 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
         expected = found["intervals"] * found["first_interval_ns"] / found["interval_ns"]
         samplings[name] = Sampling(collected, (), found["interval_ns"], clock, int(4 * expected) + 4096)
     return samplings
+
+
+def _check_length(intervals: int, interval_ns: int, records: int | None) -> None:
+    """Refuse now a run that is too short to be judged later."""
+    if records is None and intervals < MINIMUM_INTERVALS:
+        raise RunError(
+            f"the pilot run has {intervals} intervals of {interval_ns / 1e6:g} ms, and at least {MINIMUM_INTERVALS} are needed: "
+            "use a shorter interval, or give the program more work"
+        )
 
 
 def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:

@@ -99,6 +99,7 @@ def execute(
     RunError
         The run crashed, hung, gave another result than the untouched program, or left no usable records.
     """
+    preloaded = build is None
     setup = Setup(
         sampling.collected.source,
         sampling.interval_ns,
@@ -107,11 +108,12 @@ def execute(
         bool(campaign.measure.os),
         len(sampling.software),
         sampling.capacity,
+        Path(shlex.split(campaign.program.run)[0]).name if preloaded else "",
     )
     record, dumps = folder / "record", folder / "dumps"
     create_record_file(record, setup)
     extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
-    if build is None:
+    if preloaded:
         extra["LD_PRELOAD"] = str(build_preload(campaign.program.compilers["cc"]))
     machine = sampling.collected.machine
     prefix = [] if machine is None else valgrind_command(machine, dumps)

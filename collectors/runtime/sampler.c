@@ -210,6 +210,7 @@ static int claim(const char *path)
     header = map;
     uint64_t nobody = 0;
     if (memcmp(header->magic, UNPERTURBED_MAGIC, sizeof header->magic) != 0 ||
+        (header->program[0] && strncmp(header->program, program_invocation_short_name, sizeof header->program - 1) != 0) ||
         !__atomic_compare_exchange_n(&header->owner, &nobody, (uint64_t)getpid(), 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         header = NULL;
         munmap(map, (size_t)status.st_size);

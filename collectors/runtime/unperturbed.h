@@ -37,6 +37,7 @@ struct unperturbed_header {
     uint32_t events;   /* hardware events the runtime reads itself; 0 for callgrind */
     uint32_t os;       /* 0 or UNPERTURBED_OS */
     uint32_t software; /* software metrics */
+    char program[64];  /* only a program of this name may claim the file; empty for any (it was linked in) */
     /* Below: written by the runtime. */
     uint64_t owner;     /* process that claimed the file; 0 before */
     uint64_t committed; /* records that are whole, stored last */

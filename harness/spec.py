@@ -1,0 +1,126 @@
+"""Reading a spec: YAML text to a validated `Campaign`, or every fault of it at once, each with its line and column."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+from unperturbed.collectors.expressions import Expression
+from unperturbed.errors import SpecError
+from unperturbed.harness.quantities import Duration
+from unperturbed.harness.spec_draft import Draft
+from unperturbed.harness.spec_errors import Diagnostic, InvalidSpec, Position
+from unperturbed.harness.spec_fields import Interval
+from unperturbed.harness.spec_messages import check_structure
+from unperturbed.harness.spec_metrics import check_metrics, default_align_on, default_subsets
+from unperturbed.harness.spec_models import Analysis, Campaign, Design, Measure, Program
+from unperturbed.harness.spec_program import check_program
+from unperturbed.harness.spec_schema import json_schema
+from unperturbed.harness.yamlpos import MAX_BYTES, decode, read_yaml
+from unperturbed.instrument.events import Event
+
+__all__ = [
+    "Analysis",
+    "Campaign",
+    "Design",
+    "Diagnostic",
+    "Duration",
+    "Interval",
+    "InvalidSpec",
+    "Measure",
+    "Position",
+    "Program",
+    "json_schema",
+    "load_spec",
+    "parse_spec",
+]
+
+
+def load_spec(path: Path) -> Campaign:
+    """Read and validate a spec's file.
+
+    Raises
+    ------
+    SpecError
+        There is no such file, or it cannot be read.
+    InvalidSpec
+        It has faults: a `SpecError` whose message has one line `file:line:column: message` for each.
+    """
+    if not path.is_file():
+        raise SpecError(
+            f"{path}: {'this is not a file' if path.exists() else 'there is no such file'}; name the YAML file of a spec"
+        )
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecError(f"{path}: the file cannot be read: {error.strerror}") from None
+    return parse_spec(decode(content, str(path)), str(path), path.absolute().parent)
+
+
+def parse_spec(text: str, name: str, folder: Path) -> Campaign:
+    """Validate the text of a spec.
+
+    Parameters
+    ----------
+    text : YAML.
+    name : of the file, for messages.
+    folder : that relative paths in the spec start from.
+
+    Raises
+    ------
+    InvalidSpec
+        The text has faults.
+    """
+    document = read_yaml(text, name)
+    if not isinstance(document.data, dict):
+        what = (
+            "a spec is a mapping with the keys name, program, measure, campaign and analysis; `unperturbed schema` describes it"
+        )
+        raise InvalidSpec(name, [*document.diagnostics, Diagnostic(document.places[()].value, what)])
+    draft = Draft(document, folder.resolve())
+    campaign = check_structure(draft)
+    check_program(draft)
+    check_metrics(draft)
+    if campaign is None or draft.faults:
+        raise InvalidSpec(name, draft.faults)
+    campaign = _complete(campaign)
+    campaign._path, campaign._folder, campaign._text = draft.folder / Path(name).name, draft.folder, text
+    campaign._digest = hashlib.sha256(_canonical_json(campaign).encode()).hexdigest()
+    return campaign
+
+
+def _complete(campaign: Campaign) -> Campaign:
+    """Fill in the defaults that depend on other fields."""
+    design, analysis = campaign.campaign, campaign.analysis
+    if not design.subsets:
+        design = design.model_copy(update={"subsets": MappingProxyType(default_subsets(campaign))})
+    if not analysis.align_on:
+        analysis = analysis.model_copy(update={"align_on": default_align_on(campaign)})
+    return campaign.model_copy(update={"campaign": design, "analysis": analysis})
+
+
+def _canonical_json(campaign: Campaign) -> str:
+    return json.dumps(_canonical(campaign), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _canonical(value: Any) -> Any:
+    """Return JSON types that are equal for equal content."""
+    if isinstance(value, BaseModel):
+        value = {name: getattr(value, name) for name in type(value).model_fields}
+    elif isinstance(value, Event):
+        value = value.to_json()
+    elif isinstance(value, Expression):
+        value = value.text
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {key: _canonical(item) for key, item in value.items()}
+    return [_canonical(item) for item in value] if isinstance(value, tuple) else value

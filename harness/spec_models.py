@@ -1,0 +1,314 @@
+"""The spec as data: what a campaign measures, of which program, how often, and how it is judged.
+
+Every field says here what it means; the JSON Schema and the reference for users are made from these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, PrivateAttr
+
+from unperturbed.collectors.simulated import Machine
+from unperturbed.harness.quantities import parse_duration
+from unperturbed.harness.spec_fields import (
+    CacheFields,
+    CompilerFields,
+    Compilers,
+    Derived,
+    Digest,
+    EventFields,
+    FileName,
+    Frozen,
+    HardwareMetric,
+    IntervalValue,
+    ListOf,
+    MachineFields,
+    MetricName,
+    OsMetric,
+    PackageName,
+    Records,
+    Section,
+    Simulator,
+    Software,
+    Text,
+    TimeSpan,
+    VariableName,
+)
+
+__all__ = ["DEFAULT_TIMEOUT", "MAPPINGS", "REASONS", "Analysis", "Campaign", "Design", "Measure", "Program", "model_at"]
+
+DEFAULT_TIMEOUT = "10 min"
+
+_T = TypeVar("_T")
+
+Texts = Annotated[tuple[Text, ...], ListOf]
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+def _default(text: str, read: Callable[[Any], _T], description: str, example: str) -> _T:
+    """Declare a field whose default is written as a spec would write it."""
+    made: _T = Field(
+        default_factory=partial(read, text), description=description, examples=[example], json_schema_extra={"default": text}
+    )
+    return made
+
+
+class Program(Section):
+    """The program: where its source is, how it is built and run, and what a right run gives."""
+
+    source: Text | None = Field(
+        default=None,
+        description="Folder of the program's source, relative to the spec. It is copied for each build and never written to.",
+        examples=["blocksort"],
+    )
+    debian: PackageName | None = Field(
+        default=None, description="Debian source package to build instead of a folder.", examples=["bzip2"]
+    )
+    build: Text | None = Field(
+        default=None,
+        description="Command that builds the program, run in a copy of its source, once for each configuration. `{cc}` and `{cxx}` "
+        "are the instrumenting compilers. Without it nothing is built, and `run` names a program that is there already.",
+        examples=["make CC={cc}"],
+    )
+    compilers: Compilers = Field(
+        default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}),
+        description="The compilers that the instrumenting ones call.",
+        json_schema_extra={"default": {"cc": "gcc", "cxx": "g++"}},
+    )
+    prepare: Text | None = Field(
+        default=None,
+        description="Command that makes input files in `{inputs}`. Run once in a campaign, without a shell, in the folder of the "
+        "untouched build.",
+        examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"],
+    )
+    run: Text = Field(
+        description="Command that runs the program. It is split into words as a shell would, but no shell runs it unless `shell: true`.",
+        examples=["{build}/blocksort -c {inputs}/corpus.txt"],
+    )
+    shell: bool = Field(
+        default=False, description="Have `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands."
+    )
+    inputs: Texts = Field(
+        default=(), description="Input files, relative to the spec. They are copied into `{inputs}` under their last name."
+    )
+    stdin: Text | None = Field(
+        default=None,
+        description="File that the program reads as its standard input; nothing by default.",
+        examples=["{inputs}/corpus.txt"],
+    )
+    outputs: Texts = Field(
+        default=(),
+        description="Files, relative to the working folder, whose content is part of the result beside standard output.",
+    )
+    environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
+        default_factory=_nothing,
+        description="Environment variables. The program gets these, PATH, HOME (the scratch folder) and LC_ALL (C), and no others.",
+        json_schema_extra={"default": {}},
+    )
+    working_folder: Text = Field(
+        default="{scratch}",
+        description="Folder in which the program runs: `{scratch}`, `{build}`, or a folder below one of them.",
+    )
+    timeout: TimeSpan = _default(
+        DEFAULT_TIMEOUT,
+        parse_duration,
+        "Time after which a run is stopped and counts as failed. A simulated run is 25 to 60 times slower than the program alone.",
+        "2 min",
+    )
+    exit_code: int = Field(default=0, ge=0, le=255, description="Exit code of a right run.")
+    output_digest: Digest | None = Field(
+        default=None,
+        description="`sha256:` and the SHA-256 of standard output followed by the outputs. By default, whatever the untouched program "
+        "gives, run once before all others.",
+    )
+
+
+class Measure(Section):
+    """What is measured, how often, and by which means."""
+
+    interval: IntervalValue = Field(
+        description="Length of an interval, from 1 ms, or `{records: N}`: as long as gives N intervals a run, found by a pilot run.",
+        examples=["20 ms", {"records": 3000}],
+    )
+    clock: Literal["auto", "monotonic", "process-cpu"] = Field(
+        default="auto",
+        description="Clock of the interval timer: wall-clock time (`monotonic`) or the program's processor time (`process-cpu`). `auto` "
+        "takes processor time when counts are simulated, wall-clock time else.",
+    )
+    sampler: Literal["inside"] = Field(
+        default="inside", description="Where samples are taken: by a timer signal inside the program."
+    )
+    source: Literal["auto", "papi", "perf_event", "simulated"] = Field(
+        default="auto",
+        description="Where hardware metrics come from. `auto` takes for each metric the first source that can count it on this host, and "
+        "says which and why.",
+    )
+    hardware: Annotated[tuple[HardwareMetric, ...], ListOf] = Field(
+        default=(),
+        description="Hardware metrics: PAPI presets, or names of a source's own (`perf::page-faults`). The baseline runs measure these "
+        "and `os` alone.",
+        examples=[["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM"]],
+    )
+    os: Annotated[tuple[OsMetric, ...], ListOf] = Field(
+        default=(), description="Counters that the operating system keeps for the program."
+    )
+    software: Annotated[Mapping[MetricName, Software], Frozen] = Field(
+        default_factory=_nothing,
+        description="Software metrics: a name, and the event in the source code that it counts. They are compiled into the program.",
+        examples=[{"blocks": {"enter": "compress_block"}}],
+        json_schema_extra={"default": {}},
+    )
+    derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
+        default_factory=_nothing,
+        description="Metrics computed from others interval by interval, with + - * / and parentheses. Division by zero gives no value "
+        "in that interval. A name that is no identifier stands in single quotes.",
+        examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}],
+        json_schema_extra={"default": {}},
+    )
+    simulator: Simulator = Field(
+        default_factory=Machine, description="Caches of the simulated source.", json_schema_extra={"default": {}}
+    )
+
+
+class Design(Section):
+    """How many runs of which configurations, in which order."""
+
+    baseline_runs: int = Field(
+        default=10, ge=5, le=10_000, description="Runs of the baseline: the program without software metrics."
+    )
+    runs: int = Field(default=5, ge=3, le=10_000, description="Runs of every other configuration.")
+    subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
+        default_factory=_nothing,
+        description="Groups of software metrics that are measured together, a configuration each. By default one, named `all`, with "
+        "every software metric but the anchor.",
+        examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}],
+        json_schema_extra={"default": {}},
+    )
+    seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random in the campaign.")
+    order: Literal["blocks", "random", "sequential"] = Field(
+        default="blocks",
+        description="Order of the runs: shuffled within blocks over which every configuration is spread evenly, all shuffled, or one "
+        "configuration after the other (for debugging: drift of the host then looks like perturbation).",
+    )
+    retries: int = Field(default=1, ge=0, le=100, description="Times that a failed run is tried again.")
+    max_runs: int | None = Field(
+        default=None, ge=1, description="Most runs that the plan may have; the campaign is refused otherwise."
+    )
+    max_hours: float | None = Field(default=None, gt=0, le=100_000, description="Hours after which no further run is begun.")
+
+
+class Analysis(Section):
+    """How runs are aligned and perturbation is judged."""
+
+    align_on: Texts = Field(
+        default=(),
+        description="Metrics by which runs are aligned; every configuration must measure them. By default IPC if it is derived, else "
+        "PAPI_TOT_INS, else the first hardware metric, else the first operating-system metric.",
+        examples=[["IPC"]],
+    )
+    anchor: Text | None = Field(
+        default=None,
+        description="A cheap software metric that is put into every configuration but the baseline, so that all can be aligned by it. Alone "
+        "with the baseline's metrics it is a configuration of its own, which is checked first.",
+        examples=["blocks"],
+    )
+    alpha: float = Field(
+        default=0.05, gt=0, lt=0.5, description="Level of the tests: the share of false alarms that is accepted."
+    )
+    tolerance: float = Field(
+        default=0.1, gt=0, lt=1, description="Change of a correlation, up to which a metric counts as unperturbed."
+    )
+
+
+class Campaign(Section):
+    """A validated spec, with every default filled in.
+
+    Attributes
+    ----------
+    path, folder : of the spec's file, absolute.
+    text : the spec as it was read.
+    digest : SHA-256 of the content, defaults filled in; comments, order of keys and units do not change it.
+    """
+
+    name: FileName = Field(description="Name of the campaign, and of its folder.", examples=["quickstart"])
+    program: Program = Field(description="Which program: its source, how it is built and run.")
+    measure: Measure = Field(description="What is measured of it, and how often.")
+    campaign: Design = Field(
+        default_factory=Design, description="How many runs of which configurations.", json_schema_extra={"default": {}}
+    )
+    analysis: Analysis = Field(
+        default_factory=Analysis, description="How runs are aligned and judged.", json_schema_extra={"default": {}}
+    )
+
+    _path: Path = PrivateAttr(default=Path())
+    _folder: Path = PrivateAttr(default=Path())
+    _text: str = PrivateAttr(default="")
+    _digest: str = PrivateAttr(default="")
+
+    @property
+    def path(self) -> Path:
+        """Return the absolute path of the spec's file."""
+        return self._path
+
+    @property
+    def folder(self) -> Path:
+        """Return the absolute path of the folder that relative paths in the spec start from."""
+        return self._folder
+
+    @property
+    def text(self) -> str:
+        """Return the spec as it was read."""
+        return self._text
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the content, as 64 hexadecimal digits."""
+        return self._digest
+
+
+REASONS: Mapping[tuple[str, ...], str] = MappingProxyType(
+    {
+        ("measure", "interval", "records"): "a rank correlation over fewer intervals says next to nothing",
+        (
+            "campaign",
+            "baseline_runs",
+        ): "with fewer, the spread between runs, which every change is held against, is all but unknown",
+        ("campaign", "runs"): "with fewer, a configuration's own spread between runs is all but unknown",
+        ("analysis", "alpha"): "from one half on, a coin would judge as well",
+        ("analysis", "tolerance"): "it is a difference of correlations, 0.1 as a rule",
+        ("program", "exit_code"): "a process cannot end with another; 128 + n means killed by signal n",
+    }
+)
+"""Why a number has its bounds, for messages."""
+
+MAPPINGS: Mapping[tuple[str, ...], type[Section]] = MappingProxyType(
+    {
+        (): Campaign,
+        ("program",): Program,
+        ("program", "compilers"): CompilerFields,
+        ("measure",): Measure,
+        ("measure", "interval"): Records,
+        ("measure", "software", "*"): EventFields,
+        ("measure", "simulator"): MachineFields,
+        ("measure", "simulator", "*"): CacheFields,
+        ("campaign",): Design,
+        ("analysis",): Analysis,
+    }
+)
+"""Every mapping of a spec whose keys are fixed, by its path; `*` is any key."""
+
+
+def model_at(path: tuple[str | int, ...]) -> type[Section] | None:
+    """Return the model of the mapping at a path; None where keys are free or nothing is a mapping."""
+    for pattern, model in MAPPINGS.items():
+        if len(pattern) == len(path) and all(want in ("*", have) for want, have in zip(pattern, path, strict=True)):
+            return model
+    return None

@@ -1,0 +1,68 @@
+"""A campaign on the small program of `phases/`, for the tests: specs with one thing changed, and the real command line."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PHASES = Path(__file__).parent / "phases"
+
+SPEC: dict[str, Any] = {
+    "name": "phases",
+    "program": {"source": "phases", "build": "make CC={cc}", "run": "{build}/phases", "timeout": "1 min"},
+    "measure": {
+        "interval": "8 ms",
+        "source": "simulated",
+        "hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_SR_INS"],
+        "os": ["minor_faults"],
+        "software": {"rounds": {"enter": "begin_round"}, "steps": {"loop": "walk"}},
+        "derived": {"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"},
+    },
+    "campaign": {"baseline_runs": 5, "runs": 3, "subsets": {"steps": ["steps"]}, "seed": 3, "retries": 1},
+    "analysis": {"anchor": "rounds", "align_on": ["PAPI_TOT_INS"]},
+}
+SPEC["measure"]["hardware"].append("PAPI_TOT_CYC")
+
+
+def write_spec(folder: Path, **changes: Any) -> Path:
+    """Write the spec into a folder with the program beside it; `program__run="…"` changes a key, None removes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "phases").exists():
+        shutil.copytree(PHASES, folder / "phases")
+    spec = copy.deepcopy(SPEC)
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        part = spec
+        for name in parents:
+            part = part[name]
+        if value is None:
+            part.pop(last, None)
+        else:
+            part[last] = value
+    file = folder / "spec.yaml"
+    file.write_text(yaml.safe_dump(spec, sort_keys=False))
+    return file
+
+
+def unperturbed(
+    folder: Path, *arguments: str | Path, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a folder."""
+    command = [sys.executable, "-m", "unperturbed.harness.cli", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False, timeout=280
+    )
+
+
+def verdicts(campaign: Path) -> dict[str, Any]:
+    """Return what the campaign's JSON says."""
+    found: dict[str, Any] = json.loads((campaign / "verdicts.json").read_text())
+    return found

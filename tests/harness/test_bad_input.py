@@ -1,0 +1,169 @@
+"""Bad input, each with one clear message, an exit code, no traceback, and nothing lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from campaigns import unperturbed, write_spec
+
+
+def _refused(done: subprocess.CompletedProcess[str], code: int, *said: str) -> None:
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    for text in said:
+        assert text in done.stderr
+
+
+def test_no_spec(tmp_path: Path) -> None:
+    _refused(unperturbed(tmp_path, "run", "nothing.yaml"), 2, "nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "empty"),
+        (b"\x00\x01\xff\xfe" * 100, "spec.yaml"),
+        (b"name: x\n" + b"# padding\n" * 1_100_000, "spec.yaml"),
+        (b"name: x\nname: y\n", "spec.yaml:2:1"),
+        (b"nmae: x\n", "spec.yaml:1:1"),
+    ],
+    ids=["empty", "binary", "10 MB", "duplicate key", "unknown key"],
+)
+def test_a_spec_that_is_none(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "spec.yaml").write_bytes(content)
+    _refused(unperturbed(tmp_path, "run", "spec.yaml"), 2, said)
+    assert not (tmp_path / "campaigns").exists()
+
+
+def test_a_metric_that_nobody_knows_names_the_nearest(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCMM", "PAPI_TOT_CYC"])
+    _refused(unperturbed(tmp_path, "run", spec), 2, "PAPI_L1_DCMM", "PAPI_L1_DCM")
+
+
+def test_a_metric_that_cannot_be_counted_here(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, measure__hardware=["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_FP_OPS"])
+    _refused(unperturbed(tmp_path, "run", spec), 3, "PAPI_FP_OPS cannot be counted on this host")
+
+
+def test_no_compiler(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, program__compilers={"cc": "no-such-compiler"})
+    _refused(unperturbed(tmp_path, "run", spec), 3, "no compiler 'no-such-compiler'", "apt-get install")
+
+
+def test_no_valgrind(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for file in Path(folder).iterdir() if Path(folder).is_dir() else ():
+            if file.name != "valgrind" and not (tools / file.name).exists():
+                (tools / file.name).symlink_to(file)
+    spec = write_spec(tmp_path)
+    _refused(
+        unperturbed(tmp_path, "run", spec, environment={"PATH": str(tools)}), 3, "valgrind is not installed", "apt-get install"
+    )
+
+
+def test_a_build_that_fails_shows_the_compilers_last_lines(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path)
+    source = tmp_path / "phases" / "phases.c"
+    source.write_text(source.read_text().replace("found += round;", "found += rond;"))
+    _refused(unperturbed(tmp_path, "run", spec), 1, "the build failed with exit code", "rond", "build.log")
+
+
+def test_a_software_metric_that_matches_nothing_names_the_nearest(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, measure__software={"rounds": {"enter": "begin_round"}, "steps": {"enter": "brnch"}})
+    _refused(unperturbed(tmp_path, "run", spec), 2, "steps", "branch")
+    # Mending the spec is enough: the folder of a campaign that never ran is begun anew.
+    mended = write_spec(tmp_path, program__run="{build}/phases 1000000", program__timeout="1 s")
+    _refused(unperturbed(tmp_path, "run", mended), 1, "did not end within its timeout")
+
+
+def test_a_program_that_is_missing(tmp_path: Path) -> None:
+    _refused(unperturbed(tmp_path, "run", write_spec(tmp_path, program__run="{build}/phase")), 1, "there is no such program")
+
+
+def test_a_program_that_crashes(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, program__run="sh -c 'echo going down >&2; kill -SEGV $$'", program__shell=False)
+    _refused(unperturbed(tmp_path, "run", spec), 1, "ended with exit code 139", "going down")
+
+
+def test_a_program_that_ends_before_the_first_interval(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, program__run="{build}/phases 1", measure__interval="2 s")
+    _refused(unperturbed(tmp_path, "run", spec), 1, "ended before the first interval", "shorter interval")
+
+
+def test_a_program_whose_result_changes_from_run_to_run(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path)
+    source = tmp_path / "phases" / "phases.c"
+    source.write_text(
+        source.read_text()
+        .replace("#include <stdio.h>", "#include <stdio.h>\n#include <unistd.h>")
+        .replace('printf("%ld\\n", found)', 'printf("%ld %d\\n", found, getpid())')
+    )
+    _refused(unperturbed(tmp_path, "run", spec), 1, "another result than when it was not measured")
+
+
+def test_a_result_that_is_not_the_specs(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, program__output_digest="sha256:" + "0" * 64)
+    _refused(unperturbed(tmp_path, "run", spec), 1, "output_digest is")
+
+
+def test_an_input_that_cannot_be_prepared(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, program__prepare="{python} -c \"raise SystemExit('no corpus here')\"")
+    _refused(unperturbed(tmp_path, "run", spec), 1, "prepare failed with exit code 1", "no corpus here")
+
+
+def test_too_many_runs_are_refused_before_anything_is_built(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, campaign__max_runs=5)
+    _refused(unperturbed(tmp_path, "run", spec), 2, "the plan has 13 runs, max_runs allows 5")
+    assert not (tmp_path / "campaigns" / "phases" / "builds").exists()
+
+
+def test_a_folder_with_a_space_cannot_be_built_in(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path)
+    _refused(unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "my campaign"), 2, "holds a space")
+
+
+def test_a_folder_that_is_no_campaign(tmp_path: Path) -> None:
+    _refused(unperturbed(tmp_path, "check", tmp_path), 2, "holds no campaign")
+    _refused(unperturbed(tmp_path, "report", tmp_path / "nowhere"), 2, "holds no campaign")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = (
+        os.geteuid() == 0
+        and subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
+    if not mounted:
+        pytest.skip("a small file system can be mounted by root only")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
+    spec = write_spec(tmp_path)
+    _refused(
+        unperturbed(tmp_path, "run", spec, "--campaign", small_disk / "c"), 3, "no space left", "run the same command again"
+    )
+    shutil.rmtree(small_disk / "c")
+
+
+def test_help_lists_the_commands_and_exit_codes(tmp_path: Path) -> None:
+    done = unperturbed(tmp_path, "--help")
+    assert done.returncode == 0
+    for text in ("run", "check", "report", "schema", "exit codes"):
+        assert text in done.stdout
+    assert unperturbed(tmp_path).returncode == 2
+    assert unperturbed(tmp_path, "runn").returncode == 2

@@ -1,0 +1,271 @@
+"""One campaign on a real program from end to end: killed, resumed, judged, reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from campaigns import SPEC, unperturbed, verdicts, write_spec
+
+from unperturbed.collectors import Trace
+
+ROUNDS = 70
+STEPS = sum(30000 * (1 + number % 3) for number in range(ROUNDS))
+RUNS = 13
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A campaign that was killed in its midst and finished by a second call."""
+
+    folder: Path
+    spec: Path
+    done_before: dict[str, int]
+    killed: str
+    last: subprocess.CompletedProcess[str]
+
+    @property
+    def campaign(self) -> Path:
+        return self.folder / "campaigns" / "phases"
+
+    def trace(self, configuration: str, number: int = 0) -> Trace:
+        return [trace for trace in self.traces() if trace.attributes["configuration"] == configuration][number]
+
+    def traces(self) -> list[Trace]:
+        return [
+            Trace.read(path) for path in sorted(self.campaign.glob("runs/00[01]?/trace.parquet")) if path.parent.name != "0000"
+        ]
+
+
+def _done(campaign: Path) -> list[str]:
+    manifest = campaign / "campaign.sqlite"
+    if not manifest.exists():
+        return []
+    with sqlite3.connect(f"file:{manifest}?mode=ro", uri=True) as database:
+        try:
+            found = [row[0] for row in database.execute("SELECT id FROM runs WHERE state = 'done' ORDER BY id")]
+        except sqlite3.OperationalError:  # the tables are being made at this moment
+            found = []
+    database.close()
+    return found
+
+
+def _start(folder: Path, spec: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _wait_for(campaign: Path, count: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 200
+    while len(_done(campaign)) < count and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    folder = tmp_path_factory.mktemp("campaign")
+    spec = write_spec(folder)
+    campaign = folder / "campaigns" / "phases"
+    first = _start(folder, spec)
+    _wait_for(campaign, 3, first)
+    time.sleep(0.3)  # somewhere inside the next run
+    first.send_signal(signal.SIGKILL)
+    said, _ = first.communicate()
+    before = {run: (campaign / "runs" / run / "trace.parquet").stat().st_mtime_ns for run in _done(campaign)}
+    yield Finished(folder, spec, before, said, unperturbed(folder, "run", spec))
+
+
+def test_it_says_first_how_many_runs_and_how_long(finished: Finished) -> None:
+    assert "13 runs (baseline 5, anchor 5, steps 3)" in finished.killed
+    assert "to go" in finished.killed
+    assert "simulated by callgrind" in finished.killed
+
+
+def test_a_killed_campaign_goes_on_and_repeats_nothing(finished: Finished) -> None:
+    assert finished.last.returncode in (0, 4), finished.last.stderr
+    assert len(finished.done_before) >= 3
+    for run, written in finished.done_before.items():
+        assert (finished.campaign / "runs" / run / "trace.parquet").stat().st_mtime_ns == written
+    assert len(_done(finished.campaign)) == RUNS
+    assert f"{len(finished.done_before)} of them are done already" in finished.last.stderr
+
+
+def test_traces_hold_what_was_asked_for(finished: Finished) -> None:
+    trace = finished.trace("steps")
+    kinds = {name: metric.kind for name, metric in trace.metrics.items()}
+    assert kinds == {
+        **dict.fromkeys(SPEC["measure"]["hardware"], "simulated"),
+        "minor_faults": "os",
+        "rounds": "software",
+        "steps": "software",
+        "IPC": "derived",
+    }
+    assert trace.metrics["IPC"].meaning.startswith("simulated")
+    assert len(trace) > 30
+    assert trace.attributes["clock"] == "process-cpu"
+    assert set(finished.trace("baseline").names("software")) == set()
+    assert finished.trace("anchor").names("software") == ("rounds",)
+
+
+def test_milestones_are_counted_exactly_in_every_run(finished: Finished) -> None:
+    for trace in finished.traces():
+        if "rounds" in trace.metrics:
+            assert trace["rounds"].sum() == ROUNDS
+        if "steps" in trace.metrics:
+            assert trace["steps"].sum() == STEPS
+
+
+def test_instructions_added_are_one_an_event(finished: Finished) -> None:
+    total = {
+        name: np.mean([t["PAPI_TOT_INS"].sum() for t in finished.traces() if t.attributes["configuration"] == name])
+        for name in ("anchor", "steps")
+    }
+    added = (total["steps"] - total["anchor"]) / STEPS
+    assert 0.5 < added < 1.5
+
+
+def test_the_size_of_the_environment_varies_and_is_recorded(finished: Finished) -> None:
+    pads = {trace.attributes["block"]: trace.attributes["environment_pad_bytes"] for trace in finished.traces()}
+    assert len(set(pads.values())) > 2
+    for trace in finished.traces():
+        assert trace.attributes["environment_pad_bytes"] == pads[trace.attributes["block"]]
+
+
+def test_verdicts_for_every_pair_and_metric(finished: Finished) -> None:
+    said = verdicts(finished.campaign)
+    by_name = {entry["configuration"]: entry for entry in said["verdicts"]}
+    assert set(by_name) == {"anchor", "steps"}
+    for entry in by_name.values():
+        inner = {(change["first"], change["second"]) for change in entry["changes"] if change["check"] == "inner"}
+        # The cycle estimate and IPC share events with all others: their correlations are built in.
+        assert inner == {
+            ("PAPI_TOT_INS", "PAPI_L1_DCM"), ("PAPI_TOT_INS", "PAPI_BR_MSP"), ("PAPI_TOT_INS", "PAPI_SR_INS"),
+            ("PAPI_L1_DCM", "PAPI_BR_MSP"), ("PAPI_L1_DCM", "PAPI_SR_INS"), ("PAPI_BR_MSP", "PAPI_SR_INS"),
+            ("PAPI_SR_INS", "PAPI_TOT_CYC"), ("PAPI_SR_INS", "IPC"),
+        }  # fmt: skip
+        outer = {change["first"] for change in entry["changes"] if change["check"] == "outer"}
+        assert outer == {*SPEC["measure"]["hardware"], "IPC"}
+        assert entry["overhead"]["time"] is None
+        for change in entry["changes"]:
+            assert change["low"] <= change["effect"] <= change["high"]
+            assert change["verdict"] in ("unperturbed", "perturbed", "undecided")
+    assert by_name["steps"]["overhead"]["instructions"] > by_name["anchor"]["overhead"]["instructions"] > -0.01
+    expected = 4 if any(entry["verdict"] == "perturbed" for entry in by_name.values()) else 0
+    assert finished.last.returncode == expected
+
+
+def test_the_table_says_the_same(finished: Finished) -> None:
+    for entry in verdicts(finished.campaign)["verdicts"]:
+        assert entry["configuration"] in finished.last.stdout
+        assert entry["verdict"] in finished.last.stdout
+    assert "report.html" in finished.last.stdout
+
+
+def test_running_again_runs_nothing_and_says_the_same(finished: Finished) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.campaign.glob("runs/*/trace.parquet")}
+    again = unperturbed(finished.folder, "run", finished.spec, "--json")
+    assert again.returncode == finished.last.returncode
+    assert before == {path: path.stat().st_mtime_ns for path in finished.campaign.glob("runs/*/trace.parquet")}
+    assert '"verdicts"' in again.stdout
+
+
+def test_check_and_report_need_no_spec(finished: Finished) -> None:
+    written = (finished.campaign / "report.html").stat().st_mtime_ns
+    done = unperturbed(finished.folder, "check", finished.campaign)
+    assert done.returncode == finished.last.returncode
+    assert "was it perturbed?" in done.stdout
+    done = unperturbed(finished.folder, "report", finished.campaign)
+    assert done.returncode == 0
+    assert (finished.campaign / "report.html").stat().st_mtime_ns > written
+
+
+def test_comments_do_not_make_another_spec_but_values_do(finished: Finished) -> None:
+    text = finished.spec.read_text()
+    try:
+        finished.spec.write_text("# a remark\n" + text)
+        assert unperturbed(finished.folder, "run", finished.spec).returncode == finished.last.returncode
+        other = write_spec(finished.folder, campaign__seed=4)
+        done = unperturbed(finished.folder, "run", other)
+        assert done.returncode == 2
+        assert "holds a campaign of another spec" in done.stderr
+        assert len(_done(finished.campaign)) == RUNS
+    finally:
+        finished.spec.write_text(text)
+
+
+def test_host_state_is_kept_with_every_run(finished: Finished) -> None:
+    with sqlite3.connect(f"file:{finished.campaign / 'campaign.sqlite'}?mode=ro", uri=True) as database:
+        rows = database.execute("SELECT host_before, host_after FROM runs").fetchall()
+    database.close()
+    assert len(rows) == RUNS
+    for before, after in rows:
+        assert "load_1min" in before
+        assert "pyperf_aslr" in after
+
+
+def test_an_interrupt_ends_with_130_and_a_second_process_is_refused(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path)
+    campaign = tmp_path / "campaigns" / "phases"
+    process = _start(tmp_path, spec)
+    _wait_for(campaign, 1, process)
+    other = unperturbed(tmp_path, "run", spec)
+    assert other.returncode == 3
+    assert f"another process (pid {process.pid}) is working on this campaign" in other.stderr
+    os.kill(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    assert 1 <= len(_done(campaign)) < RUNS
+
+
+def test_a_run_that_fails_is_retried_named_and_outranks_the_verdict(tmp_path: Path) -> None:
+    """One run of one configuration fails every time it is tried; the others are judged all the same."""
+    # The program crashes when its environment has a certain size: the factor that the plan varies.
+    spec = write_spec(
+        tmp_path,
+        campaign__seed=9,
+        analysis__anchor=None,
+        campaign__subsets={"steps": ["steps", "rounds"]},
+    )
+    source = tmp_path / "phases" / "phases.c"
+    text = source.read_text().replace(
+        "int main(int argc, char **argv)\n{", FAILING + "int main(int argc, char **argv)\n{\n    fail_now_and_then();"
+    )
+    source.write_text(text)
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 1, done.stderr
+    campaign = tmp_path / "campaigns" / "phases"
+    assert len(_done(campaign)) < 8
+    assert "ended with exit code 9" in done.stderr
+    assert "has no result after 2 attempts" in done.stderr
+    assert list(campaign.glob("runs/*-failed-2"))
+    assert (campaign / "report.html").exists()
+
+
+FAILING = """
+static void fail_now_and_then(void)
+{
+    const char *pad = getenv("UNPERTURBED_PAD");
+    if (pad && strlen(pad) > 3500) {
+        fprintf(stderr, "this environment is too large for me\\n");
+        exit(9);
+    }
+}
+
+"""

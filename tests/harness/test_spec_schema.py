@@ -1,0 +1,159 @@
+"""The JSON Schema agrees with the loader, and the reference for users with both."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from json_schema_check import accepts
+
+from unperturbed.collectors.catalogue import OS_METRICS, PRESETS
+from unperturbed.harness.quantities import DURATION_PATTERN
+from unperturbed.harness.spec import InvalidSpec, json_schema, parse_spec
+from unperturbed.harness.spec_docs import FULL_EXAMPLE, SMALL_EXAMPLE, spec_markdown
+from unperturbed.harness.spec_models import MAPPINGS, REASONS, model_at
+from unperturbed.harness.yamlpos import read_yaml
+from unperturbed.instrument.events import EVENT_KINDS
+
+_ROOT = Path(__file__).parents[2]
+_SCHEMA = json_schema()
+_CROSS_FIELD = {
+    "no metric for the baseline",
+    "a software metric that no subset holds",
+    "a derived metric over two subsets",
+    "an anchor without software metrics",
+    "an anchor that is no software metric",
+    "an interval that is too short",
+    "an interval longer than a run",
+    "an interval longer than the default timeout",
+    "caches that cannot be",
+    "a file where a folder is wanted",
+    "build without a source",
+    "a program that is not there",
+    "a program beside the spec that is not there",
+    "software metrics with nothing compiled",
+    "LD_PRELOAD with nothing compiled",
+    "the build folder of nothing",
+    "software metrics without the instrumenting compiler",
+    "a relative program, a pipe, inputs that nothing makes",
+    "standard input that is not among the inputs",
+    "a command that names nothing",
+}
+"""Cases of the table of faults that no schema can find: names, files and quantities that must fit together."""
+
+
+@pytest.fixture
+def schema() -> dict[str, Any]:
+    return _SCHEMA
+
+
+def _readable_faults() -> list[tuple[str, Any]]:
+    cases = []
+    for block in Path(__file__).with_name("spec_faults.txt").read_text().removeprefix("##### ").split("\n##### "):
+        title, _, rest = block.partition("\n")
+        try:
+            document = read_yaml(rest.partition("-----\n")[0], "spec.yaml")
+        except InvalidSpec:
+            continue
+        if not document.diagnostics:
+            cases.append((title, document.data))
+    return cases
+
+
+@pytest.mark.parametrize(("title", "data"), _readable_faults(), ids=[title for title, _ in _readable_faults()])
+def test_the_schema_refuses_what_the_loader_refuses(title: str, data: object, schema: dict[str, Any]) -> None:
+    assert accepts(schema, data) == (title in _CROSS_FIELD)
+
+
+@pytest.mark.parametrize(
+    "text", [SMALL_EXAMPLE, FULL_EXAMPLE, *(p.read_text() for p in sorted(_ROOT.glob("experiments/*.yaml")))]
+)
+def test_the_schema_accepts_good_specs(text: str, schema: dict[str, Any]) -> None:
+    assert accepts(schema, yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("text", [SMALL_EXAMPLE, FULL_EXAMPLE])
+def test_the_examples_of_the_reference_are_good(text: str, tmp_path: Path) -> None:
+    (tmp_path / "blocksort").mkdir()
+    (tmp_path / "words.txt").touch()
+    assert parse_spec(text, "spec.yaml", tmp_path).name in text
+
+
+def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
+    data = yaml.safe_load(FULL_EXAMPLE)
+    for section in ("program", "measure", "campaign", "analysis"):
+        definition = schema["$defs"][MAPPINGS[section,].__name__]
+        assert set(definition["properties"]) - set(data[section]) <= {"debian", "output_digest"}
+
+
+def test_the_schema_is_plain_json_with_a_description_of_every_field(schema: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(schema)) == schema
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    for definition in (schema, *schema["$defs"].values()):
+        assert definition["description"]
+        assert definition["additionalProperties"] is False
+        for name, field in definition["properties"].items():
+            assert field["description"].endswith("."), name
+            assert "null" not in json.dumps(field), name
+            assert "title" not in field, name
+
+
+def test_defaults_and_examples_are_valid(schema: dict[str, Any]) -> None:
+    checked = 0
+    for definition in (schema, *schema["$defs"].values()):
+        for name, field in definition["properties"].items():
+            for value in [*field.get("examples", []), *([field["default"]] if "default" in field else [])]:
+                assert accepts(field, value, schema), (name, value)
+                checked += 1
+    assert checked > 60
+
+
+def test_known_metrics_can_be_completed(schema: dict[str, Any]) -> None:
+    measure = schema["$defs"]["Measure"]["properties"]
+    assert measure["os"]["items"]["enum"] == list(OS_METRICS)
+    assert measure["hardware"]["items"]["anyOf"][0]["enum"] == list(PRESETS)
+
+
+def test_every_kind_of_event_has_its_key(schema: dict[str, Any]) -> None:
+    assert set(schema["$defs"]["EventFields"]["properties"]) == {*EVENT_KINDS, "in", "file", "add"}
+
+
+def test_every_definition_has_its_place_in_the_table_of_mappings(schema: dict[str, Any]) -> None:
+    assert {model.__name__ for model in MAPPINGS.values()} == {"Campaign", *schema["$defs"]}
+    for path, key in ((reason[:-1], reason[-1]) for reason in REASONS):
+        model = model_at(path)
+        assert model is not None
+        assert key in model.model_fields
+    assert model_at(("measure", "software", "x")) is MAPPINGS["measure", "software", "*"]
+    assert model_at(("program", "environment")) is None
+
+
+@given(st.from_regex(DURATION_PATTERN, fullmatch=True) | st.text("0123456789. msuhin", max_size=12))
+def test_the_loader_accepts_no_interval_that_the_schema_refuses(text: str) -> None:
+    spec = f"name: x\nprogram:\n  run: sh\nmeasure:\n  interval: {json.dumps(text)}\n  os: [minor_faults]\n"
+    try:
+        parse_spec(spec, "spec.yaml", _ROOT)
+    except InvalidSpec as error:
+        assert len(error.diagnostics) == 1
+    else:
+        assert accepts(_SCHEMA, yaml.safe_load(spec))
+
+
+def test_the_reference_is_up_to_date() -> None:
+    assert (_ROOT / "docs/spec.md").read_text() == spec_markdown(), (
+        "docs/spec.md is stale; make it anew: python -c 'import pathlib; from unperturbed.harness.spec_docs import spec_markdown; "
+        'pathlib.Path("docs/spec.md").write_text(spec_markdown())\''
+    )
+
+
+def test_the_reference_names_every_key(schema: dict[str, Any]) -> None:
+    text = spec_markdown()
+    for definition in (schema, *schema["$defs"].values()):
+        for name in definition["properties"]:
+            assert re.search(rf"^\| `{name}` \| \S.* \| .+ \| \S.+ \|$", text, re.MULTILINE), name
