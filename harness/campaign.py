@@ -47,11 +47,9 @@ def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
         _claim(manifest, campaign)
         session = prepare(campaign, folder, manifest, progress)
         samplings = pilots(session, manifest, progress)
-        manifest.plan(
-            plan_runs(
-                configurations(campaign), list(session.passes), seed=campaign.campaign.seed, order=campaign.campaign.order
-            )
-        )
+        if not manifest.runs():
+            design = campaign.campaign
+            manifest.plan(plan_runs(configurations(campaign), list(session.passes), seed=design.seed, order=design.order))
         manifest.reopen()
         _carry_out(session, samplings, manifest, progress)
 

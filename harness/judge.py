@@ -36,7 +36,7 @@ def recorded_campaign(folder: Path) -> Campaign:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
     if text is None:
         raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
-    return parse_spec(text, path, Path(path).parent)
+    return parse_spec(text, path, Path(path).parent, recorded=True)
 
 
 def judge(folder: Path, campaign: Campaign, *, as_json: bool, progress: Progress | None = None) -> int:

@@ -23,10 +23,10 @@ from unperturbed.errors import RunError
 from unperturbed.harness.launch import Command, Outcome, launch
 from unperturbed.harness.placeholders import substitute
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec_program import PROGRAM_PATH
 
 __all__ = ["Result", "Sampling", "digest_of_result", "execute", "run_plain"]
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHOWN_BYTES = 2000
 
 
@@ -159,8 +159,11 @@ def _command(
         if program.shell
         else [substitute(word, known) for word in shlex.split(program.run)]
     )
+    working_folder = Path(substitute(program.working_folder, known))
+    if working_folder.is_relative_to(scratch):
+        working_folder.mkdir(parents=True, exist_ok=True)
     environment = {
-        "PATH": _PATH,
+        "PATH": PROGRAM_PATH,
         "HOME": str(scratch),
         "LC_ALL": "C",
         **{name: substitute(value, known) for name, value in program.environment.items()},
@@ -168,7 +171,7 @@ def _command(
     }
     return Command(
         argv=[*prefix, *argv],
-        folder=Path(substitute(program.working_folder, known)),
+        folder=working_folder,
         environment=environment,
         stdin=None if program.stdin is None else Path(substitute(program.stdin, known)),
         stdout=folder / "stdout",

@@ -43,6 +43,18 @@ __all__ = [
 ]
 
 
+_NOT_OF_THE_RUNS = (
+    ("program", "timeout"),
+    ("campaign", "retries"),
+    ("campaign", "max_runs"),
+    ("campaign", "max_hours"),
+    ("analysis", "align_on"),
+    ("analysis", "alpha"),
+    ("analysis", "tolerance"),
+)
+"""What the digest leaves out: limits and settings of the analysis may change in the midst of a campaign, its runs stay the same."""
+
+
 def load_spec(path: Path) -> Campaign:
     """Read and validate a spec's file.
 
@@ -65,7 +77,7 @@ def load_spec(path: Path) -> Campaign:
     return parse_spec(decode(content, str(path)), str(path), path.absolute().parent)
 
 
-def parse_spec(text: str, name: str, folder: Path) -> Campaign:
+def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) -> Campaign:
     """Validate the text of a spec.
 
     Parameters
@@ -73,6 +85,7 @@ def parse_spec(text: str, name: str, folder: Path) -> Campaign:
     text : YAML.
     name : of the file, for messages.
     folder : that relative paths in the spec start from.
+    recorded : the text was validated when its campaign was run. Whether the program's files are still there is not asked.
 
     Raises
     ------
@@ -87,7 +100,8 @@ def parse_spec(text: str, name: str, folder: Path) -> Campaign:
         raise InvalidSpec(name, [*document.diagnostics, Diagnostic(document.places[()].value, what)])
     draft = Draft(document, folder.resolve())
     campaign = check_structure(draft)
-    check_program(draft)
+    if not recorded:
+        check_program(draft)
     check_metrics(draft)
     if campaign is None or draft.faults:
         raise InvalidSpec(name, draft.faults)
@@ -108,7 +122,10 @@ def _complete(campaign: Campaign) -> Campaign:
 
 
 def _canonical_json(campaign: Campaign) -> str:
-    return json.dumps(_canonical(campaign), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    content = _canonical(campaign)
+    for section, name in _NOT_OF_THE_RUNS:
+        del content[section][name]
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def _canonical(value: Any) -> Any:

@@ -235,7 +235,8 @@ class Campaign(Section):
     ----------
     path, folder : of the spec's file, absolute.
     text : the spec as it was read.
-    digest : SHA-256 of the content, defaults filled in; comments, order of keys and units do not change it.
+    digest : SHA-256 of the content, defaults filled in; comments, order of keys, units, limits (timeout, retries,
+        max_runs, max_hours) and settings of the analysis (align_on, alpha, tolerance) do not change it.
     """
 
     name: FileName = Field(description="Name of the campaign, and of its folder.", examples=["quickstart"])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unperturbed.analysis.perturbation import Change, Verdict
+from unperturbed.analysis.perturbation import Change, Verdict, VerdictName
 from unperturbed.harness.check import Checked
 from unperturbed.harness.plan import BASELINE, PlannedRun, configurations
 from unperturbed.harness.progress import Estimate
@@ -91,30 +93,30 @@ class TerminalProgress:
 
 
 def show_verdicts(campaign: Campaign, checked: Checked) -> None:
-    """Print one row a configuration and pass, then what each perturbed pair did, then the notes."""
+    """Print one row a configuration and pass, then what weighs most in each, then the notes."""
     console = Console(highlight=False)
-    several = len(checked.traces) > 1
-    table = Table(title=f"{campaign.name}: was it perturbed?", title_justify="left", header_style="bold")
+    passes = list(checked.traces)
+    table = Table(title=f"{campaign.name}: was it perturbed?", title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     table.add_column("configuration")
-    if several:
+    if len(passes) > 1:
         table.add_column("pass")
-    for header in ("verdict", "instructions", "pairs and metrics", "largest change of ρ"):
-        table.add_column(header, overflow="fold")
-    per_configuration: dict[str, int] = {}
+    table.add_column("verdict")
+    for header in ("instructions", *_SIGNS.values()):
+        table.add_column(header, justify="right")
+    seen: Counter[str] = Counter()
     for verdict in checked.verdicts:
-        number = per_configuration.get(verdict.configuration, 0)
-        per_configuration[verdict.configuration] = number + 1
-        row = [verdict.configuration]
-        if several:
-            row.append(list(checked.traces)[number] if number < len(checked.traces) else "")
-        style = _STYLES[verdict.verdict]
-        row.append(f"[{style}]{_SIGNS[verdict.verdict]} {verdict.verdict}[/{style}]")
-        row += [_percent(verdict.overhead.instructions), _counts(verdict), _worst(verdict)]
-        table.add_row(*row)
+        row = [verdict.configuration, *passes[seen[verdict.configuration] :][:1]] if len(passes) > 1 else [verdict.configuration]
+        seen[verdict.configuration] += 1
+        counts = Counter(change.verdict for change in verdict.changes)
+        row += [_named(verdict.verdict), _percent(verdict.overhead.instructions)]
+        table.add_row(*row, *(f"[{style}]{counts[name]}[/{style}]" if counts[name] else "·" for name, style in _STYLES.items()))
     console.print(table)
-    software = {item.name: item.software for item in configurations(campaign) if item.name != BASELINE}
-    for name, metrics in software.items():
-        console.print(f"[dim]{name} counts {', '.join(metrics)}[/dim]", soft_wrap=True)
+    for item in configurations(campaign):
+        if item.name != BASELINE:
+            console.print(f"{item.name} counts {', '.join(item.software)}", soft_wrap=True)
+            for verdict in checked.verdicts:
+                if verdict.configuration == item.name and verdict.verdict != "unperturbed":
+                    console.print(f"  {_named(verdict.verdict)}: {_worst(verdict)}", soft_wrap=True)
     for note in checked.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
 
@@ -132,23 +134,24 @@ def _percent(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:+.2%}"
 
 
-def _counts(verdict: Verdict) -> str:
-    parts = []
-    for name, style in _STYLES.items():
-        count = sum(change.verdict == name for change in verdict.changes)
-        if count:
-            parts.append(f"[{style}]{count} {name}[/{style}]")
-    return ", ".join(parts) or "; ".join(reason for _, reason in verdict.excluded)
+def _named(verdict: VerdictName) -> str:
+    return f"[{_STYLES[verdict]}]{_SIGNS[verdict]} {verdict}[/{_STYLES[verdict]}]"
 
 
 def _worst(verdict: Verdict) -> str:
+    """Say which change weighs most: a perturbed one before an undecided one, then the larger."""
+    if not verdict.changes:
+        return escape("; ".join(reason for _, reason in verdict.excluded))
+
     def weight(change: Change) -> tuple[bool, bool, float]:
         return change.verdict == "perturbed", change.verdict == "undecided", abs(change.effect)
 
-    if not verdict.changes:
-        return ""
     change = max(verdict.changes, key=weight)
-    more = f"; {change.runs_to_decide} runs would decide" if change.runs_to_decide else ""
-    return f"{change.check} {change.label}: {change.effect:+.3f} [{change.low:+.3f}, {change.high:+.3f}]{more}".replace(
-        "[", "\\["
+    level = f"{1 - 2 * verdict.alpha:.0%}"
+    text = (
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {level} interval {change.low:+.3f} … {change.high:+.3f}, "
+        f"tolerance ±{change.tolerance:g}"
     )
+    if change.verdict == "undecided" and change.runs_to_decide:
+        text += f"; about {change.runs_to_decide} runs a configuration would decide"
+    return escape(text)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import chromium_missing, open_report
 from campaigns import SPEC, unperturbed, verdicts, write_spec
 
 from unperturbed.collectors import Trace
@@ -130,13 +131,14 @@ def test_milestones_are_counted_exactly_in_every_run(finished: Finished) -> None
             assert trace["steps"].sum() == STEPS
 
 
-def test_instructions_added_are_one_an_event(finished: Finished) -> None:
+def test_counting_adds_an_instruction_or_two_an_event(finished: Finished) -> None:
     total = {
         name: np.mean([t["PAPI_TOT_INS"].sum() for t in finished.traces() if t.attributes["configuration"] == name])
         for name in ("anchor", "steps")
     }
     added = (total["steps"] - total["anchor"]) / STEPS
-    assert 0.5 < added < 1.5
+    # One for the count; the loop around it is so short that the compiler unrolls it no longer.
+    assert 0.5 < added < 2.5
 
 
 def test_the_size_of_the_environment_varies_and_is_recorded(finished: Finished) -> None:
@@ -192,6 +194,25 @@ def test_check_and_report_need_no_spec(finished: Finished) -> None:
     done = unperturbed(finished.folder, "report", finished.campaign)
     assert done.returncode == 0
     assert (finished.campaign / "report.html").stat().st_mtime_ns > written
+
+
+@pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())
+def test_the_report_opens_offline_and_shows_what_was_found(finished: Finished) -> None:
+    report = finished.campaign / "report.html"
+    assert report.stat().st_size < 6_000_000
+    with open_report(report) as page:
+        page.wait_drawn()
+        assert page.console() == []
+        assert page.requests() == [report.resolve().as_uri()]
+        drawn = page.drawn()
+        assert drawn["forest"] > 0
+        assert drawn["alignment-signals"] > 0
+        assert all(drawn.values())
+        text = page.text("body")
+    assert "Simulated counters" in text
+    for entry in verdicts(finished.campaign)["verdicts"]:
+        assert entry["configuration"] in text
+        assert entry["verdict"] in text
 
 
 def test_comments_do_not_make_another_spec_but_values_do(finished: Finished) -> None:
