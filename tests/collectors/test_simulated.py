@@ -151,3 +151,18 @@ def test_callgrind_takes_the_whole_command_line(tmp_path: Path) -> None:
     command = [*valgrind_command(Machine(), tmp_path / "dumps"), "true"]
     subprocess.run(command, check=True)
     assert list(tmp_path.glob("dumps.*"))
+
+
+def test_intervals_of_processor_time_do_not_shrink_under_load(tmp_path: Path) -> None:
+    """A wall-clock timer would tick as often while the program gets a fraction of the processor."""
+    burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+    try:
+        records, _ = _measure(tmp_path, Machine())
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    lengths_ms = np.diff(records.rows["cpu_ns"])[:-1] / 1e6
+    # Asked: 20 ms. The kernel ticks every jiffy, callgrind looks for signals every 100,000 basic blocks.
+    assert 12 < np.median(lengths_ms) < 40
+    assert len(lengths_ms) < 1.5 * records.rows["cpu_ns"][-1] / 20e6

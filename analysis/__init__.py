@@ -1,0 +1,1 @@
+"""What the numbers mean: alignment, perturbation, report."""

@@ -1,0 +1,36 @@
+"""The report: one self-contained HTML page that says what measuring changed, and its JSON twin.
+
+::
+
+    content     what the report shows, as frozen data that the harness fills
+    results     the verdicts joined by configuration, counted and ranked
+    words       sentences in plain language          names      plain names of metrics
+    chart       what figures are made of             figures*   every figure, as Plotly's JSON
+    markup      HTML that escapes                    sections_* the page's sections
+    page        render, write_report                 report.css, report.js
+
+plotly.js is read when a page is rendered, not when this package is imported.
+"""
+
+from unperturbed.analysis.report.content import (
+    AlignmentExample,
+    CounterSource,
+    Headline,
+    ReportContent,
+    RunRow,
+    Settings,
+    to_json,
+)
+from unperturbed.analysis.report.page import render, write_report
+
+__all__ = [
+    "AlignmentExample",
+    "CounterSource",
+    "Headline",
+    "ReportContent",
+    "RunRow",
+    "Settings",
+    "render",
+    "to_json",
+    "write_report",
+]

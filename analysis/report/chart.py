@@ -1,0 +1,160 @@
+"""What every figure is made of: the `Figure`, axes, colours by name, text made safe for Plotly, numbers made short.
+
+Colours are names such as `@perturbed`; the page's script looks them up in the stylesheet when it draws, so that one palette
+serves page and figures, light and dark, screen and paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unperturbed.analysis.perturbation.verdict import VerdictName
+
+__all__ = ["MARKER", "SERIES", "Figure", "axis", "bucket_means", "label", "layout", "plot_text", "short", "stacked"]
+
+SERIES = tuple(f"@series-{number}" for number in range(1, 7))
+"""Colours that can be told apart, by people with the common colour blindnesses too (Okabe and Ito's set, set for each background)."""
+
+MARKER: dict[VerdictName, dict[str, Any]] = {
+    "perturbed": {"symbol": "x", "color": "@perturbed", "size": 9},
+    "undecided": {"symbol": "circle-open", "color": "@undecided", "size": 9, "line": {"width": 2, "color": "@undecided"}},
+    "unperturbed": {"symbol": "circle", "color": "@unperturbed", "size": 8},
+}
+"""Each verdict has a shape of its own besides its colour."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure, ready for Plotly but for its colour names.
+
+    Attributes
+    ----------
+    name : the id of its element.
+    data, layout : Plotly's. A trace with `meta` is drawn only while that choice is made; `{"shared": i}` as a trace's `x`
+        or `hovertext` stands for `shared[i]`, which several traces have in common.
+    description : what a reader who cannot see it must know.
+    group : name of the control that makes the choice; empty when there is none.
+    chosen : the first choice. choices : choice to the changes of the layout that it brings, in Plotly's dotted keys.
+    """
+
+    name: str
+    data: Sequence[Mapping[str, Any]]
+    layout: Mapping[str, Any]
+    description: str
+    group: str = ""
+    chosen: str = ""
+    choices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    shared: Sequence[Sequence[float | str | None]] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON types only."""
+        return {
+            "data": list(self.data),
+            "layout": dict(self.layout),
+            "group": self.group,
+            "chosen": self.chosen,
+            "choices": dict(self.choices),
+            "shared": list(self.shared),
+        }
+
+
+def plot_text(text: str, most: int = 64) -> str:
+    """Make user text safe where Plotly reads a small HTML of its own (titles, names, tick labels), and no longer than fits."""
+    text = text if len(text) <= most else f"{text[: most - 1]}…"
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "%\u200b{")
+
+
+def axis(title: str = "", **settings: Any) -> dict[str, Any]:
+    """Return an axis in the page's style."""
+    style: dict[str, Any] = {
+        "gridcolor": "@grid",
+        "linecolor": "@axis",
+        "zeroline": False,
+        "tickcolor": "@axis",
+        "title": {"text": title, "standoff": 10, "font": {"size": 13}},
+    }
+    return {**style, **settings}
+
+
+def layout(height: int, **settings: Any) -> dict[str, Any]:
+    """Return a layout in the page's style."""
+    style: dict[str, Any] = {
+        "height": height,
+        "margin": {"l": 64, "r": 20, "t": 30, "b": 48},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "@ink", "size": 13, "family": "system-ui, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"},
+        "hoverlabel": {
+            "bgcolor": "@card",
+            "bordercolor": "@axis",
+            "font": {"color": "@ink"},
+            "align": "left",
+            "namelength": -1,
+        },
+        "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)"},
+        "dragmode": "zoom",
+        "hovermode": "closest",
+    }
+    return {**style, **settings}
+
+
+def label(text: str, x: float, y: float, **settings: Any) -> dict[str, Any]:
+    """Return a text at a place on the paper (0 to 1), without an arrow."""
+    style: dict[str, Any] = {
+        "text": text,
+        "x": x,
+        "y": y,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 13, "color": "@ink"},
+        "align": "left",
+    }
+    return {**style, **settings}
+
+
+def stacked(heights: Sequence[float], gap: float) -> list[tuple[float, float]]:
+    """Divide the paper into panels one below another, heights and gap in pixels: (low, high) of each, the first on top."""
+    whole = sum(heights) + gap * (len(heights) - 1)
+    domains, top = [], whole
+    for height in heights:
+        domains.append((max(0.0, (top - height) / whole), top / whole))
+        top -= height + gap
+    return domains
+
+
+def bucket_means(values: NDArray[Any], points: int) -> NDArray[np.float64]:
+    """Reduce a series to at most so many points, each the mean of as many neighbours; a short series stays as it is."""
+    series = np.asarray(values, dtype=np.float64)
+    width = bucket_width(series.size, points)
+    if width == 1:
+        return series
+    edges = np.arange(0, series.size, width)
+    return np.asarray(np.add.reduceat(series, edges) / np.diff(np.append(edges, series.size)))
+
+
+def bucket_width(size: int, points: int) -> int:
+    """Return how many neighbours make one point."""
+    return max(1, math.ceil(size / points))
+
+
+def short(values: Iterable[float], digits: int = 4) -> list[float | None]:
+    """Round for JSON: so many significant digits, whole numbers without a point, None for what is not finite."""
+    return [_short(float(value), digits) for value in values]
+
+
+def _short(value: float, digits: int) -> float | None:
+    if not math.isfinite(value):
+        return None
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

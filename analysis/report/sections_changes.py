@@ -1,0 +1,278 @@
+"""The changes: a matrix of pairs and configurations, the forest plot, and the table of everything, with details on a click."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.analysis.report.chart import short
+from unperturbed.analysis.report.figures_changes import FOREST_ROWS
+from unperturbed.analysis.report.markup import Cell, Content, Html, table, tag
+from unperturbed.analysis.report.names import meaning, pair_name, plain_name
+from unperturbed.analysis.report.results import ChangeKey, change_key, changed_pairs, mean_rho
+from unperturbed.analysis.report.sections_figures import choice, frame
+from unperturbed.analysis.report.words import SYMBOL, change_sentence, number, p_words, plural, rho, signed, span
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation.verdict import Change, CheckName
+    from unperturbed.analysis.report.chart import Figure
+    from unperturbed.analysis.report.results import Result
+    from unperturbed.collectors.trace import Metric
+
+__all__ = ["changes_section", "details", "shade"]
+
+_ROWS_SHOWN = 12
+_ROWS_MOST = 90
+"""Rows of a matrix; the pairs that changed least are left out beyond."""
+
+_STEPS = (0.25, 0.5, 1.0, 2.0)
+"""Bounds of the matrix's shades, in tolerances."""
+
+Listed = Sequence[tuple["Result", "Change"]]
+
+
+def changes_section(found: Sequence[Result], listed: Listed, forest: Figure | None, described: Mapping[str, Metric]) -> Html:
+    """Return the section: matrices, forest plot, table."""
+    whole = sum(len(result.changes) for result in found)
+    if not whole:
+        return tag("section", tag("h2", "What changed"), tag("p", "Nothing could be checked.", class_="empty"), id="changes")
+    index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
+    rest = (
+        f" The page lists the {len(listed)} of {whole} that weigh most; the JSON report has all." if len(listed) < whole else ""
+    )
+    return tag(
+        "section",
+        tag("h2", "What changed"),
+        tag(
+            "p",
+            "ρ says how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each cell is the ",
+            "change of ρ that a configuration brought. Its sign is the verdict. Its shade is the size of the change: blue fell, orange rose. ",
+            f"Click a cell for its numbers, run by run.{rest}",
+        ),
+        _shades(),
+        tag("h3", "Within a run: pairs of hardware metrics (inner)"),
+        _matrix(found, "inner", index, described),
+        tag("h3", "Across aligned runs: each metric with itself (outer)"),
+        _matrix(found, "outer", index, described),
+        _forest(found, forest),
+        _full_table(listed),
+        id="changes",
+    )
+
+
+def shade(effect: float, tolerance: float) -> str:
+    """Return the class of a cell: direction and size of the change in tolerances, `fell-3`."""
+    size = abs(effect) / tolerance if tolerance > 0 else float("inf")
+    return f"{'fell' if effect < 0 else 'rose'}-{sum(size >= bound for bound in _STEPS)}"
+
+
+def _shades() -> Html:
+    names = ["≥ 2 ×", "1–2 ×", "½–1 ×", "¼–½ ×", "< ¼ ×", "¼–½ ×", "½–1 ×", "1–2 ×", "≥ 2 ×"]
+    classes = ["fell-4", "fell-3", "fell-2", "fell-1", "fell-0", "rose-1", "rose-2", "rose-3", "rose-4"]
+    steps = [tag("li", name, class_=one) for name, one in zip(names, classes, strict=True)]
+    return tag(
+        "div",
+        tag("span", "ρ fell"),
+        tag("ul", steps, aria_label="Shades: size of the change in tolerances"),
+        tag("span", "ρ rose (× the tolerance)"),
+        class_="shades",
+    )
+
+
+def _matrix(found: Sequence[Result], check: CheckName, index: Mapping[ChangeKey, int], described: Mapping[str, Metric]) -> Html:
+    checked = [result for result in found if result.of(check)]
+    every = changed_pairs(checked, check)
+    pairs = every[:_ROWS_MOST]
+    if not pairs:
+        return tag("p", "Nothing was checked.", class_="empty")
+    by_pair = {
+        result.configuration: {(change.first, change.second): change for change in result.of(check)} for result in checked
+    }
+    rows = []
+    for first, second in pairs:
+        title = meaning(first, described) if first == second else f"{meaning(first, described)}\n{meaning(second, described)}"
+        cells = [Cell(pair_name(first, second), title=title)]
+        for result in checked:
+            change = by_pair[result.configuration].get((first, second))
+            cells.append(_matrix_cell(result, change, (first, second), index))
+        rows.append(cells)
+    heads = ["pair" if check == "inner" else "metric"]
+    heads += [f"{result.configuration} {SYMBOL[result.check_verdict(check) or 'undecided']}" for result in checked]
+    more = [{"class_": "more"} if place >= _ROWS_SHOWN else {} for place in range(len(pairs))]
+    noun = "pair" if check == "inner" else "metric"
+    whole = table(
+        f"Change of ρ of each {noun} in each configuration, the {noun} that changed most first",
+        heads,
+        rows,
+        row_attributes=more,
+    )
+    button = (
+        tag("button", f"Show all {plural(len(pairs), noun)}", type="button", class_="show-more", aria_expanded="false")
+        if len(pairs) > _ROWS_SHOWN
+        else None
+    )
+    left_out = (
+        tag("p", f"The {plural(len(every) - len(pairs), noun)} that changed least are not shown.")
+        if len(every) > len(pairs)
+        else None
+    )
+    return tag("div", whole, button, left_out, class_="matrix folded" if button else "matrix")
+
+
+def _matrix_cell(result: Result, change: Change | None, pair: tuple[str, str], index: Mapping[ChangeKey, int]) -> Cell:
+    if change is None:
+        names = {pair_name(*pair), f"{pair[0]} – {pair[1]}", pair[0], pair[1]}
+        reason = next((why for name, why in result.excluded if name in names), "not checked in this configuration")
+        return Cell("–", title=reason, class_="none")
+    shown = [tag("span", SYMBOL[change.verdict], class_="sign"), f" {signed(change.effect)}", " †" if change.aligned_on else ""]
+    spoken = f"{change.verdict} {signed(change.effect)}"
+    place = index.get(change_key(result, change))
+    inside: Html = (
+        tag("button", shown, type="button", data_change=place, aria_label=spoken)
+        if place is not None
+        else tag("span", shown, title=spoken)
+    )
+    return Cell(inside, class_=f"{shade(change.effect, change.tolerance)} {change.verdict}")
+
+
+def _forest(found: Sequence[Result], figure: Figure | None) -> Html | None:
+    if figure is None:
+        return None
+    longest = max(len(result.of(check)) for result in found for check in ("inner", "outer"))
+    left_out = f"Of {longest} changes the {FOREST_ROWS} that weigh most are drawn. " if longest > FOREST_ROWS else ""
+    aligned = any(change.aligned_on for result in found for change in result.changes)
+    flattered = "† The runs were aligned by this metric, so its correlation across runs is flattered." if aligned else ""
+    return tag(
+        "div",
+        tag("h3", "How sure is that? Every change with its confidence interval"),
+        tag(
+            "p",
+            "A change is ",
+            tag("b", "unperturbed"),
+            " when its whole confidence interval (the bar) lies inside the shaded band, ",
+            tag("b", "perturbed"),
+            " when it is shown to differ from zero and not shown to stay in the band; else it is ",
+            tag("b", "undecided"),
+            ", mostly because the bar is still wide: more runs narrow it.",
+        ),
+        choice("forest-configuration", "Configuration", [(name, name) for name in figure.choices], figure.chosen),
+        frame(figure, f"{left_out}{flattered}".strip() or None),
+    )
+
+
+_HEADS: list[str | tuple[str, str]] = [
+    "metrics",
+    "configuration",
+    ("check", "inner: two metrics of one run; outer: one metric in two aligned runs"),
+    "verdict",
+    ("ρ before", "mean over the reference runs"),
+    ("ρ here", "mean over the configuration's runs"),
+    "change",
+    ("interval", "confidence interval of the change; sorted by its lower end"),
+    ("p", "probability of such a change if there were none"),
+    ("p corrected", "the same, for having looked at many changes at once"),
+    ("visible", "smallest change that these runs would have shown four times in five"),
+    ("runs needed", "runs a configuration that would probably decide; – when decided or out of reach"),
+]
+
+
+def _full_table(listed: Listed) -> Html:
+    rows: list[list[Cell | Content]] = []
+    for place, (result, change) in enumerate(listed):
+        before, after = mean_rho(change.reference), mean_rho(change.observed)
+        codes = " / ".join(dict.fromkeys((change.first, change.second)))
+        name = pair_name(change.first, change.second)
+        rows.append(
+            [
+                Cell(tag("button", name, type="button", data_change=place, class_="link", title=codes)),
+                result.configuration,
+                change.check,
+                Cell(f"{SYMBOL[change.verdict]} {change.verdict}", class_=change.verdict),
+                Cell(rho(before), before),
+                Cell(rho(after), after),
+                Cell(signed(change.effect), change.effect),
+                Cell(span(change.low, change.high), change.low),
+                Cell(p_words(change.p), change.p),
+                Cell(p_words(change.p_corrected), change.p_corrected),
+                Cell(rho(change.smallest_visible), change.smallest_visible),
+                Cell(number(change.runs_to_decide), float("inf") if change.runs_to_decide is None else change.runs_to_decide),
+            ]
+        )
+    configurations = list(dict.fromkeys(result.configuration for result, _ in listed))
+    return tag(
+        "div",
+        tag("h3", "All changes in numbers"),
+        tag(
+            "div",
+            _filter("verdict", 3, list(SYMBOL)),
+            _filter("configuration", 1, configurations),
+            _filter("check", 2, ["inner", "outer"]),
+            tag("output", plural(len(rows), "change"), id="changes-count"),
+            class_="filters",
+        ),
+        tag(
+            "div",
+            table("All changes, sortable by each column", _HEADS, rows, identity="changes-table", sortable=True),
+            class_="tall",
+        ),
+    )
+
+
+def _filter(name: str, column: int, values: Sequence[str]) -> Html:
+    options = [tag("option", f"every {name}", value=""), *(tag("option", value, value=value) for value in values)]
+    return tag("label", f"{name} ", tag("select", options, data_filter="changes-table", data_column=column))
+
+
+_FACTS = (
+    "reference",
+    "change of ρ",
+    "confidence interval",
+    "tolerance",
+    "p",
+    "p, corrected",
+    "smallest visible change",
+    "runs that would decide",
+    "note",
+)
+
+
+def details(listed: Listed) -> dict[str, Any]:
+    """Return what the page's script shows of a change that is clicked: JSON types, one entry a listed change."""
+    runs: dict[tuple[str, ...], int] = {}
+    entries = []
+    for result, change in listed:
+        decide = "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
+        flattered = "The runs were aligned by this metric, so the correlation is flattered." if change.aligned_on else ""
+        entries.append(
+            {
+                "title": _title(change),
+                "configuration": result.configuration,
+                "verdict": change.verdict,
+                "sign": SYMBOL[change.verdict],
+                "sentence": change_sentence(change, result.alpha) + ".",
+                "facts": [
+                    " and ".join(result.references),
+                    signed(change.effect),
+                    f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
+                    f"±{rho(change.tolerance)}",
+                    p_words(change.p),
+                    p_words(change.p_corrected),
+                    rho(change.smallest_visible),
+                    decide,
+                    " ".join(said for said in (change.note, flattered) if said),
+                ],
+                "reference": short(change.reference, 3),
+                "observed": short(change.observed, 3),
+                "runs": [runs.setdefault(names, len(runs)) for names in (change.reference_runs, change.observed_runs)],
+                "interval": short((change.effect, change.low, change.high, change.tolerance), 3),
+                "means": short((mean_rho(change.reference), mean_rho(change.observed)), 3),
+            }
+        )
+    return {"labels": list(_FACTS), "runs": [list(names) for names in runs], "changes": entries}
+
+
+def _title(change: Change) -> str:
+    codes = " and ".join(dict.fromkeys((change.first, change.second)))
+    plain = pair_name(change.first, change.second)
+    known = {plain_name(change.first), plain_name(change.second)} != {change.first, change.second}
+    return f"{plain} ({codes})" if known else plain

@@ -1,0 +1,143 @@
+"""A report opened in headless Chromium: what it asked for, what it said, what it drew, how long that took."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
+
+__all__ = ["CHROMEDRIVER", "CHROMIUM", "ReportPage", "chromium_missing", "open_report"]
+
+CHROMIUM = "/usr/bin/chromium"
+CHROMEDRIVER = "/usr/bin/chromedriver"
+
+_SWITCHES = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+
+def chromium_missing() -> str:
+    """Return why no report can be opened here; empty when one can."""
+    missing = [program for program in (CHROMIUM, CHROMEDRIVER) if shutil.which(program) is None]
+    return f"{' and '.join(missing)} not installed" if missing else ""
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """An open report."""
+
+    driver: WebDriver
+
+    def open(self, path: Path) -> None:
+        """Open another report in the same window; what the console and the network said before is forgotten."""
+        self.driver.get("data:,")
+        self.console()
+        self.requests()
+        self.driver.get(path.resolve().as_uri())
+
+    def js(self, script: str, *arguments: Any) -> Any:
+        """Run a script in the page and return its value."""
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, script: str, seconds: float = 60) -> None:
+        """Wait until a script returns something true."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(lambda driver: driver.execute_script(script))
+
+    def wait_drawn(self, seconds: float = 60) -> None:
+        """Wait until the last figure stands."""
+        self.wait("return document.documentElement.dataset.state === 'drawn'", seconds)
+
+    def console(self) -> list[str]:
+        """Return all that the console has shown since the last call: errors, warnings and the rest."""
+        return [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        """Return the addresses that the page has asked for since the last call; data and blob addresses live in the page."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        asked = [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] in {"Network.requestWillBeSent", "Network.webSocketCreated"} and "request" in message["params"]
+        ]
+        return [url for url in asked if not url.startswith(("data:", "blob:"))]
+
+    def drawn(self) -> dict[str, int]:
+        """Return each figure's id and how many marks (lines, points, bars) it really has in the document."""
+        return dict(
+            self.js(
+                "return Object.fromEntries([...document.querySelectorAll('figure .chart')].map((chart) => [chart.id, "
+                "chart.querySelectorAll('.scatterlayer .trace path, .barlayer .point path').length]))"
+            )
+        )
+
+    def timings(self) -> dict[str, float]:
+        """Return ms since navigation began: first paint, plotly ready, all figures drawn."""
+        return dict(
+            self.js(
+                "return Object.fromEntries([...performance.getEntriesByType('paint'), ...performance.getEntriesByType('mark')]"
+                ".map((entry) => [entry.name, Math.round(entry.startTime)]))"
+            )
+        )
+
+    def text(self, selector: str) -> str:
+        """Return the text that a reader sees in the first element that fits."""
+        return str(self.js("return document.querySelector(arguments[0]).innerText", selector))
+
+    def emulate(self, *, dark: bool = False, media: str = "") -> None:
+        """Show the page as on a dark desktop, or on `print`."""
+        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """Write what the window shows, or the whole page, as PNG."""
+        import base64
+
+        if whole:
+            shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
+            path.write_bytes(base64.b64decode(shot["data"]))
+        else:
+            path.write_bytes(self.driver.get_screenshot_as_png())
+
+
+@contextmanager
+def open_report(path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> Iterator[ReportPage]:
+    """Open a report file in a fresh, networkless Chromium of this window size."""
+    from selenium import webdriver
+
+    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
+        options = webdriver.ChromeOptions()
+        options.binary_location = CHROMIUM
+        for switch in (*_SWITCHES, f"--user-data-dir={profile}", f"--window-size={width},{height}"):
+            options.add_argument(switch)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=CHROMEDRIVER))
+        try:
+            page = ReportPage(driver)
+            driver.execute_cdp_cmd(
+                "Emulation.setDeviceMetricsOverride",
+                {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+            )
+            page.emulate(dark=dark)
+            page.open(path)
+            yield page
+        finally:
+            driver.quit()

@@ -1,0 +1,123 @@
+"""Campaigns of more than one pass, and intervals chosen by the number of records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from campaigns import unperturbed, verdicts, write_spec
+
+from unperturbed.collectors import Trace
+from unperturbed.harness import prepare
+from unperturbed.harness.check import check, read_traces
+from unperturbed.harness.judge import recorded_campaign
+from unperturbed.harness.manifest import Manifest
+from unperturbed.harness.terminal import duration
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign that asks for TLB misses, which are simulated in a pass of their own, and for 60 records a run."""
+    folder = tmp_path_factory.mktemp("passes")
+    spec = write_spec(
+        folder,
+        measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TLB_DM"],
+        measure__derived=None,
+        measure__interval={"records": 60},
+        analysis__anchor=None,
+        campaign__subsets={"steps": ["steps", "rounds"]},
+    )
+    done = unperturbed(folder, "run", spec)
+    assert done.returncode in (0, 4), done.stderr
+    assert "16 runs (baseline 10, steps 6)" in done.stderr
+    return folder / "campaigns" / "phases"
+
+
+def test_each_pass_has_baselines_of_its_own(campaign: Path) -> None:
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        traces = read_traces(campaign, manifest)
+    assert {name: {key: len(runs) for key, runs in found.items()} for name, found in traces.items()} == {
+        "main": {"baseline": 5, "steps": 3},
+        "page-cache": {"baseline": 5, "steps": 3},
+    }
+    assert set(traces["main"]["baseline"][0].names("simulated")) == {
+        "PAPI_TOT_INS",
+        "PAPI_L1_DCM",
+        "PAPI_SR_INS",
+        "PAPI_TOT_CYC",
+    }
+    assert set(traces["page-cache"]["baseline"][0].names("simulated")) == {"PAPI_TOT_INS", "PAPI_SR_INS", "PAPI_TLB_DM"}
+
+
+def test_every_pair_is_judged_once_in_the_pass_that_counts_both(campaign: Path) -> None:
+    inner = [
+        (change["first"], change["second"])
+        for verdict in verdicts(campaign)["verdicts"]
+        for change in verdict["changes"]
+        if change["check"] == "inner"
+    ]
+    assert sorted(inner) == [
+        ("PAPI_L1_DCM", "PAPI_SR_INS"),
+        ("PAPI_SR_INS", "PAPI_TLB_DM"),
+        ("PAPI_TOT_INS", "PAPI_L1_DCM"),
+        ("PAPI_TOT_INS", "PAPI_SR_INS"),
+        ("PAPI_TOT_INS", "PAPI_TLB_DM"),
+    ]
+
+
+def test_the_pilot_finds_the_interval(campaign: Path) -> None:
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        found = manifest.fact("pilot:main")
+        trace = read_traces(campaign, manifest)["main"]["baseline"][0]
+    jiffies = found["interval_ns"] / 4_000_000
+    assert trace.attributes["interval_ns"] == found["interval_ns"]
+    assert found["interval_ns"] >= 2_000_000
+    assert len(trace) >= 30, jiffies
+
+
+def test_a_configuration_without_enough_runs_is_undecided_not_unperturbed(campaign: Path) -> None:
+    recorded = recorded_campaign(campaign)
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        traces = {name: dict(found) for name, found in read_traces(campaign, manifest).items()}
+    traces["main"]["steps"] = traces["main"]["steps"][:1]
+    checked = check(recorded, traces)
+    assert checked.verdicts[0].verdict == "undecided"
+    assert checked.verdicts[0].excluded == (("steps", "only 1 of 3 runs gave a trace"),)
+    del traces["main"]["baseline"]
+    assert check(recorded, traces).verdicts[0].verdict == "undecided"
+    assert check(recorded, {}).verdicts[0].excluded == (("steps", "no run gave a trace"),)
+
+
+def test_identical_baseline_runs_are_refused(campaign: Path) -> None:
+    recorded = recorded_campaign(campaign)
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        traces = {name: dict(found) for name, found in read_traces(campaign, manifest).items()}
+    first = traces["main"]["baseline"][0]
+    copies = [
+        Trace.from_columns(
+            first.metrics.values(),
+            first.columns,
+            begin_ns=first.begin_ns,
+            end_ns=first.end_ns,
+            attributes={**first.attributes, "run": f"copy {number}"},
+        )
+        for number in range(5)
+    ]
+    traces["main"]["baseline"] = tuple(copies)
+    with pytest.raises(ValueError, match="identical in every metric and interval"):
+        check(recorded, traces)
+
+
+def test_a_coarse_clock_is_said() -> None:
+    interval, note = prepare._interval_for(3000, 2_500_000_000, "process-cpu")
+    assert interval >= 2_000_000
+    assert "3000 records were asked for" in note
+    interval, note = prepare._interval_for(3000, 30_000_000_000, "monotonic")
+    assert (interval, note) == (10_000_000, "")
+    interval, note = prepare._interval_for(100, 3_000_000_000, "process-cpu")
+    assert abs(interval - 30_000_000) <= 4_000_000
+    assert note == ""
+
+
+def test_time_spans_are_said_as_people_do() -> None:
+    assert [duration(seconds) for seconds in (0.4, 8, 200, 7500)] == ["0 s", "8 s", "3 min 20 s", "2 h 5 min"]
