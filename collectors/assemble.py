@@ -84,11 +84,16 @@ def assemble(
             metrics.append(_derived(name, expression, {metric.name: metric for metric in metrics}))
             columns[name] = expression.evaluate(columns)
 
-    begin = rows["monotonic_ns"][:-1] - rows["monotonic_ns"][0]
-    end = rows["monotonic_ns"][1:] - rows["monotonic_ns"][0]
-    facts = {**attributes, "nested_ticks": records.nested, "ended_cleanly": records.state == "finished"}
+    stamps = rows["cpu_ns" if attributes.get("clock") == "process-cpu" else "monotonic_ns"]
+    wall_s = int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9
+    facts = {**attributes, "wall_seconds": wall_s, "nested_ticks": records.nested, "ended_cleanly": records.state == "finished"}
     return Trace.from_columns(
-        metrics, columns, begin_ns=begin, end_ns=end, overruns=rows["overruns"][1:].astype("i8"), attributes=facts
+        metrics,
+        columns,
+        begin_ns=stamps[:-1] - stamps[0],
+        end_ns=stamps[1:] - stamps[0],
+        overruns=rows["overruns"][1:].astype("i8"),
+        attributes=facts,
     )
 
 

@@ -27,7 +27,7 @@ Kind = Literal["hardware", "simulated", "software", "os", "derived"]
 Semantics = Literal["counter", "gauge"]
 
 INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
-"""Columns that every trace has beside its metrics: the interval's bounds in ns since the first record, timer ticks missed in it."""
+"""Columns that every trace has beside its metrics: the interval's bounds, ns since the first record, and timer ticks missed in it."""
 
 _METADATA_KEY = "unperturbed"
 _FORMAT = 1
@@ -75,7 +75,8 @@ class Trace:
     Attributes
     ----------
     metrics : read-only mapping, name to `Metric`, in column order.
-    begin_ns, end_ns : int64, shape (intervals,). Bounds of each interval, ns of CLOCK_MONOTONIC since the first record.
+    begin_ns, end_ns : int64, shape (intervals,). Bounds of each interval, ns since the first record, on the clock that intervals
+        are taken from (`attributes["clock"]`): wall-clock time, or the process's processor time.
     overruns : int64, shape (intervals,). Timer ticks that were missed inside the interval.
     attributes : what is known about the run as a whole (configuration, source, clock, seed, …); JSON types only.
     """

@@ -61,8 +61,20 @@ def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> Repo
         ),
         provenance=_provenance(campaign, manifest),
         spec_text=campaign.text,
+        method=_METHOD,
         notes=checked.notes + tuple(note for name in checked.traces if (note := manifest.fact(f"{PILOT}:{name}")["note"])),
     )
+
+
+_METHOD = (
+    "Within a run: Spearman's ρ of each pair over the run's intervals, one value a run (paper, section 2.2).",
+    "Across runs: each metric against itself after dynamic time warping; a run's value is its mean over the reference runs. Subsets are held "
+    "against the anchor's runs and aligned through its milestones, the anchor itself against the pure baseline (section 2.3).",
+    "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the spread of both kinds of run pooled; the interval is the "
+    "wider of that one and Welch's, each bound at α.",
+    "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration in one pass, and not shown to lie "
+    "within the tolerance. Unperturbed: every interval lies within it.",
+)
 
 
 def _source(manifest: Manifest) -> CounterSource:

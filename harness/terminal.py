@@ -105,7 +105,9 @@ def show_verdicts(campaign: Campaign, checked: Checked) -> None:
         table.add_column(header, justify="right")
     seen: Counter[str] = Counter()
     for verdict in checked.verdicts:
-        row = [verdict.configuration, *passes[seen[verdict.configuration] :][:1]] if len(passes) > 1 else [verdict.configuration]
+        row = (
+            [verdict.configuration, *passes[seen[verdict.configuration] :][:1]] if len(passes) > 1 else [verdict.configuration]
+        )
         seen[verdict.configuration] += 1
         counts = Counter(change.verdict for change in verdict.changes)
         row += [_named(verdict.verdict), _percent(verdict.overhead.instructions)]
