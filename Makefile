@@ -30,12 +30,17 @@ check:
 
 docs: check
 
+bench:
+	@tools/setup.sh test
+	$(python) tests/benchmarks/harness_overhead.py
+
 dev:
 	@tools/setup.sh test
 
 validate:
 	@tools/setup.sh test
-	$(python) docs/evidence/calibration.py
+	$(python) docs/evidence/calibration.py --campaigns 2000 --seed 1
+	$(python) docs/evidence/quickstart.py --campaigns 5 --seed 1
 
 clean:
 	rm -rf .venv build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -90,8 +90,11 @@ def check(campaign: Campaign, traces: Traces) -> Checked:
         if not baseline_traces:
             verdicts += _all_unchecked(campaign, f"no run of the {BASELINE} gave a trace in pass {name}")
             continue
-        asked = (*campaign.measure.hardware, *campaign.measure.derived)
-        metrics = [metric for metric in asked if metric in baseline_traces[0].metrics]
+        counts = set(baseline_traces[0].names("hardware", "simulated"))
+        if not counts:
+            continue
+        metrics = [name for name in campaign.measure.hardware if name in counts]
+        metrics += [name for name in campaign.measure.derived if name in baseline_traces[0].metrics]
         news = [metric for metric in metrics if metric not in counted]
         if not news:
             continue

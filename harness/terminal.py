@@ -112,7 +112,8 @@ def show_verdicts(campaign: Campaign, checked: Checked) -> None:
         counts = Counter(change.verdict for change in verdict.changes)
         row += [_named(verdict.verdict), _percent(verdict.overhead.instructions)]
         table.add_row(*row, *(f"[{style}]{counts[name]}[/{style}]" if counts[name] else "·" for name, style in _STYLES.items()))
-    console.print(table)
+    if checked.verdicts:
+        console.print(table)
     for item in configurations(campaign):
         if item.name != BASELINE:
             console.print(f"{item.name} counts {', '.join(item.software)}", soft_wrap=True)

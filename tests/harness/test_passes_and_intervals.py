@@ -121,3 +121,33 @@ def test_a_coarse_clock_is_said() -> None:
 
 def test_time_spans_are_said_as_people_do() -> None:
     assert [duration(seconds) for seconds in (0.4, 8, 200, 7500)] == ["0 s", "8 s", "3 min 20 s", "2 h 5 min"]
+
+
+def test_a_program_that_was_not_built_here_is_measured_natively(tmp_path: Path) -> None:
+    """The sampler comes by LD_PRELOAD; the kernel's own events are no hardware, and nothing is judged by them."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        """
+name: native
+program:
+  run: /usr/bin/sha256sum {inputs}/data
+  prepare: "{python} -c \\"open('{inputs}/data', 'wb').write(bytes(400_000_000))\\""
+measure:
+  interval: 2 ms
+  source: perf_event
+  hardware: ["perf::page-faults", "perf::task-clock"]
+  os: [minor_faults]
+campaign: {baseline_runs: 5, runs: 3}
+"""
+    )
+    done = unperturbed(tmp_path, "run", spec)
+    if "Permission denied" in done.stderr or "not permitted" in done.stderr:
+        pytest.skip("this host allows no perf events")
+    assert done.returncode == 0, done.stderr
+    assert "there is nothing in which perturbation could show" in done.stdout
+    trace = Trace.read(tmp_path / "campaigns" / "native" / "runs" / "0001" / "trace.parquet")
+    assert {metric.kind for metric in trace.metrics.values()} == {"os"}
+    assert trace.attributes["clock"] == "monotonic"
+    elapsed = int(trace.end_ns[-1])
+    assert 0 < trace["perf::task-clock"].sum() <= 1.05 * elapsed
+    assert trace["perf::page-faults"].sum() > 0
