@@ -71,7 +71,7 @@ _METHOD = (
     "Across runs: each metric against itself after dynamic time warping; a run's value is its mean over the reference runs. Subsets are held "
     "against the anchor's runs and aligned through its milestones, the anchor itself against the pure baseline (section 2.3).",
     "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the spread of both kinds of run pooled; the interval is the "
-    "wider of that one and Welch's, each bound at α.",
+    "wider of that one and Welch's, each bound at α, carried to the scale of ρ by Zou's method (2007).",
     "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration in one pass, and not shown to lie "
     "within the tolerance. Unperturbed: every interval lies within it.",
 )

@@ -19,8 +19,8 @@ from unperturbed.harness.spec import Campaign
 
 __all__ = ["TerminalProgress", "duration", "show_failures", "show_verdicts"]
 
-_STYLES = {"unperturbed": "green", "perturbed": "bold red", "undecided": "yellow"}
-_SIGNS = {"unperturbed": "✓", "perturbed": "✗", "undecided": "?"}
+_STYLES: dict[VerdictName, str] = {"unperturbed": "green", "perturbed": "bold red", "undecided": "yellow"}
+_SIGNS: dict[VerdictName, str] = {"unperturbed": "✓", "perturbed": "✗", "undecided": "?"}
 
 
 def duration(seconds: float) -> str:

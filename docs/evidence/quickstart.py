@@ -49,7 +49,16 @@ def _campaign(folder: Path, seed: int) -> dict[str, Any]:
     spec.write_text(changed)
     (folder / "blocksort").symlink_to(SPEC.parent / "blocksort")
     begun = time.monotonic()
-    command = [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec), "--campaign", str(folder / "campaign"), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "unperturbed.harness.cli",
+        "run",
+        str(spec),
+        "--campaign",
+        str(folder / "campaign"),
+        "--json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == _RUNS_FAILED or not done.stdout:
         raise SystemExit(done.stderr)
@@ -58,7 +67,9 @@ def _campaign(folder: Path, seed: int) -> dict[str, Any]:
 
 
 def _page(found: list[dict[str, Any]], command: str) -> str:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False
+    ).stdout.strip()
     names = [verdict["configuration"] for verdict in found[0]["verdicts"]]
     rows = [
         f"| {result['seed']} | {result['seconds']:.0f} s | {_intervals(result)} | "
@@ -75,7 +86,8 @@ def _page(found: list[dict[str, Any]], command: str) -> str:
     lines = [
         "# The quickstart, again and again",
         "",
-        f"The campaign of `experiments/quickstart.yaml`, {len(found)} times, each with another seed: other order, other sizes of the environment. Counters are",
+        f"The campaign of `experiments/quickstart.yaml`, {len(found)} times, each with another seed: other order, other sizes of the",
+        "environment. Counters are",
         "simulated by callgrind. ✓ unperturbed, ✗ perturbed, ? undecided, counts of pairs and metrics.",
         "",
         f"| seed | whole command | intervals a baseline run | {' | '.join(names)} | exit code |",

@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.analysis.perturbation import naive
+from unperturbed.analysis.perturbation.compare import MAXIMUM_RUNS, compare_runs, runs_to_decide, smallest_visible
+from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
+from unperturbed.analysis.perturbation.outer import outer_of_reference, pair_variance
+
+ALPHA = 0.05
+
+
+def around(rng, rho, runs, *, spread=0.1, replicates=1):
+    """Coefficients of runs, normal on Fisher's scale around ρ, shape (runs, replicates)."""
+    return from_fisher(fisher(rho) + spread * rng.standard_normal((runs, replicates)))
+
+
+@given(st.integers(5, 12), st.integers(1, 6), st.floats(-0.95, 0.95), st.booleans(), st.integers(0, 2**32 - 1))
+@settings(max_examples=200, deadline=None)
+def test_equals_the_textbook(k, r, rho, outer, seed):
+    rng = np.random.default_rng(seed)
+    reference, observed = around(rng, rho, k, replicates=3), around(rng, rho / 2, r, spread=0.3, replicates=3)
+    pair_variance = np.array([0.0, 0.01, 0.3]) if outer else None
+    compared = compare_runs(reference, observed, intervals=100, alpha=ALPHA, pair_variance=pair_variance)
+    for at in range(3):
+        allowed = ((k - 1) / (k - 2), pair_variance[at] / (k * (k - 1))) if outer else ()
+        expected = naive.compare(reference[:, at].tolist(), observed[:, at].tolist(), ALPHA, *allowed)
+        found = (compared.effect[at], compared.low[at], compared.high[at], compared.p[at])
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_one_run_gives_the_prediction_interval():
+    # |z − z̄| / (s·√(1 + 1/k)) against t with k − 1 degrees of freedom.
+    rng = np.random.default_rng(1)
+    reference, observed = around(rng, 0.5, 8), around(rng, 0.5, 1)
+    compared = compare_runs(reference, observed, intervals=100, alpha=ALPHA)
+    z = fisher(reference)
+    assert compared.standard_error[0] == pytest.approx(z.std(ddof=1) * np.sqrt(1 + 1 / 8))
+    assert compared.notes == ("one checked run: its spread is taken to be the reference's",)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.4, 1.0, -1.0])
+def test_runs_without_any_spread_do_not_make_a_difference_significant_from_nothing(rho):
+    reference = np.full((10, 1), rho)
+    same = compare_runs(reference, np.full((3, 1), rho), intervals=165, alpha=ALPHA)
+    assert same.effect[0] == pytest.approx(0, abs=1e-12)
+    assert same.p[0] == pytest.approx(1)
+    assert same.low[0] <= 0 <= same.high[0]
+    assert "same coefficient" in same.notes[0]
+    near = from_fisher(fisher(rho) + (-0.01 if rho == 1 else 0.01))
+    close = compare_runs(reference, np.full((3, 1), near), intervals=165, alpha=ALPHA)
+    assert close.p[0] > 0.5
+    far = compare_runs(reference, np.full((3, 1), -0.6 if rho == 1 else 0.9), intervals=165, alpha=ALPHA)
+    assert 0 < far.p[0] < 1e-3
+
+
+def test_checked_runs_without_spread_are_no_degenerate_case():
+    rng = np.random.default_rng(2)
+    compared = compare_runs(around(rng, 0.5, 10), np.full((3, 1), 0.5), intervals=165, alpha=ALPHA)
+    assert compared.notes == ("",)
+    assert compared.p[0] > ALPHA
+
+
+def test_a_wider_spread_of_the_checked_runs_is_said():
+    rng = np.random.default_rng(3)
+    compared = compare_runs(around(rng, 0.5, 10, spread=0.01), around(rng, 0.5, 5, spread=0.5), intervals=165, alpha=ALPHA)
+    assert "times as wide as the reference's" in compared.notes[0]
+
+
+@pytest.mark.parametrize(("k", "r"), [(5, 1), (5, 3), (10, 3), (10, 5), (20, 5)])
+def test_false_alarms_of_one_test_are_alpha_when_nothing_changed(k, r):
+    rng = np.random.default_rng([4, k, r])
+    n = 20_000
+    compared = compare_runs(around(rng, 0.5, k, replicates=n), around(rng, 0.5, r, replicates=n), intervals=165, alpha=ALPHA)
+    for level in (0.05, 0.05 / 66):
+        assert (compared.p <= level).mean() == pytest.approx(level, abs=3.5 * np.sqrt(level / n))
+
+
+@pytest.mark.parametrize(("k", "r"), [(5, 1), (5, 3), (5, 5), (10, 3), (10, 5), (20, 5)])
+@pytest.mark.parametrize(("of_runs", "of_pairs"), [(0.1, 0.0), (0.1, 0.1), (0.03, 0.1), (0.0, 0.1)])
+def test_outer_values_depend_on_one_another_and_false_alarms_stay_near_alpha(k, r, of_runs, of_pairs):
+    # The model in the docstring of `compare`, many replicates at once as columns: z_ij = a + b_i + b_j + e_ij.
+    rng = np.random.default_rng([8, k, r])
+    n = 10_000
+    effects = of_runs * rng.standard_normal((k + r, n))
+    noise = of_pairs * rng.standard_normal((k + r, k + r, n))
+    z = 0.5 + effects[:, None] + effects[None, :] + np.triu(np.ones((k + r, k + r)), 1)[:, :, None] * noise
+    z = np.where(np.tri(k + r, dtype=bool)[:, :, None], z.transpose(1, 0, 2), z)
+    matrix = z[:k, :k] * ~np.eye(k, dtype=bool)[:, :, None]
+    reference, observed = outer_of_reference(matrix), from_fisher(z[:k, k:].mean(axis=0))
+    compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA, pair_variance=pair_variance(matrix))
+    assert ALPHA / 5 < (compared.p <= ALPHA).mean() <= ALPHA + 3.5 * np.sqrt(ALPHA / n)
+    accepted = ((compared.low > -np.inf) & (compared.high < 0)).mean()  # a bound at the true change is missed by α at most
+    assert accepted <= ALPHA + 0.01
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize(("k", "r"), [(5, 3), (10, 3), (10, 5), (20, 3)])
+@pytest.mark.parametrize("direction", [-1, 1])
+def test_a_change_of_the_tolerance_is_accepted_no_more_often_than_alpha(k, r, spread, direction):
+    # Whatever the spread of the checked runs: the reference's is 0.1. The Welch part errs by up to 1 % at these sizes.
+    rng = np.random.default_rng([5, k, r])
+    n, tolerance = 20_000, 0.3
+    reference = around(rng, 0.5, k, replicates=n)
+    observed = around(rng, 0.5 + direction * tolerance, r, spread=spread, replicates=n)
+    compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA)
+    accepted = ((compared.low > -tolerance) & (compared.high < tolerance)).mean()
+    assert accepted <= ALPHA + 0.01 + 3.5 * np.sqrt(ALPHA / n)
+
+
+@pytest.mark.parametrize(("k", "r"), [(5, 1), (5, 3), (10, 3), (20, 5)])
+@pytest.mark.parametrize("family", [1, 10, 66])
+def test_the_smallest_visible_change_is_found_with_power_80_percent(k, r, family):
+    rng = np.random.default_rng([6, k, r, family])
+    n, spread = 20_000, 0.1
+    error = np.array([spread * np.sqrt(1 / k + 1 / r)])
+    visible = smallest_visible(fisher([0.6]), error, k, r, alpha=ALPHA, family=family)[0]
+    # Down is the larger of the two directions for a positive ρ.
+    reference, observed = around(rng, 0.6, k, replicates=n), around(rng, 0.6 - visible, r, replicates=n)
+    compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA)
+    assert (compared.p <= ALPHA / family).mean() == pytest.approx(0.8, abs=0.015)
+    up = from_fisher(2 * fisher(0.6) - fisher(0.6 - visible)) - 0.6
+    assert up <= visible
+
+
+@pytest.mark.parametrize("change", [0.0, 0.04, -0.07, 0.15, -0.3])
+@pytest.mark.parametrize(("k", "r", "family"), [(10, 3, 1), (10, 3, 20), (5, 1, 10), (20, 5, 66)])
+def test_the_runs_that_are_said_to_decide_decide(change, k, r, family):
+    rng = np.random.default_rng([7, k, r, family])
+    rho, spread, tolerance, n = 0.5, 0.15, 0.1, 4000
+    error = spread * np.sqrt(1 / k + 1 / r)
+    shift = float(fisher(rho + change) - fisher(rho))
+    runs = runs_to_decide(float(fisher(rho)), shift, error, k, r, alpha=ALPHA, tolerance=tolerance, family=family)
+    assert runs is not None
+
+    def decided(runs):
+        reference = around(rng, rho, max(k, runs), spread=spread, replicates=n)
+        observed = around(rng, rho + change, runs, spread=spread, replicates=n)
+        compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA)
+        inside = (compared.low > -tolerance) & (compared.high < tolerance)
+        return (inside | (compared.p <= ALPHA / family)).mean()
+
+    assert decided(runs) >= 0.75
+    if runs > 2 * r:
+        assert decided(runs // 2) < 0.8
+
+
+def test_runs_that_would_never_decide_are_none():
+    # Wide spread, and a change as large as the tolerance: neither inside nor significant within reach.
+    needed = runs_to_decide(0.5, 0.01, 10.0, 10, 3, alpha=ALPHA, tolerance=0.05, family=66)
+    assert needed is None
+    assert MAXIMUM_RUNS == 200
+
+
+def test_a_tolerance_beyond_the_scale_has_no_upper_bound_to_keep():
+    # ρ = .97 cannot rise by .1: only a fall can leave the tolerance.
+    needed = runs_to_decide(float(fisher(0.97)), 0.1, 0.1, 10, 3, alpha=ALPHA, tolerance=0.1, family=10)
+    assert needed == 4
