@@ -1,0 +1,297 @@
+"""What a compiler command line asks for, and the command lines that instrumentation makes of it (gcc's and clang's language)."""
+
+# pathlib would cost every command of a build 5 ms.
+# ruff: noqa: PTH113, PTH119, PTH122, PTH123
+
+from __future__ import annotations
+
+import os.path
+import re
+from typing import NamedTuple
+
+__all__ = [
+    "Command",
+    "Source",
+    "checking_arguments",
+    "compiling_arguments",
+    "machine_flags",
+    "parse_command",
+    "preprocessing_arguments",
+]
+
+_LAUNCHERS = {"ccache", "distcc", "sccache", "icecc", "buildcache"}
+
+_SEPARATE_TABLE = """
+    -o -x -I -D -U -L -l -T -u -z -e -h -B -A -b -V -F -include -imacros -isystem -iquote -idirafter -isysroot -iprefix
+    -iwithprefix -iwithprefixbefore -imultilib -imultiarch -iframework -MF -MT -MQ -MJ -Xlinker -Xpreprocessor -Xassembler
+    -Xclang -Xanalyzer -aux-info -wrapper -target -arch -mllvm -framework --param --sysroot -dumpbase -dumpbase-ext -dumpdir
+    -Ttext -Tdata -Tbss --serialize-diagnostics -serialize-diagnostics
+"""
+_SEPARATE = frozenset(_SEPARATE_TABLE.split())
+"""Options whose value is the next argument."""
+
+_LANGUAGES = {
+    **dict.fromkeys((".c",), "c"),
+    **dict.fromkeys((".cc", ".cp", ".cxx", ".cpp", ".CPP", ".c++", ".C"), "c++"),
+    ".i": "cpp-output",
+    ".ii": "c++-cpp-output",
+}
+PREPROCESSED = {"c": "cpp-output", "c++": "c++-cpp-output", "cpp-output": "cpp-output", "c++-cpp-output": "c++-cpp-output"}
+"""Language of a source → language of its preprocessed text."""
+
+_HEADERS = frozenset((".h", ".hh", ".H", ".hp", ".hxx", ".hpp", ".HPP", ".h++", ".tcc"))
+"""Inputs that make a precompiled header, and no program."""
+
+_CXX_DRIVER = re.compile(r"(?:.*[-_])?(?:g\+\+|c\+\+|clang\+\+)(?:-[\d.]+)?")
+_QUESTION = re.compile(
+    r"-E|-M|-MM|-fsyntax-only|-###|-dump(?:version|machine|specs|fullversion)|--?print-.*|--?version|-V|--?help(?:=.*)?|--target-help"
+    r"|--preprocess|-[Qq]?version|-emit-ast|--analyze|-cc1|-cc1as"
+)
+"""Arguments that make a command one that compiles nothing."""
+
+_UNTOUCHED = re.compile(r"-save-temps(?:=.*)?|--save-temps|-fmodules.*|-fdirectives-only|-emit-llvm|-traditional(?:-cpp)?")
+"""Arguments whose files or text would not be what they are without us."""
+
+_NO_EXECUTABLE = re.compile(
+    r"-shared|--shared|-r|-nostdlib|-nodefaultlibs|-nolibc|-nostartfiles|-ffreestanding|-dynamiclib|-bundle"
+)
+_LINKER_NO_EXECUTABLE = {"-shared", "--shared", "-Bshareable", "-r", "-i", "--relocatable"}
+
+_DEPENDENCIES = re.compile(r"-M(?:D|MD|P|G|F.*|T.*|Q.*|J.*)|--?write-(?:user-)?dependencies")
+_DEPENDENCY_VALUES = {"-MF", "-MT", "-MQ", "-MJ"}
+_DEBUG = re.compile(r"-g(?:\d|gdb.*|dwarf.*|stabs.*|split-dwarf|line-tables-only|z.*)?")
+_LINKING = re.compile(r"-l.+|-L.+|-Wl,.*|-s|-static.*|-rdynamic|-pie|-no-pie|-shared.*|-fuse-ld=.*")
+_LINKING_VALUES = {"-l", "-L", "-T", "-u", "-z", "-e", "-Xlinker"}
+_STRICT = re.compile(r"-pedantic-errors|-Werror(?:=.*)?|-Wp,.*-M.*")
+
+
+class Source(NamedTuple):
+    """One source file of a command: position among the arguments, path, language, and the `-x` in force there ('' when none)."""
+
+    position: int
+    path: str
+    language: str
+    forced: str
+
+
+class Command(NamedTuple):
+    """A compiler command, read.
+
+    Attributes
+    ----------
+    words : as given, the compiler first.
+    compiler : compiler with its launcher (`ccache gcc` are two words).
+    arguments : what follows, response files expanded.
+    sources : C and C++ sources that could be instrumented; empty when nothing is compiled.
+    output : value of -o, '' when there is none.
+    executable : the command links a program with the C library.
+    reason : why the sources must be left alone, '' when they need not.
+    """
+
+    words: tuple[str, ...]
+    compiler: tuple[str, ...]
+    arguments: tuple[str, ...]
+    sources: tuple[Source, ...] = ()
+    output: str = ""
+    executable: bool = False
+    reason: str = ""
+
+
+class _Argument(NamedTuple):
+    """One argument of the command line: the option (with its separate value) or the input."""
+
+    position: int
+    words: tuple[str, ...]
+    is_input: bool
+
+    @property
+    def name(self) -> str:
+        return self.words[0]
+
+
+def parse_command(words: tuple[str, ...]) -> Command:
+    """Read a command line; the compiler is its first word, or its second behind a launcher such as ccache.
+
+    What has no sources (questions, links, assembly, standard input) comes back with `sources` empty, to be run as it is.
+    """
+    launched = len(words) > 1 and os.path.basename(words[0]) in _LAUNCHERS and not words[1].startswith("-")
+    compiler = words[: 2 if launched else 1]
+    arguments = _expand(words[len(compiler) :])
+    parsed = _split(arguments)
+    plain = Command(words, compiler, arguments)
+    if any(_QUESTION.fullmatch(argument.name) for argument in parsed):
+        return plain
+    inputs = [argument for argument in parsed if argument.is_input]
+    stops = any(argument.name in {"-c", "-S", "--compile", "--assemble"} for argument in parsed)
+    outputs = [_joined_value(argument, "-o") for argument in parsed if argument.name.startswith("-o") and not argument.is_input]
+    command = plain._replace(
+        output=outputs[-1] if outputs else "",
+        executable=bool(inputs) and not stops and not _links_no_executable(parsed),
+    )
+    if any(argument.name == "-" for argument in inputs):
+        return command  # the text comes once, and is read by the compiler
+    sources = _sources(parsed, cxx_driver=_CXX_DRIVER.fullmatch(os.path.basename(compiler[-1])) is not None)
+    untouched = next((argument.name for argument in parsed if _UNTOUCHED.fullmatch(argument.name)), "")
+    return command._replace(sources=sources, reason=f"the command has {untouched}" if untouched else "")
+
+
+def preprocessing_arguments(command: Command, source: Source) -> list[str]:
+    """Return the arguments that write one source's preprocessed text to standard output, with line markers."""
+    kept = [
+        argument
+        for argument in _split(command.arguments)
+        if not argument.is_input
+        and not _DEPENDENCIES.fullmatch(argument.name)
+        and not _DEBUG.fullmatch(argument.name)
+        and not _is_linking(argument)
+        and not _STRICT.fullmatch(argument.name)
+        and argument.name not in {"-c", "-S", "-P", "-C", "-CC", "-v", "-x", "-pipe"}
+        and not argument.name.startswith(("-o", "-x"))
+    ]
+    return [*_joined(kept), "-E", "-x", source.language, source.path]
+
+
+def checking_arguments(command: Command, *, color: bool) -> list[str]:
+    """Return the arguments with which the compiler only reads the original sources.
+
+    Parameters
+    ----------
+    color : the diagnostics go through us to a terminal, which the compiler cannot see.
+
+    Notes
+    -----
+    Its diagnostics, exit code and dependency files are then those of the original command. (gcc and clang name dependency files
+    and their targets alike with and without -fsyntax-only, so that every -M option stays.)
+    """
+    sources = {source.position for source in command.sources}
+    kept = [
+        argument
+        for argument in _split(command.arguments)
+        if (argument.position in sources if argument.is_input else not _is_linking(argument) and argument.name != "-v")
+    ]
+    # The user's own choice comes later, and wins.
+    return [*(["-fdiagnostics-color=always"] if color else []), *_joined(kept), "-fsyntax-only"]
+
+
+def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
+    """Return the arguments that compile rewritten texts in place of sources.
+
+    Parameters
+    ----------
+    texts : position of a source among the arguments → path of its rewritten text. Sources without one are compiled as they are.
+
+    Notes
+    -----
+    Comments and the origins of macros are gone from the text, so warnings could be new and are off (-w); `checking_arguments`
+    has shown the right ones. The dependency files stand already.
+    """
+    sources = {source.position: source for source in command.sources}
+    result: list[str] = []
+    for argument in _split(command.arguments):
+        if argument.is_input and argument.position in texts:
+            source = sources[argument.position]
+            result += ["-x", PREPROCESSED[source.language], texts[argument.position], "-x", source.forced or "none"]
+        elif argument.is_input or not (_DEPENDENCIES.fullmatch(argument.name) or _STRICT.fullmatch(argument.name)):
+            result += argument.words
+    return [*result, "-w"]
+
+
+def machine_flags(command: Command) -> list[str]:
+    """Return the flags that choose machine, language standard's macros aside: what an object must share to be linked in."""
+    kept = [
+        argument
+        for argument in _split(command.arguments)
+        if not argument.is_input
+        and (
+            re.fullmatch(
+                r"-m(?!asm=|llvm).+|--sysroot=.*|--target=.*|--gcc-toolchain=.*|-B.+|-static|-static-pie", argument.name
+            )
+            or argument.name in {"-target", "--sysroot", "-isysroot", "-B"}
+        )
+    ]
+    return _joined(kept)
+
+
+def _expand(words: tuple[str, ...], depth: int = 0) -> tuple[str, ...]:
+    """Put the content of response files in their place, as gcc does; a file that cannot be read stays a word."""
+    result: list[str] = []
+    for word in words:
+        if word.startswith("@") and depth < 16 and os.path.isfile(word[1:]):
+            with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
+                result += _expand(tuple(_response_words(file.read())), depth + 1)
+        else:
+            result.append(word)
+    return tuple(result)
+
+
+def _response_words(text: str) -> list[str]:
+    """Split a response file: white space separates, quotes join, a backslash takes the next sign as it is."""
+    words: list[str] = []
+    for found in re.finditer(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s"'\\])+""", text, re.DOTALL):
+        pieces = re.finditer(r"""\\(.)|["']((?:\\.|[^\\])*?)["']|(.)""", found[0], re.DOTALL)
+        words.append("".join(_unescape(piece) for piece in pieces))
+    return words
+
+
+def _unescape(piece: re.Match[str]) -> str:
+    escaped, quoted, plain = piece.groups()
+    if quoted is not None:
+        return re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+    return escaped if escaped is not None else plain
+
+
+def _split(arguments: tuple[str, ...]) -> list[_Argument]:
+    result: list[_Argument] = []
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        width = 2 if word in _SEPARATE and index + 1 < len(arguments) else 1
+        result.append(_Argument(index, arguments[index : index + width], word == "-" or not word.startswith("-")))
+        index += width
+    return result
+
+
+def _joined(arguments: list[_Argument]) -> list[str]:
+    return [word for argument in arguments for word in argument.words]
+
+
+def _joined_value(argument: _Argument, option: str) -> str:
+    return argument.words[1] if argument.name == option and len(argument.words) > 1 else argument.name[len(option) :]
+
+
+def _sources(parsed: list[_Argument], *, cxx_driver: bool) -> tuple[Source, ...]:
+    forced = ""
+    sources = []
+    for argument in parsed:
+        if not argument.is_input:
+            if argument.name.startswith("-x"):
+                forced = _joined_value(argument, "-x")
+                forced = "" if forced == "none" else forced
+            continue
+        language = forced or _LANGUAGES.get(os.path.splitext(argument.name)[1], "")
+        if cxx_driver and not forced and language in {"c", "cpp-output"}:
+            language = {"c": "c++", "cpp-output": "c++-cpp-output"}[language]
+        if language in PREPROCESSED:
+            sources.append(Source(argument.position, argument.name, language, forced))
+    return tuple(sources)
+
+
+def _links_no_executable(parsed: list[_Argument]) -> bool:
+    for argument in parsed:
+        if argument.is_input:
+            if os.path.splitext(argument.name)[1] in _HEADERS:
+                return True
+            continue
+        if _NO_EXECUTABLE.fullmatch(argument.name) or (
+            argument.name.startswith("-x") and argument.words[-1].endswith("-header")
+        ):
+            return True
+        passed = argument.name.split(",")[1:] if argument.name.startswith("-Wl,") else []
+        passed += argument.words[1:] if argument.name == "-Xlinker" else []
+        if _LINKER_NO_EXECUTABLE & set(passed):
+            return True
+    return False
+
+
+def _is_linking(argument: _Argument) -> bool:
+    return argument.name in _LINKING_VALUES or _LINKING.fullmatch(argument.name) is not None

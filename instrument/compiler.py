@@ -1,0 +1,187 @@
+"""What must be known of the project's compiler, and the runtime's objects made by it; each asked or made once a toolchain."""
+
+# pathlib and shutil would cost every command that is instrumented 10 ms.
+# ruff: noqa: PTH103, PTH105, PTH108, PTH110, PTH116, PTH118, PTH120, PTH123, PTH208
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+from typing import NamedTuple
+
+from unperturbed.errors import HostError
+from unperturbed.instrument.commandline import Command, machine_flags
+from unperturbed.instrument.settings import Settings, write_aside
+
+__all__ = ["Facts", "ask_compiler", "link_arguments"]
+
+_STANDARDS = {
+    "c": ((0, "89"), (199901, "99"), (201112, "11"), (201710, "17"), (202000, "2x")),
+    "c++": ((0, "98"), (201103, "11"), (201402, "14"), (201703, "17"), (202002, "20"), (202100, "23"), (202400, "26")),
+}
+_TARGETS = {
+    "__x86_64__": "x86_64-linux-gnu",
+    "__i386__": "i686-linux-gnu",
+    "__aarch64__": "aarch64-linux-gnu",
+    "__arm__": "arm-linux-gnueabihf",
+}
+_DIALECT = {
+    "-fms-extensions": "-fms-extensions",
+    "-fplan9-extensions": "-fms-extensions",
+    "-fchar8_t": "-fchar8_t",
+    "-fno-char8_t": "-fno-char8_t",
+    "-fno-operator-names": "-fno-operator-names",
+}
+_EXPORT = "-Wl,--export-dynamic-symbol=unperturbed_register"
+
+
+class Facts(NamedTuple):
+    """Facts about a compiler as one command calls it.
+
+    Attributes
+    ----------
+    clang : it is clang, not gcc.
+    x86_64 : it makes code for x86-64 and reads assembly in AT&T's dialect, or in both.
+    standard : language standard, as clang's -std= takes it.
+    target : machine, as clang's -target takes it; '' when it does not matter.
+    dialect : options of the command that change the language itself, in clang's spelling.
+    """
+
+    clang: bool
+    x86_64: bool
+    standard: str
+    target: str
+    dialect: tuple[str, ...] = ()
+
+
+def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
+    """Ask the compiler for its predefined macros (once for each set of flags that can change them).
+
+    Parameters
+    ----------
+    language : `c` or `c++`.
+
+    Raises
+    ------
+    HostError
+        The compiler cannot be run or answers nothing.
+    """
+    flags = [*machine_flags(command), *(word for word in command.arguments if re.fullmatch(r"-std=.*|-ansi", word))]
+    path = _cache_path(settings, "facts", command, [language, *flags])
+    if os.path.exists(path):
+        macros: dict[str, str] = json.loads(_content(path))
+    else:
+        result = _run([*command.compiler, *flags, "-dM", "-E", "-x", language, os.devnull])
+        if result.returncode:
+            raise HostError(f"{command.compiler[-1]} does not tell its predefined macros: {_first_line(result.stderr)}")
+        found = re.findall(r"^#define (\w+) ?(.*)$", result.stdout.decode(errors="replace"), re.MULTILINE)
+        wanted = {"__clang__", "__STDC_VERSION__", "__cplusplus", "__STRICT_ANSI__", "__ILP32__", *_TARGETS}
+        macros = {name: value for name, value in found if name in wanted}
+        write_aside(path, json.dumps(macros).encode())
+    value = macros.get("__cplusplus" if language == "c++" else "__STDC_VERSION__", "0")
+    version = int(value.rstrip("L"))
+    number = [name for least, name in _STANDARDS[language] if least <= version][-1]
+    clang = "__clang__" in macros
+    return Facts(
+        clang=clang,
+        x86_64="__x86_64__" in macros and not (clang and "-masm=intel" in command.arguments),
+        standard=("c" if "__STRICT_ANSI__" in macros else "gnu") + language[1:] + number,
+        target=next((target for macro, target in _TARGETS.items() if macro in macros), ""),
+        dialect=tuple(_DIALECT[word] for word in command.arguments if word in _DIALECT),
+    )
+
+
+def link_arguments(settings: Settings, command: Command) -> list[str]:
+    """Return what is appended to a command that links a program: the runtime's objects and the libraries it needs.
+
+    Raises
+    ------
+    HostError
+        The runtime does not compile.
+    """
+    if not settings.runtime or not command.executable:
+        return []
+    flags = machine_flags(command)
+    objects = [_runtime_object(settings, command, flags, source) for source in settings.runtime]
+    export = [_EXPORT] if _takes_export(settings, command, flags) else []
+    # An earlier -x would hold for the objects too.
+    return [*export, "-x", "none", *objects, "-ldl", "-lrt"]
+
+
+def _runtime_object(settings: Settings, command: Command, flags: list[str], source: str) -> str:
+    folder = os.path.dirname(source)
+    try:
+        headers = sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".h"))
+        contents = [_digest(_content(path)) for path in (source, *headers)]
+    except OSError as error:
+        raise HostError(f"the runtime's source {error.filename} cannot be read ({error.strerror})") from None
+    path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
+    if not os.path.exists(path):
+        aside = _aside(path)
+        result = _run([command.compiler[-1], *flags, "-O2", "-fPIC", "-g", "-x", "c", "-c", source, "-o", aside])
+        if result.returncode:
+            raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {_first_line(result.stderr)}")
+        os.replace(aside, path)
+    return path
+
+
+def _takes_export(settings: Settings, command: Command, flags: list[str]) -> bool:
+    """Tell whether the linker can export one symbol of a program, so that libraries opened later find the runtime."""
+    linker = [word for word in command.arguments if word.startswith("-fuse-ld=")]
+    path = _cache_path(settings, "export", command, [*flags, *linker])
+    if not os.path.exists(path):
+        program = _aside(path)
+        words = [command.compiler[-1], *flags, *linker, _EXPORT, "-x", "c", "-", "-o", program]
+        result = _run(words, b"int main(void){return 0;}\n")
+        if os.path.exists(program):
+            os.unlink(program)
+        write_aside(path, b"no" if result.returncode else b"yes")
+    return _content(path) == b"yes"
+
+
+def _cache_path(settings: Settings, subject: str, command: Command, words: list[str]) -> str:
+    """Return a cache file's path; it depends on the words, and on the compiler's own file, so that an update is seen."""
+    program = _found_on_path(command.compiler[-1])
+    identity = [program, os.path.realpath(program)]
+    if os.path.exists(program):
+        status = os.stat(program)
+        identity += [str(status.st_mtime_ns), str(status.st_size)]
+    return os.path.join(settings.cache_folder, f"{subject}-{_digest(json.dumps([*identity, *words]).encode())}")
+
+
+def _found_on_path(program: str) -> str:
+    if os.path.dirname(program):
+        return program
+    places = (os.path.join(folder, program) for folder in os.get_exec_path())
+    return next((place for place in places if os.access(place, os.X_OK)), program)
+
+
+def _aside(path: str) -> str:
+    """Return a path beside a cache file where only this process writes."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, f"{os.getpid()}.{os.urandom(4).hex()}.{name}")
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
+
+
+def _run(words: list[str], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(words, input=text, capture_output=True, check=False)
+    except OSError as error:
+        raise HostError(f"the compiler {words[0]} cannot be run ({error.strerror}); is it installed and on PATH?") from None
+
+
+def _first_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").splitlines()
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it gave no reason")

@@ -1,0 +1,140 @@
+"""Compilers for a build: a folder with `cc` and `cxx` that put the software metrics' counters into what they compile."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import unperturbed.instrument
+from unperturbed.errors import SpecError
+from unperturbed.instrument import wrapper
+from unperturbed.instrument.events import Event, parse_event
+from unperturbed.instrument.settings import read_settings, settings_text, write_aside
+from unperturbed.instrument.sitelog import Site, SiteReport, missing_metrics, read_sites
+
+__all__ = ["Site", "SiteReport", "Toolchain", "missing_metrics", "read_sites", "run_compiler", "write_toolchain"]
+
+_DEFAULT_COMPILERS: Mapping[str, str] = MappingProxyType({"cc": "gcc", "cxx": "g++"})
+
+# -I: neither the build's PYTHON… variables nor a module in its folder may change what runs; so the package's place is said.
+_SCRIPT = """\
+#!/bin/sh
+exec {python} -I -c {program} --settings {settings} -- {compiler} "$@"
+"""
+_PROGRAM = "import sys; sys.path[:0] = set({places!r}) - set(sys.path); from unperturbed.instrument.wrapper import main; sys.exit(main(sys.argv[1:]))"
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Compilers of one build: paths of executables, and their folder (settings, site log, cache)."""
+
+    cc: Path
+    cxx: Path
+    folder: Path
+
+
+def write_toolchain(
+    folder: Path, software: Mapping[str, Event], *, compilers: Mapping[str, str], runtime: Sequence[Path] = ()
+) -> Toolchain:
+    """Write the compilers of a build.
+
+    Parameters
+    ----------
+    folder : made when missing; `settings.json`, `cc` and `cxx` are written there. A site log of other settings is removed.
+    software : name of each software metric → its event; the order gives the metrics' indices. Empty: nothing is counted, programs
+        are only linked with the runtime.
+    compilers : `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); gcc and g++ when missing.
+    runtime : C sources that are compiled by the same compiler and linked into every program.
+
+    Raises
+    ------
+    SpecError
+        A compiler's name is unknown or its command empty, or a runtime source is missing.
+    """
+    for name, command in compilers.items():
+        if name not in _DEFAULT_COMPILERS:
+            raise SpecError(f"compilers: unknown name {name!r}; there are {' and '.join(_DEFAULT_COMPILERS)}")
+        if not shlex.split(command):
+            raise SpecError(f"compilers: {name} is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
+    for source in runtime:
+        if not source.is_file():
+            raise SpecError(f"{source}: the runtime's source is missing")
+    folder = folder.absolute()
+    settings = folder / "settings.json"
+    text = settings_text(software, runtime).encode()
+    if not settings.is_file() or settings.read_bytes() != text:
+        shutil.rmtree(folder / "sites", ignore_errors=True)
+        write_aside(str(settings), text)
+    for name, command in {**_DEFAULT_COMPILERS, **compilers}.items():
+        script = _SCRIPT.format(
+            python=shlex.quote(sys.executable),
+            program=shlex.quote(_PROGRAM.format(places=_places())),
+            settings=shlex.quote(str(settings)),
+            compiler=shlex.join(shlex.split(command)),
+        )
+        write_aside(str(folder / name), script.encode(), executable=True)
+    return Toolchain(folder / "cc", folder / "cxx", folder)
+
+
+def run_compiler(metrics_file: Path, command: Sequence[str], *, runtime: Sequence[Path] = ()) -> int:
+    """Run one compiler command with the counters that a metrics file asks for.
+
+    Parameters
+    ----------
+    metrics_file : YAML with a mapping `software:`, as in a spec. Settings and site log stand in `<metrics_file>.toolchain`.
+    command : the compiler and its arguments.
+    runtime : C sources to compile and link into programs.
+
+    Returns
+    -------
+    int
+        The compiler's exit code.
+
+    Raises
+    ------
+    SpecError
+        The metrics file is missing or wrong, or the command is empty.
+    HostError
+        The compiler cannot be run.
+    """
+    if not command:
+        raise SpecError("no compiler command is given; write it behind --, as in: -- gcc -O2 -c x.c")
+    software = _read_metrics(metrics_file)
+    toolchain = write_toolchain(
+        metrics_file.with_name(metrics_file.name + ".toolchain"), software, compilers={}, runtime=runtime
+    )
+    return wrapper.run(read_settings(str(toolchain.folder / "settings.json")), tuple(command))
+
+
+def _read_metrics(path: Path) -> dict[str, Event]:
+    import yaml  # noqa: PLC0415  builds by `write_toolchain` read no YAML
+
+    try:
+        described = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: this is no YAML ({' '.join(str(error).split())})") from None
+    software = described.get("software") if isinstance(described, dict) else None
+    if not isinstance(software, dict):
+        raise SpecError(
+            f"{path}: there is no mapping `software:` in it, such as software: {{blocks: {{enter: compress_block}}}}"
+        )
+    events = {}
+    for name, mapping in software.items():
+        try:
+            events[str(name)] = parse_event(mapping)
+        except SpecError as error:
+            raise SpecError(f"{path}: software: {name}: {error}") from None
+    return events
+
+
+def _places() -> list[str]:
+    """Return the folders below which the package's namespace is found; none when Python finds it by itself."""
+    places = (Path(place).absolute() for place in unperturbed.instrument.__path__)
+    return [str(place.parents[1]) for place in places if place.parent.name == "unperturbed"]

@@ -1,0 +1,98 @@
+"""Building and running small programs through the wrapper, with a runtime that writes the counters at exit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.toolchain import SiteReport, Toolchain, read_sites, write_toolchain
+
+RUNTIME = Path(__file__).with_name("runtime.c")
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A folder with a toolchain for some metrics, and what is built there."""
+
+    folder: Path
+    toolchain: Toolchain
+    metrics: tuple[str, ...]
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def call(self, *arguments: str, cxx: bool = False, code: int = 0, **options: object) -> subprocess.CompletedProcess[str]:
+        """Run the wrapper; its exit code must be `code`."""
+        compiler = self.toolchain.cxx if cxx else self.toolchain.cc
+        result = subprocess.run(
+            [str(compiler), *arguments], cwd=self.folder, capture_output=True, text=True, check=False, **options
+        )
+        assert result.returncode == code, result.stderr
+        return result
+
+    def run(self, program: str = "prog", *arguments: str, code: int = 0) -> tuple[str, dict[str, int]]:
+        """Run a program; return its output and its counts."""
+        counts = self.folder / "counts"
+        counts.unlink(missing_ok=True)
+        result = subprocess.run(
+            [f"./{program}", *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "COUNTS_FILE": str(counts), "LD_LIBRARY_PATH": "."},
+        )
+        assert result.returncode == code, result.stderr
+        values = [int(line) for line in counts.read_text().split()]
+        return result.stdout, dict(zip(self.metrics, values, strict=False))
+
+    @property
+    def report(self) -> SiteReport:
+        return read_sites(self.toolchain.folder)
+
+    def lines(self, metric: str) -> list[int]:
+        """Return the lines of a metric's sites."""
+        return [site.line for site in self.report.sites.get(metric, ())]
+
+
+def own_counts(output: str) -> list[int]:
+    """Return what a program counted for itself and printed in lines `own <n>`."""
+    return [int(line.split()[1]) for line in output.splitlines() if line.startswith("own ")]
+
+
+def plain_output(folder: Path, compiler: str, *arguments: str) -> str:
+    """Return what a program prints that the compiler built without us."""
+    subprocess.run([compiler, *arguments, "-o", "plain"], cwd=folder, check=True)
+    return subprocess.run([str(folder / "plain")], capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+MakeWorkshop = Callable[..., Workshop]
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> MakeWorkshop:
+    """Return a function that makes a workshop for `software`: name → event mapping."""
+
+    def make(
+        software: Mapping[str, Mapping[str, object]],
+        *,
+        compilers: Mapping[str, str] | None = None,
+        runtime: tuple[Path, ...] = (RUNTIME,),
+        name: str = "work",
+    ) -> Workshop:
+        events = {metric: parse_event(mapping) for metric, mapping in software.items()}
+        folder = tmp_path / name
+        folder.mkdir()
+        toolchain = write_toolchain(tmp_path / f"{name}.toolchain", events, compilers=compilers or {}, runtime=runtime)
+        return Workshop(folder, toolchain, tuple(events))
+
+    return make

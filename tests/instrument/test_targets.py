@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from unperturbed.instrument.targets import file_matches, name_matches, needed_words, split_line
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "expected"),
+    [
+        ("f", "f", True),
+        ("f", "F", False),
+        ("ns::f", "f", False),
+        ("ns::f", "::ns::f", True),
+        ("ns::f", "*::f", True),
+        ("f(int,char)", "f(int, char)", True),
+        ("f(int,char)", "f(*)", True),
+        ("f(int,char)", "f", False),
+        ("S::operator[]", "S::operator[]", True),
+        ("sort_b", "sort_[!a]", True),
+    ],
+)
+def test_names(name, pattern, expected):
+    assert name_matches(name, pattern) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "expected"),
+    [
+        ("compress.c", "compress.c", True),
+        ("./src/../src/compress.c", "src/compress.c", True),
+        ("/build/src/compress.c", "src/compress.c", True),
+        ("/build/src/decompress.c", "compress.c", False),
+        ("/build/src/compress.c", "*.c", True),
+        ("src/a/x.c", "src/*.c", True),
+        ("x.h", "*.c", False),
+    ],
+)
+def test_files(path, pattern, expected):
+    assert file_matches(path, pattern) is expected
+
+
+def test_an_absolute_pattern_matches_a_relative_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert file_matches("own.c", str(tmp_path / "own.c"))
+
+
+def test_lines():
+    assert split_line("a/b.c:12") == ("a/b.c", 12)
+    assert split_line("f#2") is None
+    assert split_line("ns::f") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mainGtU", ["mainGtU"]),
+        ("ns::Class::f", ["ns", "Class", "f"]),
+        ("EState.nblock", ["EState", "nblock"]),
+        ("sort_*_x", ["sort_"]),
+        ("*", []),
+        ("[Tt]ag?end", ["end"]),
+        ("f(int, char)", ["f"]),
+        ("Shape::~Shape", ["Shape", "Shape"]),
+        ("ns::S::operator+=", ["operator"]),
+        ("main::lambda2", ["main"]),
+    ],
+)
+def test_words_that_a_text_must_hold(name, words):
+    assert needed_words(name) == words
