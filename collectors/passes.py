@@ -7,9 +7,10 @@ Adding a source means one module that turns names into events and metrics, one o
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,12 +88,20 @@ def plan_passes(names: Sequence[str], *, source: str, machine: Machine, compiler
             if name not in taken:
                 refused[name].append(f"{candidate}: {why[name]}")
         if why and not taken:
-            reasons[candidate] = next(iter(why.values()))
+            reasons[candidate] = _commonest(why.values())
         left = [name for name in left if name not in taken]
     if left:
         lines = [f"{name} cannot be counted on this host ({'; '.join(refused[name])})" for name in left]
         raise HostError("\n".join([*lines, *_hints(" ".join(lines))]))
     return Passes(tuple(_named(passes)), {name: ". ".join([why, *_hints(why)]) for name, why in reasons.items()})
+
+
+def _commonest(reasons: Iterable[str]) -> str:
+    """Return the reason that most metrics have, whatever metric each names; the first of its kind."""
+    kinds: dict[str, list[str]] = {}
+    for reason in reasons:
+        kinds.setdefault(re.sub(r"\bPAPI_\w+", "", reason), []).append(reason)
+    return max(kinds.values(), key=len)[0]
 
 
 def _named(passes: Sequence[Pass]) -> list[Pass]:

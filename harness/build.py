@@ -30,10 +30,17 @@ _NO_SPACE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Build:
-    """A built configuration: the folder it was built in, and how many sites each of its software metrics has."""
+    """A built configuration.
+
+    Attributes
+    ----------
+    folder : where it was built. sites : number of sites of each software metric.
+    skipped : sources that may hold sites and were compiled without counters, each with the reason.
+    """
 
     folder: Path
     sites: Mapping[str, int]
+    skipped: Mapping[str, str]
 
 
 def find_source(program: Program, spec_folder: Path) -> Path | None:
@@ -103,7 +110,7 @@ def build(
     if marker.is_file():
         built = json.loads(marker.read_text())
         if built["key"] == key:
-            return Build(tree, built["sites"])
+            return Build(tree, built["sites"], built["skipped"])
     if any(character.isspace() for character in str(folder)):
         raise SpecError(
             f"{folder}: make and configure cannot use a compiler whose path holds a space; choose another folder with --campaign"
@@ -120,13 +127,15 @@ def build(
     command = [substitute(word, known) for word in shlex.split(program.build)]
     _run(command, tree, folder / "build.log", shell=substitute(program.build, known) if program.shell else None)
     sites: dict[str, int] = {}
+    skipped: dict[str, str] = {}
     if software:
         report = read_sites(folder / "toolchain")
         if missing := missing_metrics(report, software):
             raise SpecError("\n".join(missing))
         sites = {name: len(found) for name, found in report.sites.items()}
-    marker.write_text(json.dumps({"key": key, "sites": sites}))
-    return Build(tree, sites)
+        skipped = dict(report.skipped)
+    marker.write_text(json.dumps({"key": key, "sites": sites, "skipped": skipped}))
+    return Build(tree, sites, skipped)
 
 
 def _run(command: Sequence[str], folder: Path, log: Path, shell: str | None) -> None:

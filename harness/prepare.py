@@ -142,13 +142,15 @@ def _build_all(campaign: Campaign, folder: Path, manifest: Manifest, progress: P
     software = {item.name: item.software for item in configurations(campaign)}
     builds: dict[str, Path | None] = {}
     sites: dict[str, dict[str, int]] = {}
+    skipped: dict[str, str] = {}
     for number, name in enumerate(wanted):
         progress.step(f"building {name}")
         events = {metric: campaign.measure.software[metric] for metric in software[name]} if name in software else None
         built = build(campaign.program, source, folder / "builds" / f"{number:02d}", events, spec_folder=campaign.folder)
         builds[name] = built.folder
         sites[name] = dict(built.sites)
-    manifest.set_facts(sites=sites)
+        skipped |= built.skipped
+    manifest.set_facts(sites=sites, skipped=skipped)
     return builds
 
 

@@ -62,7 +62,9 @@ def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> Repo
         provenance=_provenance(campaign, manifest),
         spec_text=campaign.text,
         method=_METHOD,
-        notes=checked.notes + tuple(note for name in checked.traces if (note := manifest.fact(f"{PILOT}:{name}")["note"])),
+        notes=checked.notes
+        + tuple(f"{file} was compiled without counters: {why}" for file, why in (manifest.fact("skipped") or {}).items())
+        + tuple(note for name in checked.traces if (note := manifest.fact(f"{PILOT}:{name}")["note"])),
     )
 
 

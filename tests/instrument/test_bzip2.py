@@ -1,6 +1,6 @@
 """Debian's bzip2, unmodified, with its own Makefile: counts equal gcov's, the output is byte for byte the plain program's.
 
-The source stands unpacked in a folder `bzip2*` below the folder that UNPERTURBED_SOURCES names.
+The source is fetched once, as a campaign would fetch it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from unperturbed.collectors.runtime_build import user_cache
+from unperturbed.harness.sources import debian_source
 
 SOFTWARE = {
     "mainGtU": {"enter": "mainGtU"},
@@ -32,13 +33,7 @@ SOURCES = ("blocksort", "compress", "bzlib", "decompress")
 
 
 def bzip2_source() -> Path:
-    cache = os.environ.get("UNPERTURBED_SOURCES")
-    if not cache:
-        pytest.skip("UNPERTURBED_SOURCES names no folder of unpacked sources")
-    found = [path for path in sorted(Path(cache).glob("bz*")) if (path / "blocksort.c").is_file()]
-    if not found:
-        pytest.skip(f"no unpacked bzip2 below {cache}")
-    return found[0]
+    return debian_source("bzip2", user_cache())
 
 
 def build(source: Path, folder: Path, compiler: str, level: str = "-O2") -> Path:
