@@ -16,9 +16,9 @@ from pathlib import Path
 from unperturbed.collectors import runtime_build
 from unperturbed.collectors.runtime_build import user_cache
 from unperturbed.errors import HostError, RunError, SpecError
-from unperturbed.harness.placeholders import substitute
 from unperturbed.harness.sources import copy_source, debian_source
 from unperturbed.harness.spec import Program
+from unperturbed.harness.spec.placeholders import substitute
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.toolchain import missing_metrics, read_sites, write_toolchain
 

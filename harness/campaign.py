@@ -15,11 +15,12 @@ from unperturbed.collectors.passes import Passes
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness import host
 from unperturbed.harness.manifest import Manifest, locked
-from unperturbed.harness.plan import PILOT, PlannedRun, configurations, plan_runs
+from unperturbed.harness.plan import PlannedRun, configurations, plan_runs
 from unperturbed.harness.prepare import Session, execute_in, fresh, pilots, prepare
 from unperturbed.harness.progress import Estimate, Progress
 from unperturbed.harness.run import Sampling
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import PILOT
 
 __all__ = ["run_campaign"]
 

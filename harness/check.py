@@ -11,8 +11,9 @@ from unperturbed.analysis.perturbation import Baseline, Verdict, combine, combin
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.manifest import Manifest
-from unperturbed.harness.plan import ANCHOR, BASELINE, configurations
+from unperturbed.harness.plan import configurations
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import ANCHOR, BASELINE
 
 __all__ = ["Checked", "Traces", "align_on", "check", "read_traces"]
 

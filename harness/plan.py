@@ -10,17 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import ANCHOR, BASELINE, Campaign
 
-__all__ = ["ANCHOR", "BASELINE", "PILOT", "REFERENCE", "Configuration", "PlannedRun", "configurations", "plan_runs"]
+__all__ = ["Configuration", "PlannedRun", "configurations", "plan_runs"]
 
-BASELINE = "baseline"
-ANCHOR = "anchor"
-PILOT = "pilot"
-REFERENCE = "reference"
 
 _PAD_BYTES = 4096
 """The environment grows by up to a page: every offset of the stack within a page occurs."""

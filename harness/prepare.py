@@ -19,11 +19,12 @@ from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness import host
 from unperturbed.harness.build import build, check_compilers, find_source
 from unperturbed.harness.manifest import Manifest
-from unperturbed.harness.placeholders import substitute
-from unperturbed.harness.plan import BASELINE, PILOT, REFERENCE, configurations
+from unperturbed.harness.plan import configurations
 from unperturbed.harness.progress import Progress
 from unperturbed.harness.run import Result, Sampling, execute, run_plain
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import BASELINE, PILOT, REFERENCE
+from unperturbed.harness.spec.placeholders import substitute
 
 __all__ = ["Session", "execute_in", "fresh", "pilots", "prepare"]
 

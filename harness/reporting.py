@@ -24,8 +24,9 @@ from unperturbed.collectors.trace import Trace
 from unperturbed.errors import DataError
 from unperturbed.harness.check import Checked, align_on
 from unperturbed.harness.manifest import Manifest, RunState
-from unperturbed.harness.plan import BASELINE, PILOT, configurations
+from unperturbed.harness.plan import configurations
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import BASELINE, PILOT
 
 __all__ = ["content_of", "write_results"]
 

@@ -21,9 +21,9 @@ from unperturbed.collectors.simulated import valgrind_command
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import RunError
 from unperturbed.harness.launch import Command, Outcome, launch
-from unperturbed.harness.placeholders import substitute
 from unperturbed.harness.spec import Campaign
-from unperturbed.harness.spec_program import PROGRAM_PATH
+from unperturbed.harness.spec.placeholders import substitute
+from unperturbed.harness.spec.program import PROGRAM_PATH
 
 __all__ = ["Result", "Sampling", "digest_of_result", "execute", "run_plain"]
 

@@ -13,9 +13,10 @@ from rich.table import Table
 
 from unperturbed.analysis.perturbation import Change, Verdict, VerdictName
 from unperturbed.harness.check import Checked
-from unperturbed.harness.plan import BASELINE, PlannedRun, configurations
+from unperturbed.harness.plan import PlannedRun, configurations
 from unperturbed.harness.progress import Estimate
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import BASELINE
 
 __all__ = ["TerminalProgress", "duration", "show_failures", "show_verdicts"]
 

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from unperturbed.collectors.simulated import Cache, Machine
 from unperturbed.errors import SpecError
-from unperturbed.harness.quantities import Duration
 from unperturbed.harness.spec import Campaign, Interval, InvalidSpec, load_spec, parse_spec
-from unperturbed.harness.spec_docs import FULL_EXAMPLE, SMALL_EXAMPLE
+from unperturbed.harness.spec.docs import FULL_EXAMPLE, SMALL_EXAMPLE
+from unperturbed.harness.spec.quantities import Duration
 from unperturbed.instrument.events import Event
 
 MINIMAL = """\

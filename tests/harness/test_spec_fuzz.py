@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec import Campaign, InvalidSpec, parse_spec
-from unperturbed.harness.spec_docs import FULL_EXAMPLE
-from unperturbed.harness.yamlpos import decode
+from unperturbed.harness.spec.docs import FULL_EXAMPLE
+from unperturbed.harness.spec.yamlpos import decode
 
 _FOLDER = Path(__file__).parent
 _FULL: dict[str, Any] = yaml.safe_load(FULL_EXAMPLE)

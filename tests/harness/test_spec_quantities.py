@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unperturbed.collectors.simulated import Cache
-from unperturbed.harness.quantities import (
+from unperturbed.harness.spec.quantities import (
     CACHE_PATTERN,
     DURATION_PATTERN,
     DURATION_UNITS,

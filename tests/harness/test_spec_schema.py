@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from json_schema_check import accepts
 
 from unperturbed.collectors.catalogue import OS_METRICS, PRESETS
-from unperturbed.harness.quantities import DURATION_PATTERN
 from unperturbed.harness.spec import InvalidSpec, json_schema, parse_spec
-from unperturbed.harness.spec_docs import FULL_EXAMPLE, SMALL_EXAMPLE, spec_markdown
-from unperturbed.harness.spec_models import MAPPINGS, REASONS, model_at
-from unperturbed.harness.yamlpos import read_yaml
+from unperturbed.harness.spec.docs import FULL_EXAMPLE, SMALL_EXAMPLE, spec_markdown
+from unperturbed.harness.spec.models import MAPPINGS, REASONS, model_at
+from unperturbed.harness.spec.quantities import DURATION_PATTERN
+from unperturbed.harness.spec.yamlpos import read_yaml
 from unperturbed.instrument.events import EVENT_KINDS
 
 _ROOT = Path(__file__).parents[2]
@@ -147,7 +147,7 @@ def test_the_loader_accepts_no_interval_that_the_schema_refuses(text: str) -> No
 
 def test_the_reference_is_up_to_date() -> None:
     assert (_ROOT / "docs/spec.md").read_text() == spec_markdown(), (
-        "docs/spec.md is stale; make it anew: python -c 'import pathlib; from unperturbed.harness.spec_docs import spec_markdown; "
+        "docs/spec.md is stale; make it anew: python -c 'import pathlib; from unperturbed.harness.spec.docs import spec_markdown; "
         'pathlib.Path("docs/spec.md").write_text(spec_markdown())\''
     )
 

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.harness.spec_errors import InvalidSpec, Position
-from unperturbed.harness.yamlpos import MAX_BYTES, MAX_DEPTH, MAX_VALUES, decode, read_yaml
+from unperturbed.harness.spec.errors import InvalidSpec, Position
+from unperturbed.harness.spec.yamlpos import MAX_BYTES, MAX_DEPTH, MAX_VALUES, decode, read_yaml
 
 
 def _refused(text: str) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from unperturbed.collectors.catalogue import OS_METRICS
-from unperturbed.harness.placeholders import PLACEHOLDERS
-from unperturbed.harness.quantities import CACHE_PATTERN, DURATION_PATTERN, DURATION_UNITS, SIZE_PATTERN, SIZE_UNITS
-from unperturbed.harness.spec_models import MAPPINGS, REASONS
-from unperturbed.harness.spec_schema import json_schema
+from unperturbed.harness.spec.models import MAPPINGS, REASONS
+from unperturbed.harness.spec.placeholders import PLACEHOLDERS
+from unperturbed.harness.spec.quantities import CACHE_PATTERN, DURATION_PATTERN, DURATION_UNITS, SIZE_PATTERN, SIZE_UNITS
+from unperturbed.harness.spec.schema import json_schema
 
 __all__ = ["FULL_EXAMPLE", "SMALL_EXAMPLE", "spec_markdown"]
 
@@ -77,7 +77,7 @@ analysis:
 """
 
 _INTRODUCTION = """\
-<!-- Made by unperturbed.harness.spec_docs from the model of the spec; change the descriptions there. -->
+<!-- Made by unperturbed.harness.spec.docs from the model of the spec; change the descriptions there. -->
 
 # The spec
 

@@ -14,33 +14,16 @@ from pydantic import BaseModel
 
 from unperturbed.collectors.expressions import Expression
 from unperturbed.errors import SpecError
-from unperturbed.harness.quantities import Duration
-from unperturbed.harness.spec_draft import Draft
-from unperturbed.harness.spec_errors import Diagnostic, InvalidSpec, Position
-from unperturbed.harness.spec_fields import Interval
-from unperturbed.harness.spec_messages import check_structure
-from unperturbed.harness.spec_metrics import check_metrics, default_align_on, default_subsets
-from unperturbed.harness.spec_models import Analysis, Campaign, Design, Measure, Program
-from unperturbed.harness.spec_program import check_program
-from unperturbed.harness.spec_schema import json_schema
-from unperturbed.harness.yamlpos import MAX_BYTES, decode, read_yaml
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec
+from unperturbed.harness.spec.messages import check_structure
+from unperturbed.harness.spec.metrics import check_metrics, default_align_on, default_subsets
+from unperturbed.harness.spec.models import Campaign
+from unperturbed.harness.spec.program import check_program
+from unperturbed.harness.spec.yamlpos import MAX_BYTES, decode, read_yaml
 from unperturbed.instrument.events import Event
 
-__all__ = [
-    "Analysis",
-    "Campaign",
-    "Design",
-    "Diagnostic",
-    "Duration",
-    "Interval",
-    "InvalidSpec",
-    "Measure",
-    "Position",
-    "Program",
-    "json_schema",
-    "load_spec",
-    "parse_spec",
-]
+__all__ = ["load_spec", "parse_spec"]
 
 
 _NOT_OF_THE_RUNS = (

@@ -30,7 +30,7 @@ from unperturbed.collectors.catalogue import OS_METRICS, PRESETS
 from unperturbed.collectors.expressions import Expression, parse_expression
 from unperturbed.collectors.simulated import Cache, Machine
 from unperturbed.errors import SpecError
-from unperturbed.harness.quantities import (
+from unperturbed.harness.spec.quantities import (
     CACHE_PATTERN,
     DURATION_PATTERN,
     SIZE_PATTERN,

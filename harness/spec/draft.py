@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from unperturbed.harness.spec_errors import Diagnostic, Position, nearest
-from unperturbed.harness.yamlpos import Document, YamlPath
+from unperturbed.harness.spec.errors import Diagnostic, Position, nearest
+from unperturbed.harness.spec.yamlpos import Document, YamlPath
 
 __all__ = ["Draft"]
 

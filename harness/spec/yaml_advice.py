@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from unperturbed.harness.spec_errors import Diagnostic, Position
+from unperturbed.harness.spec.errors import Diagnostic, Position
 
 __all__ = ["explain"]
 

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field, PrivateAttr
 
 from unperturbed.collectors.simulated import Machine
-from unperturbed.harness.quantities import parse_duration
-from unperturbed.harness.spec_fields import (
+from unperturbed.harness.spec.fields import (
     CacheFields,
     CompilerFields,
     Compilers,
@@ -39,10 +38,17 @@ from unperturbed.harness.spec_fields import (
     TimeSpan,
     VariableName,
 )
+from unperturbed.harness.spec.quantities import parse_duration
 
 __all__ = ["DEFAULT_TIMEOUT", "MAPPINGS", "REASONS", "Analysis", "Campaign", "Design", "Measure", "Program", "model_at"]
 
 DEFAULT_TIMEOUT = "10 min"
+
+BASELINE = "baseline"
+ANCHOR = "anchor"
+PILOT = "pilot"
+REFERENCE = "reference"
+"""Names of the configurations that a campaign has beside its subsets, and of the two runs that come before its plan."""
 
 _T = TypeVar("_T")
 

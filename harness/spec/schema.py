@@ -7,7 +7,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from unperturbed.harness.spec_models import Campaign
+from unperturbed.harness.spec.models import Campaign
 
 __all__ = ["json_schema"]
 

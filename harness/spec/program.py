@@ -9,11 +9,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from unperturbed.harness.placeholders import PLACEHOLDERS, find_placeholders
-from unperturbed.harness.quantities import parse_duration
-from unperturbed.harness.spec_draft import Draft
-from unperturbed.harness.spec_models import DEFAULT_TIMEOUT
-from unperturbed.harness.yamlpos import YamlPath
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.models import DEFAULT_TIMEOUT
+from unperturbed.harness.spec.placeholders import PLACEHOLDERS, find_placeholders
+from unperturbed.harness.spec.quantities import parse_duration
+from unperturbed.harness.spec.yamlpos import YamlPath
 
 __all__ = ["PROGRAM_PATH", "check_program"]
 

@@ -15,8 +15,8 @@ from typing import Any, Literal, NoReturn
 
 import yaml
 
-from unperturbed.harness.spec_errors import Diagnostic, InvalidSpec, Position
-from unperturbed.harness.yaml_advice import explain
+from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
+from unperturbed.harness.spec.yaml_advice import explain
 
 __all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_VALUES", "Document", "Place", "YamlPath", "decode", "read_yaml"]
 

@@ -10,11 +10,10 @@ from unperturbed.collectors.catalogue import OS_METRICS, PRESETS, is_native
 from unperturbed.collectors.expressions import parse_expression
 from unperturbed.collectors.trace import INTERVAL_COLUMNS
 from unperturbed.errors import SpecError
-from unperturbed.harness.plan import ANCHOR, BASELINE, PILOT, REFERENCE
-from unperturbed.harness.spec_draft import Draft
-from unperturbed.harness.spec_fields import NATIVE_PATTERN
-from unperturbed.harness.spec_models import Campaign
-from unperturbed.harness.yamlpos import YamlPath
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.fields import NATIVE_PATTERN
+from unperturbed.harness.spec.models import ANCHOR, BASELINE, PILOT, REFERENCE, Campaign
+from unperturbed.harness.spec.yamlpos import YamlPath
 
 __all__ = ["check_metrics", "default_align_on", "default_subsets"]
 

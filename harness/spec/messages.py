@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from unperturbed.harness.spec_draft import Draft
-from unperturbed.harness.spec_fields import (
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.fields import (
     DIGEST_PATTERN,
     ENVIRONMENT_PATTERN,
     FILE_NAME_PATTERN,
@@ -17,8 +17,8 @@ from unperturbed.harness.spec_fields import (
     PACKAGE_PATTERN,
     UNION_TAGS,
 )
-from unperturbed.harness.spec_models import REASONS, Campaign, model_at
-from unperturbed.harness.yamlpos import YamlPath
+from unperturbed.harness.spec.models import REASONS, Campaign, model_at
+from unperturbed.harness.spec.yamlpos import YamlPath
 
 __all__ = ["check_structure"]
 
