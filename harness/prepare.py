@@ -257,18 +257,18 @@ def _check_length(intervals: int, interval_ns: int, records: int | None) -> None
 
 def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
     """Return the interval that gives about so many records, and a note when the clock is too coarse for it."""
-    exact = duration_ns / records
+    exact = round(duration_ns / records, -5)  # a tenth of a millisecond
     if clock == "monotonic":
         return max(100_000, int(exact)), ""
+    # No multiple of the jiffy is asked for: a timer of 15 ms on ticks of 4 ms fires after 12 or 16, and 15 on average.
     jiffy = round(time.clock_getres(_CLOCK_MONOTONIC_COARSE) * 1e9)
-    interval = max(_JIFFIES, round(exact / jiffy)) * jiffy
-    if interval > 1.5 * exact:
-        reached = duration_ns // interval
-        return interval, (
-            f"{records} records were asked for; processor time ticks every {jiffy / 1e6:g} ms here, so an interval of {interval / 1e6:g} ms "
-            f"gives about {reached}. A longer input gives more"
-        )
-    return interval, ""
+    shortest = _JIFFIES * jiffy
+    if exact >= shortest:
+        return int(exact), ""
+    return shortest, (
+        f"{records} records were asked for; processor time ticks every {jiffy / 1e6:g} ms here, so the shortest interval is "
+        f"{shortest / 1e6:g} ms and gives about {duration_ns // shortest}. A longer input gives more."
+    )
 
 
 def fresh(folder: Path) -> Path:

@@ -69,10 +69,9 @@ def test_the_pilot_finds_the_interval(campaign: Path) -> None:
     with Manifest(campaign / "campaign.sqlite") as manifest:
         found = manifest.fact("pilot:main")
         trace = read_traces(campaign, manifest)["main"]["baseline"][0]
-    jiffies = found["interval_ns"] / 4_000_000
     assert trace.attributes["interval_ns"] == found["interval_ns"]
     assert found["interval_ns"] >= 2_000_000
-    assert len(trace) >= 30, jiffies
+    assert 30 <= len(trace) <= 110
 
 
 def test_a_configuration_without_enough_runs_is_undecided_not_unperturbed(campaign: Path) -> None:
@@ -115,7 +114,7 @@ def test_a_coarse_clock_is_said() -> None:
     interval, note = prepare._interval_for(3000, 30_000_000_000, "monotonic")
     assert (interval, note) == (10_000_000, "")
     interval, note = prepare._interval_for(100, 3_000_000_000, "process-cpu")
-    assert abs(interval - 30_000_000) <= 4_000_000
+    assert interval == 30_000_000
     assert note == ""
 
 
