@@ -1,7 +1,8 @@
 /* Binary arithmetic coding with adaptive probabilities.
  *
  * The coder holds an interval of 32-bit numbers. A bit narrows it to its share, and the bytes that the interval's ends have in
- * common are final. Carry-free coder as in Mahoney's PAQ; the mean of a quick and a slow estimate, as in the VVC video standard.
+ * common are final. The coder is carry-free, as in Mahoney's PAQ; a probability is the mean of a quick and a slow estimate, as
+ * in the video standard VVC.
  */
 #ifndef ARITHMETIC_H
 #define ARITHMETIC_H

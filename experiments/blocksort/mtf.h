@@ -1,8 +1,8 @@
 /* Move-to-front coding (Bentley et al. 1986) with coded runs of zeros.
  *
- * A byte becomes its place in a list of all bytes, and moves to the list's front. After a Burrows-Wheeler transform most places are
- * 0, in long runs; a run's length is written in bijective base 2 with the digits MTF_RUN_A (1) and MTF_RUN_B (2), the lowest
- * first. Place p > 0 becomes symbol p + 1, and MTF_END follows the last.
+ * A byte becomes its place in a list of all bytes, and moves to the list's front. After a Burrows-Wheeler transform most places
+ * are 0, in long runs; a run's length is written in bijective base 2 with the digits MTF_RUN_A (1) and MTF_RUN_B (2), the
+ * lowest first. Place p > 0 becomes symbol p + 1, and MTF_END follows the last.
  */
 #ifndef MTF_H
 #define MTF_H
