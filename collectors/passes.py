@@ -24,6 +24,9 @@ from unperturbed.errors import HostError
 __all__ = ["Pass", "Passes", "plan_passes"]
 
 
+_UNKNOWN = "knows no such event"
+
+
 @dataclass(frozen=True)
 class Pass:
     """What one run counts.
@@ -97,9 +100,10 @@ def plan_passes(names: Sequence[str], *, source: str, machine: Machine, compiler
 
 
 def _commonest(reasons: Iterable[str]) -> str:
-    """Return the reason that most metrics have, whatever metric each names; the first of its kind."""
+    """Return the reason that tells most about a source: that of most metrics, whatever metric each names."""
     kinds: dict[str, list[str]] = {}
-    for reason in reasons:
+    telling = [reason for reason in reasons if reason != _UNKNOWN]
+    for reason in telling or [_UNKNOWN]:
         kinds.setdefault(re.sub(r"\bPAPI_\w+", "", reason), []).append(reason)
     return max(kinds.values(), key=len)[0]
 
@@ -127,7 +131,7 @@ def _opened(
     for name in names:
         event = find(name)
         if event is None:
-            why[name] = "knows no such event"
+            why[name] = _UNKNOWN
         else:
             possible.append(event)
     if possible and (problem := _trial(source, possible[:1], compiler)) and len(possible) > 1 and _same_everywhere(problem):

@@ -6,12 +6,13 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
 import psutil
 
-__all__ = ["describe", "fingerprint", "state"]
+__all__ = ["describe", "difference", "fingerprint", "state"]
 
 _PACKAGES = ("unperturbed", "libclang", "numba", "numpy", "plotly", "polars", "psutil", "pydantic", "pyperf", "scipy")
 
@@ -74,12 +75,20 @@ def fingerprint(description: dict[str, dict[str, str]]) -> str:
     return f"{host['name']} {host['architecture']} {processor['model']} {host['kernel'].split()[1]}"
 
 
-def state_difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
-    """Return how much each counter of the host's state grew over a run."""
-    growing = ("steal_s", "iowait_s", "idle_s", "busy_s", "context_switches")
-    return {
-        name: after[name] - before[name] for name in growing if before.get(name) is not None and after.get(name) is not None
-    }
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Say what the host did between two of its states, in one line; empty when a state is missing."""
+    if not before or not after:
+        return ""
+    parts = [f"{after['context_switches'] - before['context_switches']:,} context switches"]
+    for name, what in (("steal_s", "stolen by other guests"), ("iowait_s", "waiting for disks")):
+        if before.get(name) is not None and after.get(name) is not None:
+            parts.append(f"{after[name] - before[name]:.2f} s {what}")
+    parts.append(f"{after['memory_available_mib'] / 1024:.1f} GiB free")
+    if after["swap_used_mib"] > before["swap_used_mib"]:
+        parts.append(f"{after['swap_used_mib'] - before['swap_used_mib']} MiB swapped out")
+    if after.get("hottest_celsius") is not None:
+        parts.append(f"{after['hottest_celsius']:.0f} °C")
+    return ", ".join(parts)
 
 
 def _pretty_system() -> str:

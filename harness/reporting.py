@@ -22,6 +22,7 @@ from unperturbed.analysis.report import (
 )
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import DataError
+from unperturbed.harness import host
 from unperturbed.harness.check import Checked, align_on
 from unperturbed.harness.manifest import Manifest, RunState
 from unperturbed.harness.plan import configurations
@@ -148,21 +149,26 @@ def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
     rows: list[RunRow] = []
     for state in states:
         rows += failed.get(state.run.id, [])
-        if state.state != "failed":
-            rows.append(
-                RunRow(
-                    state.run.id,
-                    state.run.configuration,
-                    state.run.repetition,
-                    max(1, state.attempt),
-                    state.state,
-                    state.seconds,
-                    state.intervals,
-                    state.run.pad_bytes,
-                    (state.host_before or {}).get("load_1min"),
-                    (state.host_after or {}).get("load_1min"),
-                )
+        if state.state == "failed":
+            continue
+        before, after = state.host_before or {}, state.host_after or {}
+        rows.append(
+            RunRow(
+                state.run.id,
+                state.run.configuration,
+                state.run.repetition,
+                max(1, state.attempt),
+                state.state,
+                state.seconds,
+                state.intervals,
+                state.run.pad_bytes,
+                before.get("load_1min"),
+                after.get("load_1min"),
+                host.difference(before, after),
+                before,
+                after,
             )
+        )
     return tuple(rows)
 
 

@@ -90,6 +90,7 @@ class RunRow:
     seconds, intervals : length of the run; None when it has none.
     environment_pad_bytes : bytes added to the environment to vary the memory layout.
     load_before, load_after : the host's one-minute load average.
+    host : what else the host did during the run, in words. host_before, host_after : all that was read of its state, for programs.
     error : why it failed; empty when it did not.
     """
 
@@ -103,6 +104,9 @@ class RunRow:
     environment_pad_bytes: int | None = None
     load_before: float | None = None
     load_after: float | None = None
+    host: str = ""
+    host_before: Mapping[str, Any] = field(default_factory=dict)
+    host_after: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
 
 

@@ -42,6 +42,7 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         ("environment +", "bytes added to the environment, so that the memory layout varies from run to run"),
         ("load before", "the host's one-minute load average"),
         "load after",
+        ("host meanwhile", "what the host did during the run; its whole state before and after is in verdicts.json"),
         "error",
     ]
     return tag(
@@ -77,6 +78,7 @@ def _run_cells(row: RunRow) -> list[Cell]:
         Cell(number(row.environment_pad_bytes, 6), row.environment_pad_bytes),
         Cell(_load(row.load_before), row.load_before),
         Cell(_load(row.load_after), row.load_after),
+        Cell(row.host),
         Cell(error, class_="error"),
     ]
 

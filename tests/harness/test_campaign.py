@@ -237,6 +237,9 @@ def test_host_state_is_kept_with_every_run(finished: Finished) -> None:
     for before, after in rows:
         assert "load_1min" in before
         assert "pyperf_aslr" in after
+    for row in verdicts(finished.campaign)["runs"]:
+        assert row["host_after"]["pyperf_aslr"]
+        assert "context switches" in row["host"]
 
 
 def test_an_interrupt_ends_with_130_and_a_second_process_is_refused(tmp_path: Path) -> None:
