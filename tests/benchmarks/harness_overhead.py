@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "harness"))
 
-from campaigns import write_spec
+from phases_campaign import write_spec
 
 from unperturbed.harness.campaign import run_campaign
 from unperturbed.harness.manifest import Manifest

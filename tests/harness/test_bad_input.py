@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from campaigns import unperturbed, write_spec
+from phases_campaign import unperturbed, write_spec
 
 
 def _refused(done: subprocess.CompletedProcess[str], code: int, *said: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import chromium_missing, open_report
-from campaigns import SPEC, unperturbed, verdicts, write_spec
+from phases_campaign import SPEC, unperturbed, verdicts, write_spec
 
 from unperturbed.collectors import Trace
 

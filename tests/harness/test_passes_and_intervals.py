@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from campaigns import unperturbed, verdicts, write_spec
+from phases_campaign import unperturbed, verdicts, write_spec
 
 from unperturbed.collectors import Trace
 from unperturbed.harness import prepare
