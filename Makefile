@@ -39,7 +39,7 @@ dev:
 
 validate:
 	@tools/setup.sh test
-	$(python) docs/evidence/calibration.py --campaigns 2000 --seed 1
+	$(python) docs/evidence/calibration.py --campaigns 2000 --seed 2
 	$(python) docs/evidence/quickstart.py --campaigns 5 --seed 1
 
 clean:
