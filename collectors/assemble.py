@@ -12,7 +12,7 @@ from unperturbed.collectors.expressions import Expression
 from unperturbed.collectors.passes import Pass
 from unperturbed.collectors.record import Records, deltas
 from unperturbed.collectors.trace import Metric, Trace
-from unperturbed.errors import RunError
+from unperturbed.errors import RunError, SpecError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +49,15 @@ def assemble(
     ------
     RunError
         No program attached, it ended before the first interval, or counts are missing.
+    SpecError
+        Software metrics are asked for, and the program loaded none of the code that counts them.
     """
     _check(records)
+    if software and records.tables == 0:
+        raise SpecError(
+            f"{', '.join(software)}: none of the code that counts was loaded by the program. Does it use a library of the system instead of the "
+            'one that was built here? Then set, in the spec, environment: {LD_LIBRARY_PATH: "{build}"}, or link it statically'
+        )
     rows = records.rows
     intervals = len(rows) - 1
     metrics: list[Metric] = []

@@ -126,6 +126,7 @@ class Records:
     message : why it failed.
     owner : process id of the program that claimed the file; 0 for none.
     nested, lost, unread : ticks that came while another was handled; after the file was full; records without hardware counts.
+    tables : translation units with software counters that were loaded when the sampler started.
     """
 
     rows: NDArray[Any]
@@ -135,6 +136,7 @@ class Records:
     nested: int
     lost: int
     unread: int
+    tables: int
 
 
 def create_record_file(path: Path, setup: Setup) -> None:
@@ -201,6 +203,7 @@ def read_record_file(path: Path, setup: Setup) -> Records:
         nested=int(header["nested"]),
         lost=int(header["lost"]),
         unread=int(header["unread"]),
+        tables=int(header["libraries"]),
     )
 
 

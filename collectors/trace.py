@@ -152,6 +152,8 @@ class Trace:
 
     def values(self, names: Iterable[str]) -> NDArray[np.float64]:
         """Return the named metrics as a float64 array of shape (intervals, metrics)."""
+        if isinstance(names, str):
+            raise DataError(f"values({names!r}): give a list of names, as in values([{names!r}])")
         return np.column_stack([self[name].astype(np.float64) for name in names])
 
     def names(self, *kinds: Kind) -> tuple[str, ...]:
@@ -195,7 +197,8 @@ class Trace:
 
         source = Path(path)
         if not source.is_file():
-            raise DataError(f"{source}: there is no such trace file")
+            what = "a folder; name the trace.parquet of a run in it" if source.is_dir() else "there is no such trace file"
+            raise DataError(f"{source}: {what}")
         try:
             text = pl.read_parquet_metadata(source).get(_METADATA_KEY)
             frame = pl.read_parquet(source)

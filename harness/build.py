@@ -9,14 +9,14 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from unperturbed.collectors import runtime_build
 from unperturbed.collectors.runtime_build import user_cache
 from unperturbed.errors import HostError, RunError, SpecError
-from unperturbed.harness.sources import copy_source, debian_source
+from unperturbed.harness.sources import copy_source, debian_source, source_files
 from unperturbed.harness.spec import Program
 from unperturbed.harness.spec.placeholders import substitute
 from unperturbed.instrument.events import Event
@@ -36,11 +36,13 @@ class Build:
     ----------
     folder : where it was built. sites : number of sites of each software metric.
     skipped : sources that may hold sites and were compiled without counters, each with the reason.
+    missing : one message for each software metric that matches no place in the source; the build is then of no use.
     """
 
     folder: Path
     sites: Mapping[str, int]
     skipped: Mapping[str, str]
+    missing: tuple[str, ...] = ()
 
 
 def find_source(program: Program, spec_folder: Path) -> Path | None:
@@ -84,6 +86,7 @@ def build(
     software: Mapping[str, Event] | None,
     *,
     spec_folder: Path,
+    announce: Callable[[], None] = lambda: None,
 ) -> Build:
     """Build one configuration; a build that is there already, of the same source and events, is kept.
 
@@ -94,13 +97,12 @@ def build(
     folder : of this build; its name has the same length for every configuration, so that no path differs in size between binaries.
     software : the metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
     spec_folder : for the placeholder {spec}.
+    announce : called before anything is built; not when the build is there already.
 
     Raises
     ------
     RunError
         The build command failed: its last lines are shown.
-    SpecError
-        A software metric matches no place in the source.
     """
     tree = folder / "src"
     if program.build is None:
@@ -115,6 +117,7 @@ def build(
         raise SpecError(
             f"{folder}: make and configure cannot use a compiler whose path holds a space; choose another folder with --campaign"
         )
+    announce()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     copy_source(source, tree)
@@ -131,7 +134,7 @@ def build(
     if software:
         report = read_sites(folder / "toolchain")
         if missing := missing_metrics(report, software):
-            raise SpecError("\n".join(missing))
+            return Build(tree, sites, skipped, tuple(missing))
         sites = {name: len(found) for name, found in report.sites.items()}
         skipped = dict(report.skipped)
     marker.write_text(json.dumps({"key": key, "sites": sites, "skipped": skipped}))
@@ -164,9 +167,9 @@ def _run(command: Sequence[str], folder: Path, log: Path, shell: str | None) -> 
 
 def _key(program: Program, source: Path, software: Mapping[str, Event] | None) -> str:
     content = hashlib.sha256()
-    for file in sorted(source.rglob("*")):
-        if file.is_file():
-            content.update(f"{file.relative_to(source)} {file.stat().st_size} {file.stat().st_mtime_ns}\n".encode())
+    for file in source_files(source):
+        state = file.lstat()
+        content.update(f"{file.relative_to(source)} {state.st_size} {state.st_mtime_ns}\n".encode())
     for runtime in runtime_build.SOURCES:
         content.update(runtime.read_bytes())
     events = None if software is None else {name: event.to_json() for name, event in software.items()}

@@ -43,14 +43,15 @@ def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
     RunError
         The build, the reference run or the pilot failed. A planned run that fails is recorded, and does not end the campaign.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpecError(f"{folder}: no folder can be made there ({error.strerror}); choose another with --campaign") from None
     with _disk_errors(folder), locked(folder), Manifest(folder / "campaign.sqlite") as manifest:
         _claim(manifest, campaign)
         session = prepare(campaign, folder, manifest, progress)
         samplings = pilots(session, manifest, progress)
-        if not manifest.runs():
-            design = campaign.campaign
-            manifest.plan(plan_runs(configurations(campaign), list(session.passes), seed=design.seed, order=design.order))
+        _plan(campaign, list(session.passes), manifest)
         manifest.reopen()
         _carry_out(session, samplings, manifest, progress)
 
@@ -70,6 +71,16 @@ def _disk_errors(folder: Path) -> Iterator[None]:
         if "full" in str(error):
             raise HostError(message) from None
         raise
+
+
+def _plan(campaign: Campaign, passes: list[str], manifest: Manifest) -> None:
+    """Enter the plan, or what is asked for beyond an earlier one; that a campaign was extended after runs were made is kept."""
+    design = campaign.campaign
+    before = [state.run for state in manifest.runs()]
+    more = plan_runs(configurations(campaign), passes, seed=design.seed, order=design.order, before=before)
+    if before and more and manifest.runs("done"):
+        manifest.set_facts(extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": _now()}])
+    manifest.plan(more)
 
 
 def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:

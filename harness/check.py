@@ -128,7 +128,7 @@ def _check_pass(
 ) -> list[Verdict]:
     verdicts: list[Verdict] = []
     anchor = campaign.analysis.anchor
-    anchored = _anchored(campaign, baseline, by_configuration.get(ANCHOR, ()), notes) if anchor else None
+    anchored = _anchored(campaign, baseline, by_configuration, notes) if anchor else None
     for configuration in configurations(campaign):
         if configuration.name == BASELINE:
             continue
@@ -137,6 +137,12 @@ def _check_pass(
             why = f"only {len(checked)} of {configuration.runs} runs gave a trace"
             verdicts.append(_unchecked(campaign, configuration.name, why))
             continue
+        notes += [
+            f"{metric} counted nothing in any run of {configuration.name}: its event never happens with this input, or the code that counts it "
+            "is not the code that runs."
+            for metric in configuration.software
+            if not any(trace[metric].any() for trace in checked)
+        ]
         inner = baseline.inner(checked)
         if configuration.name == ANCHOR or anchored is None:
             outer = baseline.outer(checked, align_on=on)
@@ -151,10 +157,18 @@ def _check_pass(
     return verdicts
 
 
-def _anchored(campaign: Campaign, baseline: Baseline, traces: Sequence[Trace], notes: list[str]) -> Baseline | None:
+def _anchored(
+    campaign: Campaign, baseline: Baseline, by_configuration: Mapping[str, tuple[Trace, ...]], notes: list[str]
+) -> Baseline | None:
     """Return the anchor's runs as the baseline of the subsets' outer checks, or None where they cannot serve."""
+    name = str(campaign.analysis.anchor)
+    totals = {int(trace[name].sum()) for traces in by_configuration.values() for trace in traces if name in trace.metrics}
+    if len(totals) != 1 or totals == {0}:
+        counted = "never happened" if totals <= {0} else f"happened between {min(totals)} and {max(totals)} times a run"
+        notes.append(f"The anchor {name!r} {counted}: it is no milestone to align by, and the subsets are aligned without it.")
+        return None
     try:
-        return _baseline(campaign, ANCHOR, traces, baseline.metrics, baseline.focus)
+        return _baseline(campaign, ANCHOR, by_configuration.get(ANCHOR, ()), baseline.metrics, baseline.focus)
     except DataError as error:
         notes.append(f"The anchor's runs cannot serve as a reference ({error}); the subsets are aligned without it.")
         return None

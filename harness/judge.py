@@ -28,6 +28,8 @@ def recorded_campaign(folder: Path) -> Campaign:
         The folder holds no campaign.
     """
     manifest_path = folder / "campaign.sqlite"
+    if folder.is_file():
+        raise SpecError(f"{folder} is a file; name the campaign's folder (of a spec's campaign, commonly campaigns/<its name>)")
     if not manifest_path.is_file():
         raise SpecError(
             f"{folder} holds no campaign (no campaign.sqlite); make one with: unperturbed run SPEC --campaign {folder}"
@@ -69,5 +71,9 @@ def write_report_of(folder: Path, campaign: Campaign) -> Path:
 
 def _judged(folder: Path, campaign: Campaign) -> tuple[Checked, ReportContent, list[RunState]]:
     with Manifest(folder / "campaign.sqlite") as manifest:
+        if not manifest.runs():
+            raise SpecError(
+                f"{folder}: the campaign ended before its first run, so there is nothing to judge; run its spec again"
+            )
         checked = check(campaign, read_traces(folder, manifest))
         return checked, content_of(campaign, checked, manifest), manifest.runs("planned", "running", "failed")

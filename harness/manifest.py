@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from unperturbed.errors import HostError, SpecError
+from unperturbed.errors import SpecError
 from unperturbed.harness.plan import PlannedRun
 
 __all__ = ["Failure", "Manifest", "RunState", "locked"]
@@ -80,7 +80,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     Raises
     ------
-    HostError
+    SpecError
         Another process holds it.
     """
     with (folder / "campaign.lock").open("a+") as file:
@@ -89,7 +89,7 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             holder = file.read().strip() or "unknown"
-            raise HostError(
+            raise SpecError(
                 f"{folder}: another process (pid {holder}) is working on this campaign; wait for it, or choose another folder with --campaign"
             ) from None
         file.truncate(0)

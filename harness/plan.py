@@ -8,8 +8,9 @@ stack, and so belongs to the factors of the experiment ("Producing wrong data wi
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from unperturbed.harness.spec.models import ANCHOR, BASELINE, Campaign
@@ -71,6 +72,7 @@ def plan_runs(
     *,
     seed: int,
     order: Literal["blocks", "random", "sequential"] = "blocks",
+    before: Sequence[PlannedRun] = (),
 ) -> tuple[PlannedRun, ...]:
     """Lay out every run of a campaign, in the order in which they are made.
 
@@ -81,13 +83,19 @@ def plan_runs(
     seed : of the order and of the environment's sizes.
     order : `blocks` spreads each configuration's runs evenly over as many blocks as the longest configuration has runs, and shuffles
         within a block; `random` shuffles all; `sequential` is one configuration after the other, and only for debugging.
+    before : runs that were planned earlier. Only what is asked for beyond them is planned, in further blocks.
 
     Returns
     -------
     tuple of PlannedRun
         Ids ascend in the order of the plan.
     """
-    chance = random.Random(seed)
+    chance = random.Random(f"{seed}+{len(before)}" if before else seed)
+    had = Counter(run.configuration for run in before if run.pass_name == passes[0])
+    configurations = [replace(item, runs=item.runs - had[item.name]) for item in configurations if item.runs > had[item.name]]
+    if not configurations:
+        return ()
+    first_block = 1 + max((run.block for run in before), default=-1)
     blocks = max(configuration.runs for configuration in configurations)
     pads = [chance.randrange(_PAD_BYTES) for _ in range(blocks)]
     slots: list[tuple[int, str, str, int]] = []
@@ -95,13 +103,13 @@ def plan_runs(
         offset = chance.random()
         for repetition in range(configuration.runs):
             block = int((repetition + offset) * blocks / configuration.runs)
-            slots += [(block, configuration.name, name, repetition + 1) for name in passes]
+            slots += [(block, configuration.name, name, had[configuration.name] + repetition + 1) for name in passes]
     if order == "random":
         chance.shuffle(slots)
     elif order == "blocks":
         shuffled = [(chance.random(), slot) for slot in slots]
         slots = [slot for _, slot in sorted(shuffled, key=lambda item: (item[1][0], item[0]))]
     return tuple(
-        PlannedRun(f"{number:04d}", configuration, name, repetition, block, pads[block])
-        for number, (block, configuration, name, repetition) in enumerate(slots, start=1)
+        PlannedRun(f"{number:04d}", configuration, name, repetition, first_block + block, pads[block])
+        for number, (block, configuration, name, repetition) in enumerate(slots, start=1 + len(before))
     )

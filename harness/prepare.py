@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +145,23 @@ def _build_all(campaign: Campaign, folder: Path, manifest: Manifest, progress: P
     builds: dict[str, Path | None] = {}
     sites: dict[str, dict[str, int]] = {}
     skipped: dict[str, str] = {}
+    missing: dict[str, None] = {}
     for number, name in enumerate(wanted):
-        progress.step(f"building {name}")
         events = {metric: campaign.measure.software[metric] for metric in software[name]} if name in software else None
-        built = build(campaign.program, source, folder / "builds" / f"{number:02d}", events, spec_folder=campaign.folder)
+        built = build(
+            campaign.program,
+            source,
+            folder / "builds" / f"{number:02d}",
+            events,
+            spec_folder=campaign.folder,
+            announce=partial(progress.step, f"building {name}"),
+        )
         builds[name] = built.folder
         sites[name] = dict(built.sites)
         skipped |= built.skipped
+        missing |= dict.fromkeys(built.missing)
+    if missing:
+        raise SpecError("\n".join(missing))
     manifest.set_facts(sites=sites, skipped=skipped)
     return builds
 

@@ -66,6 +66,11 @@ def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> Repo
         method=_METHOD,
         notes=checked.notes
         + tuple(f"{file} was compiled without counters: {why}" for file, why in (manifest.fact("skipped") or {}).items())
+        + tuple(
+            f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}): when that was done because of the verdicts then, "
+            "α no longer holds exactly."
+            for step in manifest.fact("extended") or []
+        )
         + tuple(note for name in checked.traces if (note := manifest.fact(f"{PILOT}:{name}")["note"])),
     )
 

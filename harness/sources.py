@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError
 
-__all__ = ["copy_source", "debian_source"]
+__all__ = ["copy_source", "debian_source", "source_files"]
 
 _NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
 _IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
+_CAMPAIGN = "campaign.sqlite"
 
 
 def copy_source(source: Path, target: Path) -> None:
-    """Copy a source folder for a build of its own, links kept, without version control's files."""
-    shutil.copytree(source, target, symlinks=True, ignore=_IGNORED)
+    """Copy a source folder for a build of its own, links kept, without version control's files and without campaigns inside it."""
+    shutil.copytree(source, target, symlinks=True, ignore=_left_out)
+
+
+def source_files(source: Path) -> Iterator[Path]:
+    """Yield the files that `copy_source` copies, in a fixed order."""
+    for folder, below, files in os.walk(source):
+        out = _left_out(folder, [*below, *files])
+        below[:] = sorted(set(below) - out)
+        yield from (Path(folder) / name for name in sorted(set(files) - out))
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Name what is no part of the source. A campaign's folder may stand in it, and would be copied into itself without end."""
+    return set(_IGNORED(folder, names)) | {name for name in names if Path(folder, name, _CAMPAIGN).is_file()}
 
 
 def debian_source(package: str, cache: Path) -> Path:

@@ -115,6 +115,7 @@ def show_verdicts(campaign: Campaign, checked: Checked) -> None:
         table.add_row(*row, *(f"[{style}]{counts[name]}[/{style}]" if counts[name] else "·" for name, style in _STYLES.items()))
     if checked.verdicts:
         console.print(table)
+        console.print("Pairs and metrics: ✓ shown unperturbed, ✗ shown perturbed, ? undecided.")
     for item in configurations(campaign):
         if item.name != BASELINE:
             console.print(f"{item.name} counts {', '.join(item.software)}", soft_wrap=True)
@@ -156,6 +157,9 @@ def _worst(verdict: Verdict) -> str:
         f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {level} interval {change.low:+.3f} … {change.high:+.3f}, "
         f"tolerance ±{change.tolerance:g}"
     )
-    if change.verdict == "undecided" and change.runs_to_decide:
-        text += f"; about {change.runs_to_decide} runs a configuration would decide"
+    open_changes = [change for change in verdict.changes if change.verdict == "undecided"]
+    needed = [change.runs_to_decide for change in open_changes]
+    if open_changes:
+        enough = "more than 200" if None in needed else f"about {max(filter(None, needed))}"
+        text += f". {len(open_changes)} of {len(verdict.changes)} are undecided; {enough} runs a configuration would decide them all"
     return escape(text)

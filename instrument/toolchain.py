@@ -86,7 +86,7 @@ def run_compiler(metrics_file: Path, command: Sequence[str], *, runtime: Sequenc
 
     Parameters
     ----------
-    metrics_file : YAML with a mapping `software:`, as in a spec. Settings and site log stand in `<metrics_file>.toolchain`.
+    metrics_file : YAML with a mapping `software:`, or a whole spec. Settings and site log stand in `<metrics_file>.toolchain`.
     command : the compiler and its arguments.
     runtime : C sources to compile and link into programs.
 
@@ -120,7 +120,10 @@ def _read_metrics(path: Path) -> dict[str, Event]:
         raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SpecError(f"{path}: this is no YAML ({' '.join(str(error).split())})") from None
-    software = described.get("software") if isinstance(described, dict) else None
+    # A whole spec serves too: there the mapping stands below `measure:`.
+    found = described if isinstance(described, dict) else {}
+    below = found.get("measure")
+    software = (found if "software" in found or not isinstance(below, dict) else below).get("software")
     if not isinstance(software, dict):
         raise SpecError(
             f"{path}: there is no mapping `software:` in it, such as software: {{blocks: {{enter: compress_block}}}}"

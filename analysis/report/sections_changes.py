@@ -46,7 +46,8 @@ def changes_section(found: Sequence[Result], listed: Listed, forest: Figure | No
         tag(
             "p",
             "ρ says how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each cell is the ",
-            "change of ρ that a configuration brought. Its sign is the verdict. Its shade is the size of the change: blue fell, orange rose. ",
+            "change of ρ that a configuration brought. The symbol ✓ ✕ ? is the verdict. The shade is the size of the change: blue "
+            "fell, orange rose. ",
             f"Click a cell for its numbers, run by run.{rest}",
         ),
         _shades(),
@@ -171,7 +172,7 @@ _HEADS: list[str | tuple[str, str]] = [
     ("interval", "confidence interval of the change; sorted by its lower end"),
     ("p", "probability of such a change if there were none"),
     ("p corrected", "the same, for having looked at many changes at once"),
-    ("visible", "smallest change that these runs would have shown four times in five"),
+    ("smallest visible", "smallest change that these runs would have shown four times in five"),
     ("runs needed", "runs a configuration that would probably decide; – when decided or out of reach"),
 ]
 

@@ -86,8 +86,8 @@ def _before_after(shown: BeforeAfter | None) -> Html | None:
         frame(
             shown.figure,
             f"Left a run of the reference, right one of {shown.result.configuration}: those whose ρ lies nearest to their mean. {software}"
-            "Events in each sampling interval, the same scale left and right. If the two upper signals follow each other on the left "
-            "but not on the right, you see the perturbation. After figure 5 of the paper.",
+            "Events in each sampling interval, the same scale left and right. If the two upper signals go together otherwise on the "
+            "right than on the left, you see the perturbation. After figure 5 of the paper.",
         ),
     )
 

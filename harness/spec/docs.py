@@ -256,4 +256,11 @@ def _quantities() -> str:
 def _os_metrics() -> str:
     lines = ["## Operating-system metrics", "", "| metric | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in OS_METRICS.items()]
-    return "\n".join([*lines, "", "Hardware metrics: `unperturbed metrics` lists those that this host can count.", ""])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Hardware metrics: PAPI presets as `papi_avail` lists them, `perf::…` for the kernel's own events, `callgrind::…` for simulated ones.",
+            "",
+        ]
+    )

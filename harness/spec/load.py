@@ -28,6 +28,8 @@ __all__ = ["load_spec", "parse_spec"]
 
 _NOT_OF_THE_RUNS = (
     ("program", "timeout"),
+    ("campaign", "baseline_runs"),
+    ("campaign", "runs"),
     ("campaign", "retries"),
     ("campaign", "max_runs"),
     ("campaign", "max_hours"),
@@ -35,7 +37,8 @@ _NOT_OF_THE_RUNS = (
     ("analysis", "alpha"),
     ("analysis", "tolerance"),
 )
-"""What the digest leaves out: limits and settings of the analysis may change in the midst of a campaign, its runs stay the same."""
+"""What the digest leaves out: the number of runs, limits and settings of the analysis may change in the midst of a
+campaign: the runs that are made stay what they are."""
 
 
 def load_spec(path: Path) -> Campaign:

@@ -96,7 +96,7 @@ def _check_listed(draft: Draft, section: str) -> None:
             )
             hint = f"did you mean `{meant}`{elsewhere}?"
         elif section == "hardware":
-            hint = "give a PAPI preset (PAPI_TOT_INS) or a native event (perf::page-faults); `unperturbed metrics` lists them"
+            hint = "give a PAPI preset (PAPI_TOT_INS) or a native event (perf::page-faults, callgrind::D1mw)"
         else:
             hint = f"known are {', '.join(OS_METRICS)}"
         draft.blame(path, f"unknown metric `{name}`; {hint}")

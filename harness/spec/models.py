@@ -190,7 +190,13 @@ class Design(Section):
     baseline_runs: int = Field(
         default=10, ge=5, le=10_000, description="Runs of the baseline: the program without software metrics."
     )
-    runs: int = Field(default=5, ge=3, le=10_000, description="Runs of every other configuration.")
+    runs: int = Field(
+        default=5,
+        ge=3,
+        le=10_000,
+        description="Runs of every other configuration; the anchor has five at least, being the reference of the subsets' "
+        "alignment. More may be asked for later: the campaign goes on with the further runs.",
+    )
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
         default_factory=_nothing,
         description="Groups of software metrics that are measured together, a configuration each. By default one, named `all`, with "
@@ -241,8 +247,8 @@ class Campaign(Section):
     ----------
     path, folder : of the spec's file, absolute.
     text : the spec as it was read.
-    digest : SHA-256 of the content, defaults filled in; comments, order of keys, units, limits (timeout, retries,
-        max_runs, max_hours) and settings of the analysis (align_on, alpha, tolerance) do not change it.
+    digest : SHA-256 of the content, defaults filled in; comments, order of keys, units, the number of runs,
+        limits (timeout, retries, max_runs, max_hours) and settings of the analysis (align_on, alpha, tolerance) do not change it.
     """
 
     name: FileName = Field(description="Name of the campaign, and of its folder.", examples=["quickstart"])

@@ -167,3 +167,59 @@ def test_help_lists_the_commands_and_exit_codes(tmp_path: Path) -> None:
         assert text in done.stdout
     assert unperturbed(tmp_path).returncode == 2
     assert unperturbed(tmp_path, "runn").returncode == 2
+
+
+def test_a_campaign_inside_its_own_source_is_not_copied_into_itself(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, program__run="{build}/phases 1", measure__interval="2 s")
+    inside = tmp_path / "phases" / "campaigns" / "here"
+    _refused(unperturbed(tmp_path, "run", spec, "--campaign", inside), 1, "ended before the first interval")
+    assert not list(inside.glob("builds/*/src/campaigns/here"))
+
+
+def test_counters_in_a_library_that_is_not_the_one_loaded(tmp_path: Path) -> None:
+    """The build makes an instrumented library, and the program loads an older one, without counters."""
+    source = tmp_path / "phases"
+    spec = write_spec(tmp_path, program__environment={"LD_LIBRARY_PATH": str(tmp_path / "older")}, analysis__anchor=None)
+    text = (source / "phases.c").read_text()
+    head, tail = text.split("static void begin_round")
+    body, main = tail.split("int main")
+    (source / "work.c").write_text(head.replace("static ", "") + "void begin_round" + body)
+    (source / "phases.c").write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\nenum { ROUNDS = 70, STEPS = 30000 };\nextern long found;\n"
+        "void begin_round(int); void walk(int); void branch(int); void sweep(int);\nint main" + main
+    )
+    (source / "Makefile").write_text(
+        "phases: phases.c work.c\n\t$(CC) -O2 -fPIC -shared -o libwork.so work.c\n\t$(CC) -O2 -o $@ phases.c -L. -lwork\n"
+    )
+    (tmp_path / "older").mkdir()
+    older = ["gcc", "-O2", "-fPIC", "-shared", "-o", str(tmp_path / "older" / "libwork.so"), str(source / "work.c")]
+    subprocess.run(older, check=True)
+    subset = {"steps": ["steps", "rounds"]}
+    spec = write_spec(
+        tmp_path,
+        program__environment={"LD_LIBRARY_PATH": str(tmp_path / "older")},
+        analysis__anchor=None,
+        campaign__subsets=subset,
+        campaign__seed=3,
+    )
+    _refused(unperturbed(tmp_path, "run", spec), 2, "none of the code that counts was loaded", "LD_LIBRARY_PATH")
+
+
+def test_every_software_metric_without_a_place_is_named(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, measure__software={"rounds": {"enter": "begin_rnd"}, "steps": {"enter": "brnch"}})
+    _refused(unperturbed(tmp_path, "run", spec), 2, "'rounds'", "'steps'", "begin_round", "branch")
+
+
+def test_a_campaign_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path)
+    (tmp_path / "file").write_text("")
+    _refused(unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "file"), 2, "no folder can be made there")
+    _refused(unperturbed(tmp_path, "run", spec, "--campaign", "/proc/x"), 2, "no folder can be made there")
+    _refused(unperturbed(tmp_path, "check", spec), 2, "is a file; name the campaign's folder")
+
+
+def test_a_campaign_that_ended_before_its_first_run_cannot_be_judged(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, program__run="{build}/phase")
+    unperturbed(tmp_path, "run", spec)
+    for command in ("check", "report"):
+        _refused(unperturbed(tmp_path, command, tmp_path / "campaigns" / "phases"), 2, "ended before its first run")

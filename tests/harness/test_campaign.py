@@ -248,7 +248,7 @@ def test_an_interrupt_ends_with_130_and_a_second_process_is_refused(tmp_path: Pa
     process = _start(tmp_path, spec)
     _wait_for(campaign, 1, process)
     other = unperturbed(tmp_path, "run", spec)
-    assert other.returncode == 3
+    assert other.returncode == 2
     assert f"another process (pid {process.pid}) is working on this campaign" in other.stderr
     os.kill(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=60)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.errors import HostError, SpecError
+from unperturbed.errors import SpecError
 from unperturbed.harness.manifest import Manifest, locked
 from unperturbed.harness.plan import PlannedRun
 
@@ -78,7 +78,7 @@ def test_two_processes_on_one_folder(tmp_path: Path) -> None:
 def test_the_lock_names_its_holder(tmp_path: Path) -> None:
     import os
 
-    with locked(tmp_path), pytest.raises(HostError, match=f"pid {os.getpid()}"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(SpecError, match=f"pid {os.getpid()}"), locked(tmp_path):
         pass
 
 

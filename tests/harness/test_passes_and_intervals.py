@@ -150,3 +150,44 @@ campaign: {baseline_runs: 5, runs: 3}
     elapsed = int(trace.end_ns[-1])
     assert 0 < trace["perf::task-clock"].sum() <= 1.05 * elapsed
     assert trace["perf::page-faults"].sum() > 0
+
+
+def test_a_campaign_goes_on_when_more_runs_are_asked_for(tmp_path: Path) -> None:
+    changes = {
+        "measure__derived": None,
+        "analysis__anchor": None,
+        "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS"],
+    }
+    software = {"steps": {"loop": "walk"}, "never": {"label": "main::out"}}
+    spec = write_spec(tmp_path, **changes, measure__software=software, campaign__subsets={"steps": ["steps", "never"]})
+    source = tmp_path / "phases" / "phases.c"
+    source.write_text(
+        source.read_text()
+        .replace('    printf("%ld', '    if (rounds < 0)\n        goto out;\n    printf("%ld')
+        .replace("    return 0;\n}", "    return 0;\nout:\n    return 1;\n}")
+    )
+    first = unperturbed(tmp_path, "run", spec)
+    assert first.returncode in (0, 4), first.stderr
+    assert "never counted nothing in any run of steps" in first.stdout
+    folder = tmp_path / "campaigns" / "phases"
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/trace.parquet")}
+    write_spec(
+        tmp_path,
+        **changes,
+        measure__software=software,
+        campaign__subsets={"steps": ["steps", "never"]},
+        campaign__runs=4,
+        campaign__baseline_runs=6,
+        analysis__tolerance=0.3,
+    )
+    second = unperturbed(tmp_path, "run", spec)
+    assert second.returncode in (0, 4), second.stderr
+    assert "10 runs (baseline 6, steps 4)" in second.stderr
+    assert "8 of them are done already" in second.stderr
+    assert "building" not in second.stderr
+    for path, written in before.items():
+        assert path.stat().st_mtime_ns == written
+    said = verdicts(folder)
+    assert said["settings"]["tolerance"] == 0.3
+    assert any("extended from 8 runs by 2" in note for note in said["notes"])
+    assert len(said["verdicts"][0]["changes"][0]["reference"]) == 6

@@ -57,3 +57,17 @@ def test_another_seed_gives_another_order() -> None:
     first, second = plan_runs(planned, ["main"], seed=1), plan_runs(planned, ["main"], seed=2)
     assert [run.configuration for run in first] != [run.configuration for run in second]
     assert {run.pad_bytes for run in first} != {run.pad_bytes for run in second}
+
+
+@given(configurations, st.integers(0, 3), st.integers(0, 2**32))
+def test_an_extension_adds_only_what_is_missing(planned: list[Configuration], extra: int, seed: int) -> None:
+    first = plan_runs(planned, ["main", "page-cache"], seed=seed)
+    asked = [Configuration(item.name, (), item.runs + extra) for item in planned]
+    more = plan_runs(asked, ["main", "page-cache"], seed=seed, before=first)
+    assert len(more) == 2 * extra * len(planned)
+    together = [*first, *more]
+    assert len({run.id for run in together}) == len(together)
+    assert len({(run.configuration, run.pass_name, run.repetition) for run in together}) == len(together)
+    if more:
+        assert min(run.block for run in more) > max(run.block for run in first)
+        assert min(run.id for run in more) > max(run.id for run in first)

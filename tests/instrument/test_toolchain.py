@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,11 @@ def test_wrong_commands(tmp_path):
         run_compiler(metrics, [])
     with pytest.raises(HostError, match="the compiler no-such-compiler cannot be run"):
         run_compiler(metrics, ["no-such-compiler", "-c", "x.c"])
+
+
+def test_a_whole_spec_serves_as_metrics_file(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text("int f(void) { return 1; }\n")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("name: x\nmeasure:\n  software:\n    calls: {enter: f}\n")
+    assert run_compiler(spec, ["gcc", "-O2", "-c", str(tmp_path / "x.c"), "-o", str(tmp_path / "x.o")]) == 0
+    assert [site.line for site in read_sites(tmp_path / "spec.yaml.toolchain").sites["calls"]] == [1]
