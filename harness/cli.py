@@ -26,7 +26,7 @@ _COMMANDS = {
 INTERRUPTED = 130
 
 _EXIT_CODES = """\
-exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative; 130 interrupted"""
+exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 at least one configuration is perturbed; 130 interrupted"""
 
 
 class Command(Protocol):

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ from unperturbed.harness.spec.program import PROGRAM_PATH
 __all__ = ["Result", "Sampling", "digest_of_result", "execute", "run_plain"]
 
 _SHOWN_BYTES = 2000
+_KILLED = 128
+"""Exit codes above this stand for a signal, as in the shell."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,15 @@ def run_plain(campaign: Campaign, folder: Path, *, build: Path | None, inputs: P
     """
     command = _command(campaign, folder, build=build, inputs=inputs, extra={}, prefix=[])
     outcome = _launch(command, folder)
+    shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
         raise RunError(
-            f"the program did not end within its timeout of {campaign.program.timeout.seconds:g} s, unmeasured: {_said(folder)}"
+            f"the program did not end within its timeout of {campaign.program.timeout.seconds:g} s, although nothing was measured; raise "
+            f"`timeout` (a simulated run is 25 to 60 times slower). {shown}"
         )
     if outcome.exit_code != campaign.program.exit_code:
         raise RunError(
-            f"the program, unmeasured, ended with exit code {outcome.exit_code}; {campaign.program.exit_code} is expected. {_said(folder)}"
+            f"the program, unmeasured, {_how_it_ended(outcome)}; exit code {campaign.program.exit_code} is expected. {_said(folder)} {shown}"
         )
     return Result(outcome.exit_code, _digest(campaign, command)), outcome
 
@@ -202,12 +207,7 @@ def _check_outcome(campaign: Campaign, command: Command, outcome: Outcome, expec
     if _disk_full(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if outcome.exit_code != expected.exit_code:
-        how = (
-            f"was killed by signal {outcome.exit_code - 128}"
-            if outcome.exit_code > 128
-            else f"ended with exit code {outcome.exit_code}"
-        )
-        raise RunError(f"the program {how}; {expected.exit_code} is expected. {_said(folder)}")
+        raise RunError(f"the program {_how_it_ended(outcome)}; exit code {expected.exit_code} is expected. {_said(folder)}")
     digest = _digest(campaign, command)
     if digest != expected.digest:
         raise RunError(
@@ -232,6 +232,14 @@ def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
         with file.open("rb") as stream:
             hashlib.file_digest(stream, lambda: content)
     return content.hexdigest()
+
+
+def _how_it_ended(outcome: Outcome) -> str:
+    try:
+        name = signal.Signals(outcome.exit_code - _KILLED).name
+    except ValueError:  # no signal has that number: the program chose it itself
+        return f"ended with exit code {outcome.exit_code}"
+    return f"was killed by {name} (exit code {outcome.exit_code})"
 
 
 def _said(folder: Path) -> str:

@@ -129,7 +129,8 @@ def campaign_sentence(found: Sequence[Result]) -> str:
         subject = "The one configuration is" if len(found) == 1 else f"All {len(found)} configurations are"
         return f"{subject} unperturbed: measuring did not change how the program's metrics move together."
     if names["perturbed"]:
-        lead = f"Measuring changed the program in {len(names['perturbed'])} of {plural(len(found), 'configuration')}: "
+        least = "at least " if names["undecided"] else ""
+        lead = f"Measuring changed the program in {least}{len(names['perturbed'])} of {plural(len(found), 'configuration')}: "
         lead += f"{listing(names['perturbed'])} {'is' if len(names['perturbed']) == 1 else 'are'} perturbed"
     else:
         lead = f"No perturbation was shown, but {listing(names['undecided'])} stayed undecided"

@@ -66,8 +66,13 @@ class InvalidSpec(SpecError):  # noqa: N818  as KeyboardInterrupt: the name says
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is spelt most like this one, or None when none is near enough to be meant."""
     from rapidfuzz import fuzz, process, utils  # noqa: PLC0415  a spec without faults never needs it
+    from rapidfuzz.distance import OSA  # noqa: PLC0415
 
     candidates = sorted(known)
+    # One letter wrong, missing or too many, or two swapped: no other reading is nearer (PAPI_L1_DMC is PAPI_L1_DCM).
+    slip = process.extractOne(word[:100], candidates, scorer=OSA.distance, processor=utils.default_process, score_cutoff=1)
+    if slip is not None:
+        return slip[0]
     # Parts of words count first (`env` for `environment`), slips of the pen second (`working_dir` for `working_folder`).
     for scorer, cutoff in ((fuzz.WRatio, 86), (fuzz.ratio, 74)):
         found = process.extractOne(word[:100], candidates, scorer=scorer, processor=utils.default_process, score_cutoff=cutoff)

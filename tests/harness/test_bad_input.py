@@ -89,7 +89,7 @@ def test_a_program_that_is_missing(tmp_path: Path) -> None:
 
 def test_a_program_that_crashes(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, program__run="sh -c 'echo going down >&2; kill -SEGV $$'", program__shell=False)
-    _refused(unperturbed(tmp_path, "run", spec), 1, "ended with exit code 139", "going down")
+    _refused(unperturbed(tmp_path, "run", spec), 1, "was killed by SIGSEGV (exit code 139)", "going down")
 
 
 def test_a_program_that_ends_before_the_first_interval(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_campaign_sentence_names_every_configuration_once():
         result(change(0.33, "undecided"), verdict="undecided", name="medium"),
     ]
     assert words.campaign_sentence(found) == (
-        "Measuring changed the program in 1 of 4 configurations: heavy is perturbed; "
+        "Measuring changed the program in at least 1 of 4 configurations: heavy is perturbed; "
         "anchor and light are unperturbed and medium is undecided."
     )
     assert words.campaign_sentence(found[1:3]).startswith("All 2 configurations are unperturbed")
