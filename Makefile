@@ -40,7 +40,7 @@ dev:
 validate:
 	@tools/setup.sh test
 	$(python) docs/evidence/calibration.py --campaigns 2000 --seed 2
-	$(python) docs/evidence/quickstart.py --campaigns 5 --seed 1
+	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 
 clean:
 	rm -rf .venv build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
