@@ -66,9 +66,10 @@ def assemble(
     if collected.source == "simulated":
         events = simulated.read_dumps(dumps.with_name(f"{dumps.name}.{records.owner}"), intervals)
         wanted = {metric.name: metric for metric in collected.metrics}
+        paged = any(map(simulated.needs_page_cache, wanted))
         for name in _ALWAYS_SIMULATED:
-            # In the pass with page-sized lines the cycle estimate would be another machine's.
-            if name not in wanted and (name == "PAPI_TOT_INS" or collected.name != "page-cache"):
+            # In a pass with page-sized lines the cycle estimate would be another machine's.
+            if name not in wanted and (not paged or simulated.fits_page_cache(name)):
                 wanted[name] = simulated.metric(name)
         for name, metric in wanted.items():
             metrics.append(metric)

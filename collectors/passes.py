@@ -54,11 +54,6 @@ class Passes:
     passes: tuple[Pass, ...]
     reasons: Mapping[str, str]
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Return the sources in use, most metrics first."""
-        return tuple(dict.fromkeys(item.source for item in self.passes))
-
 
 def plan_passes(names: Sequence[str], *, source: str, machine: Machine, compiler: str) -> Passes:
     """Assign each hardware metric to the first source that can count it here.
@@ -205,11 +200,15 @@ def _simulated(names: Sequence[str], machine: Machine, _compiler: str) -> _Count
         why |= dict.fromkeys(levels[1], problem)
         possible = [name for name in possible if name not in why]
     passes = []
-    if main := [name for name in possible if not simulated.needs_page_cache(name)]:
+    paged = (
+        [name for name in possible if simulated.fits_page_cache(name)] if any(map(simulated.needs_page_cache, possible)) else []
+    )
+    # What means the same in both is counted in both; a pass that would count nothing else is not made.
+    main = [name for name in possible if not simulated.needs_page_cache(name)]
+    if not set(main) <= set(paged):
         passes.append(Pass("simulated", "simulated", tuple(map(simulated.metric, main)), machine=machine))
-    if any(map(simulated.needs_page_cache, possible)):
-        shared = [name for name in possible if simulated.fits_page_cache(name)]
-        passes.append(Pass("page-cache", "simulated", tuple(map(simulated.metric, shared)), machine=machine.with_page_cache()))
+    if paged:
+        passes.append(Pass("page-cache", "simulated", tuple(map(simulated.metric, paged)), machine=machine.with_page_cache()))
     return passes, why
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -241,8 +241,3 @@ def combine(name: str, events: Mapping[str, NDArray[np.int64]]) -> NDArray[np.in
     """Compute a metric from callgrind's events, shape (intervals,)."""
     terms = [factor * events[event] for event, factor in FORMULAS[name].items()]
     return np.asarray(np.sum(terms, axis=0), np.int64)
-
-
-def presets(names: Sequence[str]) -> list[str]:
-    """Return those of `names` that can be simulated."""
-    return [name for name in names if name in FORMULAS]

@@ -103,6 +103,8 @@ def execute(
     ------
     RunError
         The run crashed, hung, gave another result than the untouched program, or left no usable records.
+    SpecError
+        The program loaded none of the code that counts its software metrics.
     """
     preloaded = build is None
     setup = Setup(

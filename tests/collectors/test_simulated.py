@@ -10,6 +10,7 @@ import pytest
 from programs import COUNTED, compile_program, sample
 
 from unperturbed.collectors import simulated
+from unperturbed.collectors.assemble import assemble
 from unperturbed.collectors.passes import plan_passes
 from unperturbed.collectors.record import Records, Setup
 from unperturbed.collectors.simulated import Cache, Machine, combine, read_dumps, valgrind_command
@@ -166,3 +167,22 @@ def test_intervals_of_processor_time_do_not_shrink_under_load(tmp_path: Path) ->
     # Asked: 20 ms. The kernel ticks every jiffy, callgrind looks for signals every 100,000 basic blocks.
     assert 12 < np.median(lengths_ms) < 40
     assert len(lengths_ms) < 1.5 * records.rows["cpu_ns"][-1] / 20e6
+
+
+def test_a_pass_that_would_count_nothing_of_its_own_is_not_made() -> None:
+    found = plan_passes(["PAPI_TOT_INS", "PAPI_TLB_DM"], source="simulated", machine=Machine(), compiler="gcc")
+    assert [(item.name, [metric.name for metric in item.metrics]) for item in found.passes] == [
+        ("main", ["PAPI_TOT_INS", "PAPI_TLB_DM"])
+    ]
+
+
+def test_no_cycle_estimate_is_made_of_page_misses(tmp_path: Path) -> None:
+    """Whatever the pass is called: its data cache is a TLB, so a cycle estimate from it would be another machine's."""
+    (collected,) = plan_passes(["PAPI_TLB_DM"], source="simulated", machine=Machine(), compiler="gcc").passes
+    assert collected.name == "main"
+    assert collected.machine is not None
+    records, _ = _measure(tmp_path, collected.machine)
+    trace = assemble(
+        records, collected, software=["a", "b"], os_metrics=[], derived={}, dumps=tmp_path / "dumps", attributes={}
+    )
+    assert trace.names("simulated") == ("PAPI_TLB_DM", "PAPI_TOT_INS")
