@@ -4,11 +4,12 @@ python = .venv/bin/python
 parts = errors harness collectors instrument analysis
 campaign ?= campaigns/quickstart
 
-.PHONY: help quickstart test check docs dev bench validate clean
+.PHONY: help quickstart test test-pmu check docs dev bench validate clean
 
 help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
 	@echo 'make test         set up, then run the tests'
+	@echo 'make test-pmu     run the samplers on an emulated machine with a real PMU'
 	@echo 'make check        ruff, mypy strict, documentation'
 	@echo 'make validate     long evidence, written to docs/evidence (hours)'
 	@echo 'make dev          set up for working on the code'
@@ -20,6 +21,10 @@ quickstart:
 test:
 	@tools/setup.sh test
 	$(python) -m pytest
+
+test-pmu:
+	@tools/setup.sh pmu
+	$(python) -m pytest tests/pmu
 
 check:
 	@tools/setup.sh test

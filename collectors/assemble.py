@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unperturbed.collectors import simulated
-from unperturbed.collectors.catalogue import OS_METRICS
+from unperturbed.collectors.catalogue import OS_GROUPS, OS_METRICS
+from unperturbed.collectors.counts import hardware_columns, main_thread, of_thread, threads
 from unperturbed.collectors.expressions import Expression
+from unperturbed.collectors.invariants import implausible
 from unperturbed.collectors.passes import Pass
-from unperturbed.collectors.record import Records, deltas
+from unperturbed.collectors.record import Mark, Records, deltas
 from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import RunError, SpecError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "thread_traces"]
 
 _ALWAYS_SIMULATED = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
 """Callgrind counts all its events in every run, so what measuring added is known even when nobody asked for instructions."""
@@ -43,7 +48,7 @@ def assemble(
     os_metrics : names from `OS_METRICS` to keep.
     derived : metrics computed from others; one whose parts this pass lacks is left out.
     dumps : callgrind's dump files without their process number; not read unless simulated.
-    attributes : facts about the run, kept with the trace.
+    attributes : facts about the run, kept with the trace; by `clock` the records' stamps are chosen.
 
     Raises
     ------
@@ -52,13 +57,8 @@ def assemble(
     SpecError
         Software metrics are asked for, and the program loaded none of the code that counts them.
     """
-    _check(records)
-    if software and records.tables == 0:
-        raise SpecError(
-            f"{', '.join(software)}: none of the code that counts was loaded by the program. Does it use a library of the system instead of the "
-            'one that was built here? Then set, in the spec, environment: {LD_LIBRARY_PATH: "{build}"}, or link it statically'
-        )
-    rows = records.rows
+    _check(records, software)
+    rows = main_thread(records)
     intervals = len(rows) - 1
     metrics: list[Metric] = []
     columns: dict[str, NDArray[Any]] = {}
@@ -75,15 +75,15 @@ def assemble(
             metrics.append(metric)
             columns[name] = simulated.combine(name, events)
     else:
-        scaled = bool((rows["running_ns"] < rows["enabled_ns"]).any())
-        for index, metric in enumerate(collected.metrics):
-            metrics.append(Metric(**{**vars(metric), "scaled": scaled}))
-            columns[metric.name] = deltas(rows["hardware"][:, index])
+        for metric, column in hardware_columns(collected, records):
+            metrics.append(metric)
+            columns[metric.name] = column
 
     for name in os_metrics:
         whose = " of the simulator's process" if collected.source == "simulated" else ""
-        metrics.append(Metric(name, "os", source="getrusage", meaning=OS_METRICS[name] + whose))
-        columns[name] = deltas(rows["os"][:, list(OS_METRICS).index(name)])
+        group = next(group for group in OS_GROUPS if name in group.metrics)
+        metrics.append(Metric(name, "os", source=group.source, meaning=OS_METRICS[name] + whose))
+        columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
     for index, name in enumerate(software):
         metrics.append(Metric(name, "software", source="instrumentation", meaning="milestone compiled into the program"))
         columns[name] = deltas(rows["software"][:, index])
@@ -92,17 +92,55 @@ def assemble(
             metrics.append(_derived(name, expression, {metric.name: metric for metric in metrics}))
             columns[name] = expression.evaluate(columns)
 
-    stamps = rows["cpu_ns" if attributes.get("clock") == "process-cpu" else "monotonic_ns"]
-    wall_s = int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9
-    facts = {**attributes, "wall_seconds": wall_s, "nested_ticks": records.nested, "ended_cleanly": records.state == "finished"}
+    stamps = rows["monotonic_ns" if attributes.get("clock", "monotonic") == "monotonic" else "cpu_ns"]
     return Trace.from_columns(
         metrics,
         columns,
         begin_ns=stamps[:-1] - stamps[0],
         end_ns=stamps[1:] - stamps[0],
         overruns=rows["overruns"][1:].astype("i8"),
-        attributes=facts,
+        attributes={**attributes, **_facts(records, rows), "implausible": implausible(columns)},
     )
+
+
+def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:
+    """Make a trace of each thread that had a sampler of its own: its hardware metrics over its own intervals, ns since its first record."""
+    found = {}
+    for thread in threads(records):
+        rows = of_thread(records, thread)
+        stamps = rows["monotonic_ns"]
+        found[thread] = Trace.from_columns(
+            collected.metrics,
+            {metric.name: deltas(rows["hardware"][:, index]) for index, metric in enumerate(collected.metrics)},
+            begin_ns=stamps[:-1] - stamps[0],
+            end_ns=stamps[1:] - stamps[0],
+            overruns=rows["overruns"][1:].astype("i8"),
+            attributes={**attributes, "thread": thread, "thread_begin_ns": int(stamps[0] - records.rows["monotonic_ns"][0])},
+        )
+    return found
+
+
+def _facts(records: Records, rows: NDArray[Any]) -> dict[str, Any]:
+    """Return what is known of the sampling itself, to be kept with the trace."""
+    lengths = np.diff(rows["monotonic_ns"]) / 1e6
+    facts: dict[str, Any] = {
+        "wall_seconds": int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9,
+        "nested_ticks": records.nested,
+        "ended_cleanly": records.state == "finished",
+        "missed_ticks": int(rows["overruns"].sum()),
+        "longest_gap_ms": float(lengths.max()),
+        "reading_us": float(np.median(rows["read_ns"]) / 1e3),
+        "read_in_user_space": Mark.USER_READ in records.marks,
+        "made_threads": Mark.THREADS in records.marks,
+        "sampled_threads": max(1, records.threads),
+    }
+    if records.wall_ns:
+        facts |= {
+            "interrupts_per_record": records.interrupts / len(rows),
+            "observer_processor": records.observer_cpu if Mark.PINNED in records.marks else None,
+            "real_time": Mark.REAL_TIME in records.marks,
+        }
+    return facts
 
 
 def _derived(name: str, expression: Expression, known: Mapping[str, Metric]) -> Metric:
@@ -113,17 +151,43 @@ def _derived(name: str, expression: Expression, known: Mapping[str, Metric]) -> 
     return Metric(name, "derived", unit="", source="formula", meaning=meaning, components=components)
 
 
-def _check(records: Records) -> None:
+def _check(records: Records, software: Sequence[str]) -> None:
+    counted = f"{', '.join(software)}: " if software else ""
     if records.state == "waiting":
         raise RunError(
             "the sampler did not start in the measured program: is the program that runs the one that was built, linked by {cc} or {cxx}, "
-            "and does it get the environment it was started with?"
+            "and does it get the environment it was started with? A set-uid program never starts it"
         )
     if records.state == "failed":
         raise RunError(f"the sampler could not start: {records.message}")
+    if software and records.tables == 0:
+        raise SpecError(
+            f"{counted}none of the code that counts was loaded by the program. Does it use a library of the system instead of the "
+            'one that was built here? Then set, in the spec, environment: {LD_LIBRARY_PATH: "{build}"}, or link it statically'
+        )
+    for mark, sentence in _FATAL.items():
+        if mark in records.marks and (software or mark not in _SPOILS_SOFTWARE):
+            raise RunError(f"{counted}{sentence}")
     if records.lost:
         raise RunError(f"the record file was full: {records.lost} intervals lost. Use a longer interval")
     if records.unread:
         raise RunError(f"the hardware counters could not be read in {records.unread} of {len(records.rows)} records")
-    if len(records.rows) < 3:
+    if np.count_nonzero(records.rows["thread"] == 0) < 3:
         raise RunError("the program ended before the first interval: give it more work, or use a shorter interval")
+
+
+_SPOILS_SOFTWARE = Mark.EXEC | Mark.SHARED_FORK | Mark.UNSHARED
+_FATAL: Mapping[Mark, str] = MappingProxyType(
+    {
+        Mark.EXEC: "the program replaced itself by another (exec), and its counters ended there. Measure that other program itself",
+        Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; take sampler: inside",
+        Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: it was not linked by {cc} or {cxx}, or the "
+        "linker moved them; take sampler: inside",
+        Mark.SIGNAL_TAKEN: "the program installed a handler of its own for the sampler's signal: choose another by `signal:`, or take "
+        "sampler: outside",
+        Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another by `signal:`, or take sampler: outside",
+        Mark.FROZEN: "the kernel stopped counting while the program went on, as it does when a set-uid program is started: measure as the user "
+        "whom that program becomes",
+    }
+)
+"""What was noticed in a run whose counts are not to be believed."""

@@ -6,9 +6,10 @@ A name listed here is known, not promised: which source can count it on this hos
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["OS_METRICS", "PRESETS", "is_native"]
+__all__ = ["OS_GROUPS", "OS_METRICS", "PRESETS", "is_native"]
 
 
 def _cache_presets() -> dict[str, str]:
@@ -64,6 +65,7 @@ PRESETS: Mapping[str, str] = MappingProxyType(
         "PAPI_FAD_INS": "floating-point add instructions",
         "PAPI_FDV_INS": "floating-point divide instructions",
         "PAPI_FSQ_INS": "floating-point square-root instructions",
+        "PAPI_FNV_INS": "floating-point inverse instructions",
         "PAPI_SYC_INS": "synchronisation instructions",
         "PAPI_RES_STL": "cycles stalled on any resource",
         "PAPI_STL_ICY": "cycles with no instruction issued",
@@ -92,19 +94,72 @@ PRESETS: Mapping[str, str] = MappingProxyType(
 )
 """PAPI preset names, each with its meaning."""
 
-OS_METRICS: Mapping[str, str] = MappingProxyType(
-    {
-        "minor_faults": "page faults served without reading a disk",
-        "major_faults": "page faults that read a disk",
-        "voluntary_switches": "times the process gave up the processor",
-        "involuntary_switches": "times the processor was taken from the process",
-        "user_time_us": "processor time in the program, microseconds",
-        "system_time_us": "processor time in the kernel for the program, microseconds",
-        "blocks_read": "blocks of 512 bytes read from a disk",
-        "blocks_written": "blocks of 512 bytes written to a disk",
-    }
+
+@dataclass(frozen=True)
+class OsGroup:
+    """Counters that the operating system gives in one reading.
+
+    Attributes
+    ----------
+    bit : the group in the record file's set of groups.
+    source : where they are read.
+    metrics : each with its meaning, in the order in which a record holds them.
+    """
+
+    bit: int
+    source: str
+    metrics: Mapping[str, str]
+
+
+OS_GROUPS = (
+    OsGroup(
+        1,
+        "getrusage",
+        MappingProxyType(
+            {
+                "minor_faults": "page faults served without reading a disk",
+                "major_faults": "page faults that read a disk",
+                "voluntary_switches": "times the process gave up the processor",
+                "involuntary_switches": "times the processor was taken from the process",
+                "user_time_us": "processor time in the program, microseconds",
+                "system_time_us": "processor time in the kernel for the program, microseconds",
+                "blocks_read": "blocks of 512 bytes read from a disk",
+                "blocks_written": "blocks of 512 bytes written to a disk",
+            }
+        ),
+    ),
+    OsGroup(
+        2,
+        "schedstat",
+        MappingProxyType(
+            {
+                "sched_run_ns": "time the main thread ran on a processor, nanoseconds",
+                "sched_wait_ns": "time the main thread waited for a processor though it could run, nanoseconds",
+                "sched_slices": "times the main thread was put on a processor",
+            }
+        ),
+    ),
+    OsGroup(
+        4,
+        "procio",
+        MappingProxyType(
+            {
+                "chars_read": "bytes that read(2) and its like returned",
+                "chars_written": "bytes that write(2) and its like took",
+                "read_calls": "read system calls",
+                "write_calls": "write system calls",
+                "bytes_read": "bytes fetched from a disk",
+                "bytes_written": "bytes sent towards a disk",
+            }
+        ),
+    ),
 )
-"""Counters that getrusage(2) keeps for a process, each with its meaning, in the order in which the runtime records them."""
+"""Operating-system counters by group: of the whole process but for the scheduler's."""
+
+OS_METRICS: Mapping[str, str] = MappingProxyType(
+    {name: meaning for group in OS_GROUPS for name, meaning in group.metrics.items()}
+)
+"""Counters that the operating system keeps for a process, each with its meaning."""
 
 
 def is_native(name: str) -> bool:

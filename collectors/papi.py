@@ -1,12 +1,34 @@
-"""PAPI as a source: presets and native names, opened by the system's libpapi inside the measured program."""
+"""PAPI as a source: presets and native names, opened by libpapi in the measured program, or by the observer that attaches to it.
+
+The library is the system's. Where none is installed, the one inside the wheel of python-papi serves (PAPI 6.0, built for x86-64).
+"""
 
 from __future__ import annotations
+
+from ctypes.util import find_library
+from importlib.util import find_spec
+from pathlib import Path
 
 from unperturbed.collectors.catalogue import PRESETS
 from unperturbed.collectors.record import Event
 from unperturbed.collectors.trace import Metric
 
-__all__ = ["event", "metric"]
+__all__ = ["bundled_library", "event", "metric"]
+
+
+def bundled_library() -> str:
+    """Return the path of the PAPI library in python-papi's wheel when the system has none, else ''."""
+    if find_library("papi") is not None:
+        return ""
+    return wheel_library()
+
+
+def wheel_library() -> str:
+    """Return the path of the PAPI library in python-papi's wheel, '' when that is not installed. Nothing of it is imported."""
+    found = find_spec("pypapi")
+    folders = found.submodule_search_locations if found is not None else None
+    files = [file for folder in folders or () for file in Path(folder).glob("_papi*.so")]
+    return str(files[0]) if files else ""
 
 
 def event(name: str) -> Event | None:

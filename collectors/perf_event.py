@@ -1,79 +1,112 @@
-"""perf_event as a source: kernel events by name, and the kernel's generic event that is nearest to a PAPI preset."""
+"""perf_event as a source: events by perf's names (`perf::page-faults`), and the kernel's generic event that is nearest to a PAPI preset."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
+from unperturbed.collectors import perf_names
 from unperturbed.collectors.catalogue import PRESETS
+from unperturbed.collectors.perf_names import PerfEvent
 from unperturbed.collectors.record import Event
 from unperturbed.collectors.trace import Metric
+from unperturbed.errors import SpecError, UnperturbedError
 
-__all__ = ["KERNEL_EVENTS", "event", "metric"]
+__all__ = ["NEAREST_GENERIC", "PREFIX", "describe", "event", "metric", "refusal"]
 
-_HARDWARE, _SOFTWARE, _CACHE = 0, 1, 3
+PREFIX = "perf::"
+"""Before every name of perf's in a spec."""
 
-
-def _cache(cache: int, operation: int, *, miss: bool) -> tuple[int, int]:
-    """Return type and configuration of a generic cache event, as perf_event_open(2) composes them."""
-    return _CACHE, cache | operation << 8 | int(miss) << 16
-
-
-_L1D, _L1I, _LL, _DTLB, _ITLB = 0, 1, 2, 3, 4
-_READ, _WRITE = 0, 1
-
-_GENERIC: Mapping[str, tuple[int, int]] = MappingProxyType(
+NEAREST_GENERIC: Mapping[str, str] = MappingProxyType(
     {
-        "PAPI_TOT_CYC": (_HARDWARE, 0),
-        "PAPI_TOT_INS": (_HARDWARE, 1),
-        "PAPI_BR_INS": (_HARDWARE, 4),
-        "PAPI_BR_MSP": (_HARDWARE, 5),
-        "PAPI_REF_CYC": (_HARDWARE, 9),
-        "PAPI_L1_LDM": _cache(_L1D, _READ, miss=True),
-        "PAPI_L1_STM": _cache(_L1D, _WRITE, miss=True),
+        "PAPI_TOT_CYC": "cycles",
+        "PAPI_TOT_INS": "instructions",
+        "PAPI_BR_INS": "branches",
+        "PAPI_BR_MSP": "branch-misses",
+        "PAPI_REF_CYC": "ref-cycles",
+        "PAPI_L1_LDM": "L1-dcache-load-misses",
+        "PAPI_L1_STM": "L1-dcache-store-misses",
         # Most processors count loads only: what perf calls L1-dcache-load-misses stands for all data misses.
-        "PAPI_L1_DCM": _cache(_L1D, _READ, miss=True),
-        "PAPI_L1_DCR": _cache(_L1D, _READ, miss=False),
-        "PAPI_L1_ICM": _cache(_L1I, _READ, miss=True),
-        "PAPI_L3_TCM": (_HARDWARE, 3),
-        "PAPI_L3_TCA": (_HARDWARE, 2),
-        "PAPI_L3_LDM": _cache(_LL, _READ, miss=True),
-        "PAPI_TLB_DM": _cache(_DTLB, _READ, miss=True),
-        "PAPI_TLB_IM": _cache(_ITLB, _READ, miss=True),
+        "PAPI_L1_DCM": "L1-dcache-load-misses",
+        "PAPI_L1_DCR": "L1-dcache-loads",
+        "PAPI_L1_ICM": "L1-icache-load-misses",
+        "PAPI_L3_TCM": "cache-misses",
+        "PAPI_L3_TCA": "cache-references",
+        "PAPI_L3_LDM": "LLC-load-misses",
+        "PAPI_TLB_DM": "dTLB-load-misses",
+        "PAPI_TLB_IM": "iTLB-load-misses",
     }
 )
-
-KERNEL_EVENTS: Mapping[str, tuple[int, str, str]] = MappingProxyType(
-    {
-        "perf::cpu-clock": (0, "processor time by the high-resolution timer", "ns"),
-        "perf::task-clock": (1, "processor time of the thread", "ns"),
-        "perf::page-faults": (2, "page faults", "events"),
-        "perf::context-switches": (3, "context switches", "events"),
-        "perf::cpu-migrations": (4, "moves to another processor", "events"),
-        "perf::minor-faults": (5, "page faults served without a disk", "events"),
-        "perf::major-faults": (6, "page faults that read a disk", "events"),
-        "perf::alignment-faults": (7, "unaligned accesses that the kernel mended", "events"),
-        "perf::emulation-faults": (8, "instructions that the kernel emulated", "events"),
-    }
-)
-"""The kernel's own software events: configuration, meaning, unit."""
+"""PAPI presets that the kernel has a generic event for, by perf's name of it."""
 
 
-def event(name: str) -> Event | None:
-    """Return how perf_event_open(2) is asked for a metric, or None when it knows no such event."""
-    if name in _GENERIC:
-        return Event(name, *_GENERIC[name])
-    if name in KERNEL_EVENTS:
-        return Event(name, _SOFTWARE, KERNEL_EVENTS[name][0], kernel=True)
+def describe(name: str, root: Path = Path("/")) -> PerfEvent:
+    """Return how perf_event_open(2) is asked for a metric, and what it means.
+
+    Parameters
+    ----------
+    name : a PAPI preset, or `perf::` and one of perf's names.
+    root : where sysfs and tracefs are looked for.
+
+    Raises
+    ------
+    SpecError
+        There is no such event; the nearest names are proposed.
+    HostError
+        The host lacks the PMU, or tracepoints may not be read.
+    """
+    if name in NEAREST_GENERIC:
+        return perf_names.parse(NEAREST_GENERIC[name], root)
+    if not name.startswith(PREFIX):
+        raise SpecError("the kernel has no generic event for it")
+    try:
+        return perf_names.parse(name.removeprefix(PREFIX), root)
+    except SpecError as error:
+        meant = perf_names.nearest(name.removeprefix(PREFIX), root)
+        proposal = f"; did you mean {' or '.join(f'{PREFIX}{other}' for other in meant)}?" if meant else ""
+        raise SpecError(f"{error}{proposal}") from None
+
+
+def event(name: str, root: Path = Path("/")) -> Event | None:
+    """Return what the runtime opens for a metric, or None when perf_event has no such event here (`refusal` says why)."""
+    try:
+        code = describe(name, root).code
+    except UnperturbedError:
+        return None
+    return Event(
+        name,
+        type=code.type,
+        config=code.config,
+        config1=code.config1,
+        config2=code.config2,
+        user=code.user,
+        kernel=code.kernel,
+    )
+
+
+def refusal(name: str, root: Path = Path("/")) -> str | None:
+    """Return why perf_event has no such event here, or None when it has; whether it can be counted is found by trying."""
+    try:
+        describe(name, root)
+    except UnperturbedError as error:
+        return str(error)
     return None
 
 
-def metric(name: str) -> Metric:
-    """Return the description of a metric read through perf_event. The kernel's own events are of kind `os`."""
-    if name in KERNEL_EVENTS:
-        _, meaning, unit = KERNEL_EVENTS[name]
-        return Metric(name, "os", unit=unit, source="perf_event", meaning=meaning)
-    unit = "cycles" if name.endswith("_CYC") else "events"
-    return Metric(
-        name, "hardware", unit=unit, source="perf_event", meaning=f"{PRESETS[name]} (the kernel's nearest generic event)"
-    )
+def metric(name: str, root: Path = Path("/")) -> Metric:
+    """Return the description of a metric read through perf_event. What the kernel itself counts is of kind `os`.
+
+    Raises
+    ------
+    SpecError, HostError
+        As `describe`.
+    """
+    found = describe(name, root)
+    meaning = f"{PRESETS[name]} (the kernel's nearest generic event)" if name in PRESETS else found.meaning
+    code = found.code
+    places = [place for place, counted in (("user", code.user), ("kernel", code.kernel)) if counted]
+    # Two names of one event share it: they are correlated by construction.
+    encoding = ":".join(f"{number:#x}" for number in (code.type, code.config, code.config1, code.config2))
+    components = tuple(f"perf_event:{encoding}:{place}" for place in places)
+    return Metric(name, found.kind, unit=found.unit, source="perf_event", meaning=meaning, components=components)

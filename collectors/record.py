@@ -7,29 +7,53 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unperturbed.collectors.catalogue import OS_METRICS
+from unperturbed.collectors.catalogue import OS_GROUPS
 from unperturbed.errors import HostError, RunError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Event", "Records", "Setup", "create_record_file", "read_record_file"]
+__all__ = ["SIGNAL", "Event", "Mark", "Records", "Setup", "create_record_file", "read_record_file"]
 
-_MAGIC = b"UNPREC01"
+_MAGIC = b"UNPREC02"
 _EVENTS = 16
 _SOURCES = {"none": 0, "simulated": 1, "perf_event": 2, "papi": 3}
-_CLOCKS = {"monotonic": 0, "process-cpu": 1}
+_CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3}
 _STATES = ("waiting", "attached", "finished", "failed")
+_OUTSIDE, _THREADS, _CHILDREN, _RESET, _MULTIPLEX, _USER_READ, _ALTERNATE_STACK = (1 << bit for bit in range(7))
 
 SIGNAL = signal.SIGRTMIN + 4
 """Not SIGPROF, which PAPI and profilers take; not one of the real-time signals that the C library or valgrind keeps."""
 
-_EVENT = np.dtype([("type", "<u4"), ("flags", "<u4"), ("config", "<u8"), ("name", "S112")])
+CHOOSE_PROCESSOR = -1
+NO_PINNING = -2
+"""Values of `Setup.observer_cpu` beside a processor's number."""
+
+
+class Mark(IntFlag):
+    """What the runtime or the observer noticed in a run; `unperturbed.h` says what each means."""
+
+    EXEC = 1
+    SHARED_FORK = 2
+    SIGNAL_TAKEN = 4
+    FROZEN = 8
+    REAL_TIME = 16
+    PINNED = 32
+    USER_READ = 64
+    THREADS = 128
+    UNSHARED = 256
+    SIGNAL_BLOCKED = 512
+
+
+_EVENT = np.dtype(
+    [("type", "<u4"), ("flags", "<u4"), ("config", "<u8"), ("config1", "<u8"), ("config2", "<u8"), ("name", "S112")]
+)
 HEADER = np.dtype(
     [
         ("magic", "S8"),
@@ -42,74 +66,144 @@ HEADER = np.dtype(
         ("source", "<u4"),
         ("events", "<u4"),
         ("os", "<u4"),
+        ("os_values", "<u4"),
         ("software", "<u4"),
+        ("options", "<u4"),
         ("program", "S64"),
+        ("papi", "S256"),
+        ("observer_cpu", "<i4"),
+        ("observer", "<i4"),
+        ("counters_fd", "<i4"),
+        ("reserved", "<u4"),
+        ("interrupts", "<u8"),
+        ("program_user_us", "<i8"),
+        ("program_system_us", "<i8"),
+        ("program_wall_ns", "<i8"),
         ("owner", "<u8"),
-        ("committed", "<u8"),
+        ("taken", "<u8"),
         ("nested", "<u8"),
         ("lost", "<u8"),
         ("unread", "<u8"),
         ("state", "<u8"),
         ("error", "<i8"),
-        ("libraries", "<u8"),
+        ("tables", "<u8"),
+        ("threads", "<u8"),
+        ("marks", "<u8"),
         ("message", "S240"),
         ("event", _EVENT, (_EVENTS,)),
     ]
 )
 _FIXED = [
-    ("sequence", "<u8"),
+    ("whole", "<u8"),
+    ("thread", "<u4"),
+    ("reserved", "<u4"),
     ("monotonic_ns", "<i8"),
     ("cpu_ns", "<i8"),
     ("overruns", "<u8"),
     ("enabled_ns", "<u8"),
     ("running_ns", "<u8"),
+    ("read_ns", "<i8"),
 ]
 
 
 @dataclass(frozen=True)
 class Event:
-    """A hardware event that the runtime reads itself: perf_event's type and configuration, or PAPI's name."""
+    """A hardware event that a sampler reads itself.
+
+    Attributes
+    ----------
+    name : for messages; PAPI opens its events by it.
+    type, config, config1, config2 : as perf_event_open(2) takes them.
+    kernel, user : count in the kernel, in user space.
+    """
 
     name: str
     type: int = 0
     config: int = 0
     kernel: bool = False
+    config1: int = 0
+    config2: int = 0
+    user: bool = True
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the runtime shall do in one run.
+    """What a sampler shall do in one run.
 
     Attributes
     ----------
     source : `simulated`, `perf_event`, `papi` or `none`.
-    interval_ns : length of an interval on `clock`.
-    clock : `monotonic`, or `process-cpu`, which ticks with the kernel's jiffy.
-    events : hardware events that the runtime reads (none for `simulated`: the simulator counts all of its own).
-    os_metrics : record the counters of getrusage(2).
+    interval_ns : length of an interval on `clock`; for the clock `work`, quanta of the simulator.
+    clock : `monotonic`; `process-cpu` or `thread-cpu`, which tick with the kernel's jiffy; `work`, which the simulator's quanta make.
+    events : hardware events that are read (none for `simulated`: the simulator counts all of its own).
+    os_metrics : names from `OS_METRICS` that are wanted; every counter of their groups is recorded.
     software : number of software metrics.
     capacity : records that fit.
     program : only a program of this name is sampled; for a preloaded runtime, which the launcher and valgrind carry too.
+    sampler : `inside` the program by a signal, or `outside` by an observer process.
+    threads : inside: every thread has a sampler; else the main thread alone.
+    children : outside: child processes count too.
+    reset : stop, read, reset and start the counters at each record (003, section 3.1) instead of reading them as they run.
+    multiplex : events take turns; each record holds the time that each was enabled and running.
+    user_read : read counters in user space where the kernel allows it.
+    alternate_stack : inside: handle the signal on the program's alternate stack, if it has one.
+    signal : number of the sampler's signal.
+    papi : PAPI library to try before the system's.
+    observer_cpu : processor of the observer; -1: the last one allowed, the program gets the others; -2: neither is pinned.
     """
 
     source: str
     interval_ns: int
     clock: str
     events: tuple[Event, ...] = ()
-    os_metrics: bool = False
+    os_metrics: tuple[str, ...] = ()
     software: int = 0
     capacity: int = 65536
     program: str = ""
+    sampler: Literal["inside", "outside"] = "inside"
+    threads: bool = False
+    children: bool = False
+    reset: bool = False
+    multiplex: bool = False
+    user_read: bool = False
+    alternate_stack: bool = False
+    signal: int = SIGNAL
+    papi: str = ""
+    observer_cpu: int = CHOOSE_PROCESSOR
+
+    @property
+    def os_groups(self) -> int:
+        """Return the set of groups of operating-system counters that a record holds."""
+        return sum(group.bit for group in OS_GROUPS if any(name in group.metrics for name in self.os_metrics))
+
+    @property
+    def os_columns(self) -> tuple[str, ...]:
+        """Return the names of the operating-system counters in a record, in order."""
+        return tuple(name for group in OS_GROUPS if group.bit & self.os_groups for name in group.metrics)
+
+    @property
+    def options(self) -> int:
+        """Return the options as the runtime takes them."""
+        chosen = {
+            _OUTSIDE: self.sampler == "outside",
+            _THREADS: self.threads,
+            _CHILDREN: self.children,
+            _RESET: self.reset,
+            _MULTIPLEX: self.multiplex,
+            _USER_READ: self.user_read,
+            _ALTERNATE_STACK: self.alternate_stack,
+        }
+        return sum(option for option, wanted in chosen.items() if wanted)
 
     @property
     def record(self) -> np.dtype[Any]:
         """Return the dtype of one record."""
-        os_count = len(OS_METRICS) if self.os_metrics else 0
         return np.dtype(
             [
                 *_FIXED,
                 ("hardware", "<i8", (len(self.events),)),
-                ("os", "<i8", (os_count,)),
+                ("times", "<i8", (len(self.events) if self.multiplex else 0, 2)),
+                ("os", "<i8", (len(self.os_columns),)),
                 ("software", "<i8", (self.software,)),
             ]
         )
@@ -121,12 +215,18 @@ class Records:
 
     Attributes
     ----------
-    rows : structured array of the committed records, cumulative values.
+    rows : structured array of the whole records of all threads, in the order in which they were begun; cumulative values.
     state : `waiting` (no program attached), `attached` (ended without its last record), `finished`, `failed`.
     message : why it failed.
     owner : process id of the program that claimed the file; 0 for none.
     nested, lost, unread : ticks that came while another was handled; after the file was full; records without hardware counts.
-    tables : translation units with software counters that were loaded when the sampler started.
+    tables : translation units with software counters that were loaded.
+    threads : threads that were sampled.
+    marks : what was noticed.
+    interrupts : function call interrupts that the program's processors took while an observer watched, the kernel's own among them.
+    user_us, system_us, wall_ns : processor time and duration of the program as its observer saw them; 0 inside.
+    observer_cpu : processor that the observer kept for itself, or negative.
+    os_columns : names of the operating-system counters in each record.
     """
 
     rows: NDArray[Any]
@@ -137,10 +237,18 @@ class Records:
     lost: int
     unread: int
     tables: int
+    threads: int
+    marks: Mark
+    interrupts: int
+    user_us: int
+    system_us: int
+    wall_ns: int
+    observer_cpu: int
+    os_columns: tuple[str, ...]
 
 
 def create_record_file(path: Path, setup: Setup) -> None:
-    """Create the record file at its full size, zero-filled, so that a full disk is met now and not in the measured program.
+    """Create the record file at its full size and zero-filled: a full disk is met now, and no record waits for a block of the disk.
 
     Raises
     ------
@@ -158,18 +266,28 @@ def create_record_file(path: Path, setup: Setup) -> None:
     header["capacity"] = setup.capacity
     header["interval_ns"] = setup.interval_ns
     header["clock"] = _CLOCKS[setup.clock]
-    header["signal"] = SIGNAL
+    header["signal"] = setup.signal
     header["source"] = _SOURCES[setup.source]
     header["events"] = len(setup.events)
-    header["os"] = len(OS_METRICS) if setup.os_metrics else 0
+    header["os"] = setup.os_groups
+    header["os_values"] = len(setup.os_columns)
     header["software"] = setup.software
+    header["options"] = setup.options
     header["program"] = setup.program.encode()
+    header["papi"] = setup.papi.encode()
+    header["observer_cpu"] = setup.observer_cpu
     for index, event in enumerate(setup.events):
-        header["event"][index] = (event.type, int(event.kernel), event.config, event.name.encode())
+        flags = int(event.kernel) | int(not event.user) << 1
+        header["event"][index] = (event.type, flags, event.config, event.config1, event.config2, event.name.encode())
     size = HEADER.itemsize + setup.capacity * setup.record.itemsize
     with path.open("wb") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
+            file.write(header.tobytes())
+            chunk = bytes(1 << 20)
+            for begin in range(HEADER.itemsize, size, len(chunk)):
+                file.write(chunk[: size - begin])
+            file.flush()
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -177,11 +295,10 @@ def create_record_file(path: Path, setup: Setup) -> None:
             raise HostError(
                 f"no space left for a record file of {size / 1e6:.1f} MB in {path.parent}: free some and run the same command again"
             ) from None
-        file.write(header.tobytes())
 
 
 def read_record_file(path: Path, setup: Setup) -> Records:
-    """Read the committed records of a run; those of a killed program too.
+    """Read the whole records of a run; those of a killed program too.
 
     Raises
     ------
@@ -194,16 +311,25 @@ def read_record_file(path: Path, setup: Setup) -> Records:
     header = np.frombuffer(data, HEADER, 1)[0]
     if int(header["record_bytes"]) != setup.record.itemsize:
         raise RunError(f"{path}: records of {int(header['record_bytes'])} bytes, {setup.record.itemsize} expected")
-    rows = np.frombuffer(data, setup.record, int(header["committed"]), HEADER.itemsize)
+    taken = min(int(header["taken"]), setup.capacity)
+    rows = np.frombuffer(data, setup.record, taken, HEADER.itemsize)
     return Records(
-        rows=rows,
+        rows=rows[rows["whole"] == np.arange(1, taken + 1)],
         state=_STATES[int(header["state"])],  # type: ignore[arg-type]
         message=bytes(header["message"]).rstrip(b"\0").decode(errors="replace"),
         owner=int(header["owner"]),
         nested=int(header["nested"]),
         lost=int(header["lost"]),
         unread=int(header["unread"]),
-        tables=int(header["libraries"]),
+        tables=int(header["tables"]),
+        threads=int(header["threads"]),
+        marks=Mark(int(header["marks"])),
+        interrupts=int(header["interrupts"]),
+        user_us=int(header["program_user_us"]),
+        system_us=int(header["program_system_us"]),
+        wall_ns=int(header["program_wall_ns"]),
+        observer_cpu=int(header["observer_cpu"]),
+        os_columns=setup.os_columns,
     )
 
 

@@ -1,21 +1,32 @@
-"""Where the C runtime's sources are, and its build as a shared library for a program that was not built here (LD_PRELOAD)."""
+"""Where the C runtime's sources are, and the builds of it that belong to no measured program's own build."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
 from unperturbed.errors import HostError
 
-__all__ = ["SOURCES", "build_preload", "build_probe", "user_cache"]
+__all__ = ["BOUNDS", "SOURCES", "build_counters", "build_list", "build_observer", "build_preload", "build_probe", "user_cache"]
 
 _FOLDER = Path(__file__).parent / "runtime"
-SOURCES = tuple(_FOLDER / name for name in ("sampler.c", "perf.c", "papi.c"))
+
+
+def _files(*names: str) -> tuple[Path, ...]:
+    return tuple(_FOLDER / name for name in names)
+
+
+SOURCES = _files("record.c", "software.c", "os.c", "perf.c", "papi.c", "inside.c", "threads.c")
 """The runtime's translation units; the instrumenting compiler wrapper compiles and links them with the measured program."""
 
-_HEADERS = tuple(_FOLDER / name for name in ("unperturbed.h", "sources.h"))
+BOUNDS = _files("module_first.c", "module_last.c")
+"""What is linked first and last into each program and library that holds counters, so that these fill pages of their own."""
+
+_OBSERVER = _files("observer.c", "record.c", "os.c", "perf.c", "papi.c")
+_HEADERS = _files("unperturbed.h", "runtime.h", "sources.h")
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC")
 
 
@@ -28,16 +39,32 @@ def user_cache() -> Path:
 
 
 def build_preload(compiler: str) -> Path:
-    """Compile the runtime as a shared library, cached by content, and return its path."""
+    """Compile the runtime as a shared library for a program that was not built here (LD_PRELOAD), and return its path."""
     return _build(compiler, "preload.so", (*_FLAGS, "-shared"), SOURCES)
+
+
+def build_observer(compiler: str) -> Path:
+    """Compile the outside sampler, and return its path."""
+    return _build(compiler, "observer", _FLAGS, _OBSERVER)
+
+
+def build_counters(compiler: str) -> Path:
+    """Compile the counter sources alone as a shared library, for a process that counts itself, and return its path."""
+    return _build(compiler, "counters.so", (*_FLAGS, "-shared"), _files("perf.c", "papi.c"))
 
 
 def build_probe(compiler: str) -> Path:
     """Compile the program that does nothing but carry the runtime, to find out what this host can count; return its path."""
-    return _build(compiler, "probe", _FLAGS, (*SOURCES, _FOLDER / "probe.c"))
+    return _build(compiler, "probe", _FLAGS, (*SOURCES, *_files("probe.c")))
+
+
+def build_list(compiler: str) -> Path:
+    """Compile the program that tries single events and lists what PAPI knows; return its path."""
+    return _build(compiler, "list", _FLAGS, _files("list.c"))
 
 
 def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path, ...]) -> Path:
+    """Compile and link, cached by content: compiler, flags, sources and headers."""
     content = hashlib.sha256(repr((compiler, flags)).encode())
     for source in (*sources, *_HEADERS):
         content.update(source.read_bytes())
@@ -45,7 +72,7 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
     if target.exists():
         return target
     aside = target.with_name(f".{target.name}.{os.getpid()}")
-    command = [compiler, *flags, *map(str, sources), "-o", str(aside), "-ldl", "-lrt"]
+    command = [*shlex.split(compiler), *flags, *map(str, sources), "-o", str(aside), "-ldl", "-lrt"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:

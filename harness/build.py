@@ -124,7 +124,13 @@ def build(
     if software is None:
         compilers = dict(program.compilers)
     else:
-        chain = write_toolchain(folder / "toolchain", software, compilers=program.compilers, runtime=runtime_build.SOURCES)
+        chain = write_toolchain(
+            folder / "toolchain",
+            software,
+            compilers=program.compilers,
+            runtime=runtime_build.SOURCES,
+            bounds=runtime_build.BOUNDS,
+        )
         compilers = {"cc": str(chain.cc), "cxx": str(chain.cxx)}
     known = {**compilers, "spec": str(spec_folder), "source": str(tree), "build": str(tree)}
     command = [substitute(word, known) for word in shlex.split(program.build)]
@@ -170,7 +176,7 @@ def _key(program: Program, source: Path, software: Mapping[str, Event] | None) -
     for file in source_files(source):
         state = file.lstat()
         content.update(f"{file.relative_to(source)} {state.st_size} {state.st_mtime_ns}\n".encode())
-    for runtime in runtime_build.SOURCES:
+    for runtime in (*runtime_build.SOURCES, *runtime_build.BOUNDS):
         content.update(runtime.read_bytes())
     events = None if software is None else {name: event.to_json() for name, event in software.items()}
     content.update(json.dumps([program.build, dict(program.compilers), events]).encode())

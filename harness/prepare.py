@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
-from unperturbed.collectors.passes import Pass, plan_passes
+from unperturbed.collectors.passes import Pass
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness import host
@@ -22,6 +22,7 @@ from unperturbed.harness.build import build, check_compilers, find_source
 from unperturbed.harness.manifest import Manifest
 from unperturbed.harness.plan import configurations
 from unperturbed.harness.progress import Progress
+from unperturbed.harness.requirements import check_budget, check_clock, check_sampled_program, plan_counting
 from unperturbed.harness.run import Result, Sampling, execute, run_plain
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE, PILOT, REFERENCE
@@ -89,10 +90,7 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
         As `run_campaign` says.
     """
     check_compilers(campaign.program)
-    if campaign.program.build is None and campaign.program.shell:
-        raise SpecError(
-            "a program that is not built here gets the sampler by its name: give the program itself in run:, without shell: true"
-        )
+    check_sampled_program(campaign)
     description = host.describe(tuple(campaign.program.compilers.values()))
     here = host.fingerprint(description)
     if (begun := manifest.fact("host")) not in (None, here):
@@ -101,13 +99,9 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
         )
     manifest.set_facts(host=here, description=description)
     progress.step("finding out what this host can count")
-    passes = plan_passes(
-        campaign.measure.hardware,
-        source=campaign.measure.source,
-        machine=campaign.measure.simulator,
-        compiler=campaign.program.compilers["cc"],
-    )
-    _check_budget(campaign, len(passes.passes))
+    passes = plan_counting(campaign)
+    check_clock(campaign, passes)
+    check_budget(campaign, len(passes.passes))
     manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
     builds = _build_all(campaign, folder, manifest, progress)
     inputs = _inputs(campaign, folder, builds[REFERENCE], manifest, progress)
@@ -116,22 +110,13 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
     return Session(campaign, folder, named, builds, inputs, expected, here)
 
 
-def _check_budget(campaign: Campaign, passes: int) -> None:
-    """Refuse a plan that is larger than `max_runs`, before anything is built."""
-    runs = passes * sum(item.runs for item in configurations(campaign))
-    allowed = campaign.campaign.max_runs
-    if allowed is not None and runs > allowed:
-        raise SpecError(
-            f"the plan has {runs} runs, max_runs allows {allowed}: ask for fewer runs, subsets or metrics, or raise it"
-        )
-
-
 def _pass_facts(item: Pass) -> dict[str, Any]:
     return {
         "name": item.name,
         "source": item.source,
         "metrics": [metric.name for metric in item.metrics],
         "machine": asdict(item.machine) if item.machine else None,
+        "multiplexed": item.multiplexed,
     }
 
 
@@ -230,7 +215,8 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
         if manifest.fact(fact) is None:
             progress.step("pilot run" if len(session.passes) == 1 else f"pilot run ({name})")
             asked = session.campaign.measure.interval
-            first = Sampling(collected, (), asked.nanoseconds or _PILOT_INTERVAL_NS, clock, _PILOT_CAPACITY)
+            length = 1 if clock == "work" else asked.nanoseconds or _PILOT_INTERVAL_NS
+            first = Sampling(collected, (), length, clock, _PILOT_CAPACITY)
             started = time.monotonic()
             trace = execute_in(
                 session, first, BASELINE, fresh(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0
@@ -268,6 +254,8 @@ def _check_length(intervals: int, interval_ns: int, records: int | None) -> None
 
 def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
     """Return the interval that gives about so many records, and a note when the clock is too coarse for it."""
+    if clock == "work":
+        return max(1, round(duration_ns / records)), ""  # quanta: the simulator has no smaller unit
     exact = round(duration_ns / records, -5)  # a tenth of a millisecond
     if clock == "monotonic":
         return max(100_000, int(exact)), ""

@@ -10,14 +10,15 @@ import shlex
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.assemble import assemble
+from unperturbed.collectors import papi
+from unperturbed.collectors.assemble import assemble, thread_traces
 from unperturbed.collectors.passes import Pass
-from unperturbed.collectors.record import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import build_preload
+from unperturbed.collectors.record import CHOOSE_PROCESSOR, NO_PINNING, SIGNAL, Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime_build import build_observer, build_preload
 from unperturbed.collectors.simulated import valgrind_command
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import RunError
@@ -35,7 +36,15 @@ _KILLED = 128
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one run is measured: what is counted, and the software metrics in the order in which the build numbered them."""
+    """How one run is measured.
+
+    Attributes
+    ----------
+    collected : what is counted.
+    software : the software metrics, in the order in which the build numbered them.
+    interval_ns : on the work clock, quanta of the simulator.
+    capacity : records that fit.
+    """
 
     collected: Pass
     software: tuple[str, ...]
@@ -106,29 +115,31 @@ def execute(
     SpecError
         The program loaded none of the code that counts its software metrics.
     """
-    preloaded = build is None
-    setup = Setup(
-        sampling.collected.source,
-        sampling.interval_ns,
-        sampling.clock,
-        sampling.collected.events,
-        bool(campaign.measure.os),
-        len(sampling.software),
-        sampling.capacity,
-        Path(shlex.split(campaign.program.run)[0]).name if preloaded else "",
-    )
+    preloaded = build is None and campaign.measure.sampler == "inside"
+    setup = _setup(campaign, sampling, Path(shlex.split(campaign.program.run)[0]).name if preloaded else "")
     record, dumps = folder / "record", folder / "dumps"
     create_record_file(record, setup)
     extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
     if preloaded:
         extra["LD_PRELOAD"] = str(build_preload(campaign.program.compilers["cc"]))
-    machine = sampling.collected.machine
-    prefix = [] if machine is None else valgrind_command(machine, dumps)
+    prefix = []
+    if campaign.measure.sampler == "outside":
+        prefix = [str(build_observer(campaign.program.compilers["cc"])), str(record)]
+    elif sampling.collected.machine is not None:
+        prefix = valgrind_command(sampling.collected.machine, dumps)
     command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix)
     outcome = _launch(command, folder)
+    records = read_record_file(record, setup)
+    if records.wall_ns:
+        # The observer's own time is not the program's.
+        outcome = replace(
+            outcome, seconds=records.wall_ns / 1e9, user_s=records.user_us / 1e6, system_s=records.system_us / 1e6
+        )
+    elif records.state == "failed" and campaign.measure.sampler == "outside":
+        raise RunError(f"the observer could not start: {records.message}")
     _check_outcome(campaign, command, outcome, expected)
     trace = assemble(
-        read_record_file(record, setup),
+        records,
         sampling.collected,
         software=sampling.software,
         os_metrics=campaign.measure.os,
@@ -139,17 +150,51 @@ def execute(
             "pass": sampling.collected.name,
             "source": sampling.collected.source,
             "clock": sampling.clock,
+            "sampler": campaign.measure.sampler,
             "interval_ns": sampling.interval_ns,
             "environment_pad_bytes": pad_bytes,
             "seconds": outcome.seconds,
         },
     )
     trace.write(folder / "trace.parquet")
+    if setup.threads:
+        (folder / "threads").mkdir()
+        for thread, own in thread_traces(records, sampling.collected, trace.attributes).items():
+            own.write(folder / "threads" / f"{thread:03d}.parquet")
     (folder / "meta.json").write_text(
         json.dumps({"command": list(command.argv), "outcome": asdict(outcome), **trace.attributes}, indent=1)
     )
     _tidy(folder)
     return trace
+
+
+def _setup(campaign: Campaign, sampling: Sampling, program: str) -> Setup:
+    """Return what the sampler is told; `program` names the one that is sampled by a preloaded runtime."""
+    measure = campaign.measure
+    hardware = sampling.collected.source in ("papi", "perf_event")
+    inside = measure.sampler == "inside"
+    return Setup(
+        sampling.collected.source,
+        sampling.interval_ns,
+        sampling.clock,
+        sampling.collected.events,
+        measure.os,
+        len(sampling.software),
+        sampling.capacity,
+        program,
+        sampler=measure.sampler,
+        threads=inside and measure.threads == "all" and hardware,
+        children=measure.children,
+        reset=hardware and measure.reading == "reset",
+        multiplex=sampling.collected.multiplexed,
+        user_read=inside and hardware and measure.reading == "read",
+        alternate_stack=measure.alternate_stack,
+        signal=measure.signal or SIGNAL,
+        papi=papi.bundled_library() if sampling.collected.source == "papi" else "",
+        observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
+        if measure.pin
+        else NO_PINNING,
+    )
 
 
 def _command(

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import os.path
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
+    "Added",
     "Command",
     "Source",
     "checking_arguments",
@@ -52,10 +56,10 @@ _QUESTION = re.compile(
 _UNTOUCHED = re.compile(r"-save-temps(?:=.*)?|--save-temps|-fmodules.*|-fdirectives-only|-emit-llvm|-traditional(?:-cpp)?")
 """Arguments whose files or text would not be what they are without us."""
 
-_NO_EXECUTABLE = re.compile(
-    r"-shared|--shared|-r|-nostdlib|-nodefaultlibs|-nolibc|-nostartfiles|-ffreestanding|-dynamiclib|-bundle"
-)
-_LINKER_NO_EXECUTABLE = {"-shared", "--shared", "-Bshareable", "-r", "-i", "--relocatable"}
+_BARE = re.compile(r"-r|-nostdlib|-nodefaultlibs|-nolibc|-nostartfiles|-ffreestanding|-dynamiclib|-bundle")
+_LINKER_RELOCATABLE = {"-r", "-i", "--relocatable"}
+_LIBRARY = {"-shared", "--shared"}
+_LINKER_LIBRARY = {"-shared", "--shared", "-Bshareable"}
 
 _DEPENDENCIES = re.compile(r"-M(?:D|MD|P|G|F.*|T.*|Q.*|J.*)|--?write-(?:user-)?dependencies")
 _DEPENDENCY_VALUES = {"-MF", "-MT", "-MQ", "-MJ"}
@@ -85,6 +89,8 @@ class Command(NamedTuple):
     sources : C and C++ sources that could be instrumented; empty when nothing is compiled.
     output : value of -o, '' when there is none.
     executable : the command links a program with the C library.
+    library : it links a shared library with the C library.
+    static : what it links has no dynamic linker.
     reason : why the sources must be left alone, '' when they need not.
     """
 
@@ -94,7 +100,20 @@ class Command(NamedTuple):
     sources: tuple[Source, ...] = ()
     output: str = ""
     executable: bool = False
+    library: bool = False
+    static: bool = False
     reason: str = ""
+
+
+class Added(NamedTuple):
+    """What a link gets beside its own inputs: words before all others, and words behind them."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def to(self, compiler: Sequence[str], arguments: Sequence[str]) -> list[str]:
+        """Return the whole command."""
+        return [*compiler, *self.before, *arguments, *self.after]
 
 
 class _Argument(NamedTuple):
@@ -124,9 +143,12 @@ def parse_command(words: tuple[str, ...]) -> Command:
     inputs = [argument for argument in parsed if argument.is_input]
     stops = any(argument.name in {"-c", "-S", "--compile", "--assemble"} for argument in parsed)
     outputs = [_joined_value(argument, "-o") for argument in parsed if argument.name.startswith("-o") and not argument.is_input]
+    linked = _linked(parsed) if inputs and not stops else ""
     command = plain._replace(
         output=outputs[-1] if outputs else "",
-        executable=bool(inputs) and not stops and not _links_no_executable(parsed),
+        executable=linked == "executable",
+        library=linked == "library",
+        static=any(argument.name in {"-static", "--static", "-static-pie"} for argument in parsed),
     )
     if any(argument.name == "-" for argument in inputs):
         return command  # the text comes once, and is read by the compiler
@@ -276,21 +298,23 @@ def _sources(parsed: list[_Argument], *, cxx_driver: bool) -> tuple[Source, ...]
     return tuple(sources)
 
 
-def _links_no_executable(parsed: list[_Argument]) -> bool:
+def _linked(parsed: list[_Argument]) -> str:
+    """Return `executable` or `library` for what a command links together with the C library, else ''."""
+    linked = "executable"
     for argument in parsed:
         if argument.is_input:
             if os.path.splitext(argument.name)[1] in _HEADERS:
-                return True
+                return ""
             continue
-        if _NO_EXECUTABLE.fullmatch(argument.name) or (
-            argument.name.startswith("-x") and argument.words[-1].endswith("-header")
-        ):
-            return True
+        if _BARE.fullmatch(argument.name) or (argument.name.startswith("-x") and argument.words[-1].endswith("-header")):
+            return ""
         passed = argument.name.split(",")[1:] if argument.name.startswith("-Wl,") else []
         passed += argument.words[1:] if argument.name == "-Xlinker" else []
-        if _LINKER_NO_EXECUTABLE & set(passed):
-            return True
-    return False
+        if _LINKER_RELOCATABLE & set(passed):
+            return ""
+        if argument.name in _LIBRARY or _LINKER_LIBRARY & set(passed):
+            linked = "library"
+    return linked
 
 
 def _is_linking(argument: _Argument) -> bool:

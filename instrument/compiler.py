@@ -13,7 +13,7 @@ import subprocess
 from typing import NamedTuple
 
 from unperturbed.errors import HostError
-from unperturbed.instrument.commandline import Command, machine_flags
+from unperturbed.instrument.commandline import Added, Command, machine_flags
 from unperturbed.instrument.settings import Settings, write_aside
 
 __all__ = ["Facts", "ask_compiler", "link_arguments"]
@@ -35,7 +35,7 @@ _DIALECT = {
     "-fno-char8_t": "-fno-char8_t",
     "-fno-operator-names": "-fno-operator-names",
 }
-_EXPORT = "-Wl,--export-dynamic-symbol=unperturbed_register"
+_EXPORTS = tuple(f"-Wl,--export-dynamic-symbol={name}" for name in ("unperturbed_register", "unperturbed_register_module"))
 
 
 class Facts(NamedTuple):
@@ -94,21 +94,32 @@ def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
     )
 
 
-def link_arguments(settings: Settings, command: Command) -> list[str]:
-    """Return what is appended to a command that links a program: the runtime's objects and the libraries it needs.
+def link_arguments(settings: Settings, command: Command) -> Added:
+    """Return what is added to a command that links.
+
+    A program gets the runtime's objects and the libraries they need. Counters of a program or shared library lie between the first and the
+    last object of its link, on pages of their own.
 
     Raises
     ------
     HostError
         The runtime does not compile.
     """
-    if not settings.runtime or not command.executable:
-        return []
-    flags = machine_flags(command)
-    objects = [_runtime_object(settings, command, flags, source) for source in settings.runtime]
-    export = [_EXPORT] if _takes_export(settings, command, flags) else []
+    if not (command.executable or command.library):
+        return Added()
+    flags = [*machine_flags(command), *(["-DUNPERTURBED_STATIC"] if command.static else [])]
+    before, after = [], []
+    if command.executable and settings.runtime:
+        after += [_runtime_object(settings, command, flags, source) for source in settings.runtime]
+    if settings.bounds:
+        first, last = settings.bounds
+        kind = ["-DUNPERTURBED_EXECUTABLE"] if command.executable else []
+        before.append(_runtime_object(settings, command, [*flags, *kind], first))
+        after.append(_runtime_object(settings, command, flags, last))
+    if command.executable and settings.runtime:
+        after += [*(_EXPORTS if _takes_export(settings, command, flags) else ()), "-ldl", "-lrt"]
     # An earlier -x would hold for the objects too.
-    return [*export, "-x", "none", *objects, "-ldl", "-lrt"]
+    return Added(tuple(before), ("-x", "none", *after) if after else ())
 
 
 def _runtime_object(settings: Settings, command: Command, flags: list[str], source: str) -> str:
@@ -121,7 +132,7 @@ def _runtime_object(settings: Settings, command: Command, flags: list[str], sour
     path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
     if not os.path.exists(path):
         aside = _aside(path)
-        result = _run([command.compiler[-1], *flags, "-O2", "-fPIC", "-g", "-x", "c", "-c", source, "-o", aside])
+        result = _run([command.compiler[-1], *flags, "-O2", "-fPIC", "-fno-lto", "-g", "-x", "c", "-c", source, "-o", aside])
         if result.returncode:
             raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {_first_line(result.stderr)}")
         os.replace(aside, path)
@@ -134,7 +145,7 @@ def _takes_export(settings: Settings, command: Command, flags: list[str]) -> boo
     path = _cache_path(settings, "export", command, [*flags, *linker])
     if not os.path.exists(path):
         program = _aside(path)
-        words = [command.compiler[-1], *flags, *linker, _EXPORT, "-x", "c", "-", "-o", program]
+        words = [command.compiler[-1], *flags, *linker, *_EXPORTS, "-x", "c", "-", "-o", program]
         result = _run(words, b"int main(void){return 0;}\n")
         if os.path.exists(program):
             os.unlink(program)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Selected", "Settings", "read_settings", "settings_text", "write_aside"]
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Selected(NamedTuple):
@@ -42,11 +42,13 @@ class Settings(NamedTuple):
     ----------
     metrics : the software metrics, in the order that gives their indices.
     runtime : C sources compiled and linked into every program.
+    bounds : C sources compiled and linked first and last into every program and shared library: between them lie its counters.
     folder : where settings, site log, cache and passing files stand.
     """
 
     metrics: tuple[Selected, ...]
     runtime: tuple[str, ...]
+    bounds: tuple[str, ...]
     folder: str
 
     @property
@@ -65,7 +67,7 @@ class Settings(NamedTuple):
         return os.path.join(self.folder, "passing")
 
 
-def settings_text(software: Mapping[str, Event], runtime: Sequence[Path]) -> str:
+def settings_text(software: Mapping[str, Event], runtime: Sequence[Path], bounds: Sequence[Path]) -> str:
     """Return the JSON text of the settings file."""
     metrics = [
         {
@@ -79,7 +81,12 @@ def settings_text(software: Mapping[str, Event], runtime: Sequence[Path]) -> str
         }
         for name, event in software.items()
     ]
-    described = {"format": _FORMAT, "metrics": metrics, "runtime": [str(path.absolute()) for path in runtime]}
+    described = {
+        "format": _FORMAT,
+        "metrics": metrics,
+        "runtime": [str(path.absolute()) for path in runtime],
+        "bounds": [str(path.absolute()) for path in bounds],
+    }
     return json.dumps(described, indent=1) + "\n"
 
 
@@ -99,6 +106,7 @@ def read_settings(path: str) -> Settings:
         return Settings(
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
             tuple(described["runtime"]),
+            tuple(described["bounds"]),
             os.path.dirname(os.path.abspath(path)),
         )
     except OSError as error:

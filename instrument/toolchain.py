@@ -39,7 +39,12 @@ class Toolchain:
 
 
 def write_toolchain(
-    folder: Path, software: Mapping[str, Event], *, compilers: Mapping[str, str], runtime: Sequence[Path] = ()
+    folder: Path,
+    software: Mapping[str, Event],
+    *,
+    compilers: Mapping[str, str],
+    runtime: Sequence[Path] = (),
+    bounds: Sequence[Path] = (),
 ) -> Toolchain:
     """Write the compilers of a build.
 
@@ -50,6 +55,7 @@ def write_toolchain(
         are only linked with the runtime.
     compilers : `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); gcc and g++ when missing.
     runtime : C sources that are compiled by the same compiler and linked into every program.
+    bounds : two C sources, linked first and last into every program and shared library, so that its counters fill pages of their own.
 
     Raises
     ------
@@ -61,12 +67,12 @@ def write_toolchain(
             raise SpecError(f"compilers: unknown name {name!r}; there are {' and '.join(_DEFAULT_COMPILERS)}")
         if not shlex.split(command):
             raise SpecError(f"compilers: {name} is empty; name a compiler such as {_DEFAULT_COMPILERS[name]}")
-    for source in runtime:
+    for source in (*runtime, *bounds):
         if not source.is_file():
             raise SpecError(f"{source}: the runtime's source is missing")
     folder = folder.absolute()
     settings = folder / "settings.json"
-    text = settings_text(software, runtime).encode()
+    text = settings_text(software, runtime, bounds).encode()
     if not settings.is_file() or settings.read_bytes() != text:
         shutil.rmtree(folder / "sites", ignore_errors=True)
         write_aside(str(settings), text)
@@ -81,14 +87,16 @@ def write_toolchain(
     return Toolchain(folder / "cc", folder / "cxx", folder)
 
 
-def run_compiler(metrics_file: Path, command: Sequence[str], *, runtime: Sequence[Path] = ()) -> int:
+def run_compiler(
+    metrics_file: Path, command: Sequence[str], *, runtime: Sequence[Path] = (), bounds: Sequence[Path] = ()
+) -> int:
     """Run one compiler command with the counters that a metrics file asks for.
 
     Parameters
     ----------
     metrics_file : YAML with a mapping `software:`, or a whole spec. Settings and site log stand in `<metrics_file>.toolchain`.
     command : the compiler and its arguments.
-    runtime : C sources to compile and link into programs.
+    runtime, bounds : as for `write_toolchain`.
 
     Returns
     -------
@@ -106,7 +114,7 @@ def run_compiler(metrics_file: Path, command: Sequence[str], *, runtime: Sequenc
         raise SpecError("no compiler command is given; write it behind --, as in: -- gcc -O2 -c x.c")
     software = _read_metrics(metrics_file)
     toolchain = write_toolchain(
-        metrics_file.with_name(metrics_file.name + ".toolchain"), software, compilers={}, runtime=runtime
+        metrics_file.with_name(metrics_file.name + ".toolchain"), software, compilers={}, runtime=runtime, bounds=bounds
     )
     return wrapper.run(read_settings(str(toolchain.folder / "settings.json")), tuple(command))
 

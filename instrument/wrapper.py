@@ -13,7 +13,7 @@ The second and third run side by side. So every diagnostic of the compiler's fro
 ever, and an error ends with the compiler's own exit code; warnings that only optimisation finds (-Wmaybe-uninitialized, say) are
 not shown for an instrumented source. Whatever cannot be instrumented (libclang cannot read it, or the rewritten text does not
 compile though the original does) is compiled by the original command, said once on standard error and recorded in the site log.
-All other commands run as they are; those that link a program get the runtime appended.
+All other commands run as they are; those that link get the runtime, and the bounds of the pages that hold their counters.
 """
 
 # pathlib would cost every command of a build 5 ms.
@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from unperturbed.errors import HostError, SpecError, UnperturbedError
 from unperturbed.instrument.commandline import (
+    Added,
     Command,
     Source,
     checking_arguments,
@@ -95,20 +96,21 @@ def run(settings: Settings, words: tuple[str, ...]) -> int:
         What the wrapper itself needs is missing or wrong.
     """
     command = parse_command(words)
-    appended = _link_arguments(settings, command)
+    added = _link_arguments(settings, command)
+    whole = added.to(command.compiler, words[len(command.compiler) :])
     if not settings.metrics or not command.sources:
-        return _execute([*words, *appended])
+        return _execute(whole)
     texts = {} if command.reason else {source: _preprocess(command, source) for source in command.sources}
     if len(texts) < len(command.sources) or None in texts.values():
-        code = _execute([*words, *appended])  # when the preprocessor failed, the compiler will say what is wrong
+        code = _execute(whole)  # when the preprocessor failed, the compiler will say what is wrong
         reason = command.reason or "it cannot be preprocessed alone"
         return _logged(settings, [_record(command, source, NOT_INSTRUMENTED, reason) for source in command.sources], code)
     needs = [metric.need for metric in settings.metrics]
     held = {source: can_hold_site(text, needs) for source, text in texts.items() if text}
     if not any(held.values()):
-        code = _execute([*words, *appended])
+        code = _execute(whole)
         return _logged(settings, [_passed_over(command, source, text) for source, text in texts.items() if text], code)
-    return _instrument(settings, command, {source: text for source, text in texts.items() if text}, held, appended)
+    return _instrument(settings, command, {source: text for source, text in texts.items() if text}, held, added)
 
 
 def _instrument(
@@ -116,7 +118,7 @@ def _instrument(
     command: Command,
     texts: dict[Source, PreprocessedText],
     held: dict[Source, bool],
-    appended: list[str],
+    added: Added,
 ) -> int:
     check = _start([*command.compiler, *checking_arguments(command, color=_shows_color())], stderr=subprocess.PIPE)
     try:
@@ -134,11 +136,11 @@ def _instrument(
     records = {source: result.record for source, result in rewritten.items()}
     made = {source: result.text for source, result in rewritten.items() if result.text is not None}
     if made:
-        result = _compile(settings, command, made, appended)
+        result = _compile(settings, command, made, added)
         if result.returncode == 0:
             _show(diagnostics + result.stderr)
             return _logged(settings, list(records.values()), 0)
-    code = _execute([*command.words, *appended])  # which shows its diagnostics itself
+    code = _execute(added.to(command.compiler, command.words[len(command.compiler) :]))  # which shows its diagnostics itself
     if made and code == 0:
         reason = f"the rewritten text does not compile: {_first_error(result.stderr)}"
         records |= {source: _record(command, source, NOT_INSTRUMENTED, reason) for source in made}
@@ -189,7 +191,7 @@ def _rewrite(settings: Settings, command: Command, source: Source, text: Preproc
 
 
 def _compile(
-    settings: Settings, command: Command, made: dict[Source, bytes], appended: list[str]
+    settings: Settings, command: Command, made: dict[Source, bytes], added: Added
 ) -> subprocess.CompletedProcess[bytes]:
     """Compile rewritten texts in place of their sources."""
     folder = os.path.join(settings.passing_folder, f"{os.getpid()}-{os.urandom(4).hex()}")
@@ -203,7 +205,7 @@ def _compile(
             paths[source.position] = path
             with open(path, "wb") as file:
                 file.write(text)
-        words = [*command.compiler, *compiling_arguments(command, paths), *appended]
+        words = added.to(command.compiler, compiling_arguments(command, paths))
         return subprocess.run(words, stderr=subprocess.PIPE, check=False, close_fds=False)
     finally:
         for path in paths.values():
@@ -214,9 +216,9 @@ def _compile(
             os.rmdir(folder)
 
 
-def _link_arguments(settings: Settings, command: Command) -> list[str]:
-    if not settings.runtime or not command.executable:
-        return []
+def _link_arguments(settings: Settings, command: Command) -> Added:
+    if not (settings.runtime or settings.bounds) or not (command.executable or command.library):
+        return Added()
     from unperturbed.instrument.compiler import link_arguments  # noqa: PLC0415  only link steps need it
 
     return link_arguments(settings, command)

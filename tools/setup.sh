@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh run     the tool and what it measures with
 #   tools/setup.sh test    the same, and what the tests and checks need
+#   tools/setup.sh pmu     the same as for the tests, and an emulated machine with a real PMU
 #
 # Debian packages that are missing are installed as root, or by sudo when it asks no password; otherwise the one command to type is
 # printed and the exit code is 3. Python packages go to .venv in the checkout.
@@ -37,11 +38,16 @@ command -v setpriv >/dev/null || need util-linux
 command -v dpkg-source >/dev/null || need dpkg-dev
 has_library 'libpapi\.so' || need libpapi-dev
 "$python" -c 'import ensurepip' 2>/dev/null || need python3-venv
-if [ "$goal" = test ]; then
+if [ "$goal" != run ]; then
     command -v g++ >/dev/null || need g++
     command -v chromium >/dev/null || need chromium
     command -v chromedriver >/dev/null || need chromium-driver
     command -v git >/dev/null || need git
+fi
+if [ "$goal" = pmu ]; then
+    command -v qemu-system-aarch64 >/dev/null || need qemu-system-arm
+    command -v aarch64-linux-gnu-gcc >/dev/null || need gcc-aarch64-linux-gnu
+    [ -f /usr/aarch64-linux-gnu/include/stdio.h ] || need libc6-dev-arm64-cross
 fi
 if [ -n "$missing" ]; then
     install="apt-get install -y --no-install-recommends$missing"
@@ -66,6 +72,7 @@ if [ -n "$missing" ]; then
     rm -f "$log"
 fi
 
+[ "$goal" != pmu ] || goal=test # its Python packages are those of the tests
 # The installed package is a tree of links to the checkout's files: a file added or removed means installing again.
 key=$({ "$python" --version; cat pyproject.toml tools/setup.sh; find errors harness collectors instrument analysis -type f ! -name '*.pyc' | sort; } | sha256sum | cut -d' ' -f1)
 stamp=".venv/.set-up-for-$goal"

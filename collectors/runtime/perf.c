@@ -1,16 +1,20 @@
-/* perf_event: one group on the calling thread, read with one system call. */
+/* perf_event: events of one thread, or of a process with its threads, in one group that one system call reads. */
 #define _GNU_SOURCE
 #include "sources.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <linux/version.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int group = -1;
+#define KERNEL_TOO 1
+#define NOT_USER 2
+#define ARM64_USER_ACCESS 2 /* attr.config1, bit 1: the kernel may let the thread read the counter itself */
 
 struct group_reading {
     uint64_t events;
@@ -19,49 +23,204 @@ struct group_reading {
     uint64_t value[UNPERTURBED_EVENTS];
 };
 
-static int open_event(const struct unperturbed_event *event, int leader, int exclude_kernel)
+struct single_reading {
+    uint64_t value;
+    uint64_t enabled;
+    uint64_t running;
+};
+
+static int open_event(const struct unperturbed_event *event, uint32_t options, pid_t pid, int leader, uint64_t access)
 {
     struct perf_event_attr attr;
     memset(&attr, 0, sizeof attr);
     attr.size = sizeof attr;
     attr.type = event->type;
     attr.config = event->config;
+    attr.config1 = event->config1 | access;
+    attr.config2 = event->config2;
     attr.disabled = leader < 0;
-    attr.exclude_kernel = exclude_kernel;
+    attr.exclude_kernel = !(event->flags & KERNEL_TOO);
+    attr.exclude_user = !!(event->flags & NOT_USER);
     attr.exclude_hv = 1;
-    attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    return (int)syscall(SYS_perf_event_open, &attr, 0, -1, leader, PERF_FLAG_FD_CLOEXEC);
+    attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    if (!(options & OPTION_MULTIPLEX))
+        attr.read_format |= PERF_FORMAT_GROUP;
+    if (pid) {
+        attr.inherit = 1;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
+        attr.inherit_thread = !(options & OPTION_CHILDREN);
+#endif
+        attr.enable_on_exec = leader < 0;
+    }
+    return (int)syscall(SYS_perf_event_open, &attr, pid, -1, leader, PERF_FLAG_FD_CLOEXEC);
 }
 
-int unperturbed_perf_open(struct unperturbed_header *header)
+static int failed(struct unperturbed_header *header, const char *what, const char *name)
 {
+    header->error = errno;
+    snprintf(header->message, sizeof header->message, "%s%s: %s", what, name, strerror(errno));
+    return -1;
+}
+
+static void map_page(struct unperturbed_counters *counters, uint32_t event)
+{
+    void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, counters->fd[event], 0);
+    counters->page[event] = page == MAP_FAILED ? NULL : page;
+}
+
+int unperturbed_perf_open(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
+{
+    uint32_t options = header->options;
+    memset(counters->fd, -1, sizeof counters->fd);
+    int user_read = (options & OPTION_USER_READ) && !pid && !(options & (OPTION_MULTIPLEX | OPTION_RESET));
     for (uint32_t i = 0; i < header->events; i++) {
         const struct unperturbed_event *event = &header->event[i];
-        int fd = open_event(event, group, !(event->flags & 1));
-        if (fd < 0) {
-            header->error = errno;
-            snprintf(header->message, sizeof header->message, "perf_event_open of %s: %s", event->name, strerror(errno));
-            return -1;
-        }
-        if (group < 0)
-            group = fd;
+        int leader = i == 0 || (options & OPTION_MULTIPLEX) ? -1 : counters->fd[0];
+        int fd = -1;
+#if defined(__aarch64__)
+        if (user_read)
+            fd = open_event(event, options, pid, leader, ARM64_USER_ACCESS);
+#endif
+        if (fd < 0)
+            fd = open_event(event, options, pid, leader, 0);
+        if (fd < 0)
+            return failed(header, "perf_event_open of ", event->name);
+        counters->fd[i] = fd;
+        if (user_read)
+            map_page(counters, i);
     }
-    if (group >= 0 && ioctl(group, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0) {
-        header->error = errno;
-        snprintf(header->message, sizeof header->message, "the event group cannot be enabled: %s", strerror(errno));
-        return -1;
-    }
+    for (uint32_t i = 0; i < (options & OPTION_MULTIPLEX ? header->events : header->events > 0) && !pid; i++)
+        if (ioctl(counters->fd[i], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0)
+            return failed(header, "the event group cannot be enabled", "");
     return 0;
 }
 
-int unperturbed_perf_read(struct unperturbed_record *record, uint32_t events)
+#if defined(__x86_64__) || defined(__i386__)
+static int read_register(uint32_t index, uint64_t *value)
+{
+    uint32_t low, high;
+    __asm__ __volatile__("rdpmc" : "=a"(low), "=d"(high) : "c"(index));
+    *value = low | (uint64_t)high << 32;
+    return 0;
+}
+#elif defined(__aarch64__)
+#define ONE(n)                                                                                                         \
+    case n:                                                                                                            \
+        __asm__ __volatile__("mrs %0, pmevcntr" #n "_el0" : "=r"(*value));                                             \
+        return 0;
+static int read_register(uint32_t index, uint64_t *value)
+{
+    switch (index) {
+        ONE(0) ONE(1) ONE(2) ONE(3) ONE(4) ONE(5) ONE(6) ONE(7) ONE(8) ONE(9) ONE(10) ONE(11) ONE(12) ONE(13) ONE(14) ONE(15)
+    case 31:
+        __asm__ __volatile__("mrs %0, pmccntr_el0" : "=r"(*value));
+        return 0;
+    default:
+        return -1;
+    }
+}
+#else
+static int read_register(uint32_t index, uint64_t *value)
+{
+    (void)index;
+    (void)value;
+    return -1;
+}
+#endif
+
+/* Reads one counter in user space, as linux/perf_event.h says: again when the kernel moved the event meanwhile. Returns -1 when the kernel must be asked:
+ * the event is not on a counter, or has not been on one all the time. The time enabled is that of the kernel's last update. */
+static int read_page(const struct perf_event_mmap_page *page, int64_t *count, uint64_t *enabled)
+{
+    uint32_t sequence;
+    do {
+        uint64_t raw;
+        sequence = __atomic_load_n(&page->lock, __ATOMIC_ACQUIRE);
+        uint32_t index = page->index;
+        if (!page->cap_user_rdpmc || index == 0 || page->time_enabled != page->time_running || read_register(index - 1, &raw) != 0)
+            return -1;
+        int unused = 64 - page->pmc_width;
+        *count = page->offset + ((int64_t)(raw << unused) >> unused);
+        *enabled = page->time_enabled;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (__atomic_load_n(&page->lock, __ATOMIC_RELAXED) != sequence);
+    return 0;
+}
+
+static int read_in_user_space(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    for (uint32_t i = 0; i < counters->events; i++)
+        if (!counters->page[i] || read_page(counters->page[i], &record->value[i], &record->enabled_ns) != 0)
+            return -1;
+    record->running_ns = record->enabled_ns;
+    return 0;
+}
+
+static int read_group(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     struct group_reading reading;
-    if (read(group, &reading, sizeof reading) < (ssize_t)(3 * sizeof(uint64_t)))
+    if (read(counters->fd[0], &reading, sizeof reading) < (ssize_t)(3 * sizeof(uint64_t)))
         return -1;
     record->enabled_ns = reading.enabled;
     record->running_ns = reading.running;
-    for (uint32_t i = 0; i < events && i < reading.events; i++)
+    for (uint32_t i = 0; i < counters->events && i < reading.events; i++)
         record->value[i] = (int64_t)reading.value[i];
     return 0;
+}
+
+static int read_each(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    int64_t *times = record->value + counters->events;
+    record->running_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < counters->events; i++) {
+        struct single_reading reading;
+        if (read(counters->fd[i], &reading, sizeof reading) != (ssize_t)sizeof reading)
+            return -1;
+        record->value[i] = (int64_t)reading.value;
+        times[2 * i] = (int64_t)reading.enabled;
+        times[2 * i + 1] = (int64_t)reading.running;
+        if (reading.enabled > record->enabled_ns)
+            record->enabled_ns = reading.enabled;
+        if (reading.running < record->running_ns)
+            record->running_ns = reading.running;
+    }
+    return 0;
+}
+
+/* The paper's way: counters stand still while they are read, and begin at zero again. */
+static int stop_read_reset_start(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    int leader = counters->fd[0];
+    if (ioctl(leader, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP) != 0 || read_group(counters, record) != 0 ||
+        ioctl(leader, PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP) != 0 || ioctl(leader, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0)
+        return -1;
+    for (uint32_t i = 0; i < counters->events; i++)
+        record->value[i] = counters->total[i] += record->value[i];
+    return 0;
+}
+
+int unperturbed_perf_read(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    if (counters->events == 0)
+        return 0;
+    if (counters->options & OPTION_MULTIPLEX)
+        return read_each(counters, record);
+    if (counters->options & OPTION_RESET)
+        return stop_read_reset_start(counters, record);
+    if (counters->page[0] && read_in_user_space(counters, record) == 0) {
+        counters->user_reads++;
+        return 0;
+    }
+    return read_group(counters, record);
+}
+
+void unperturbed_perf_close(struct unperturbed_counters *counters)
+{
+    for (uint32_t i = 0; i < counters->events; i++) {
+        if (counters->page[i])
+            munmap(counters->page[i], (size_t)sysconf(_SC_PAGESIZE));
+        if (counters->fd[i] >= 0)
+            close(counters->fd[i]);
+    }
+    counters->events = 0;
 }

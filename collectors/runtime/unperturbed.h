@@ -1,27 +1,67 @@
-/* The record file: what the harness writes before a run, and what the runtime in the measured program adds to it.
+/* The contract between the harness, the runtime in the measured program, and the observer beside it.
  *
- * One file a run, mapped shared by the program: header, then `capacity` records of `record_bytes` each. The harness creates it at its full size
- * (a hole would be SIGBUS on a full disk) and zero-filled. `unperturbed.collectors.record` holds the same layout for Python; a test compares them.
+ * Record file: one a run, mapped shared: header, then `capacity` records of `record_bytes` each. The harness creates it at its full size (a hole
+ * would be SIGBUS on a full disk) and zero-filled. `unperturbed.collectors.record` holds the same layout for Python; a test compares them.
+ * Counter tables: what the instrumenting compiler puts into each translation unit. Modules: where one executable's or library's counters lie.
  */
 #ifndef UNPERTURBED_H
 #define UNPERTURBED_H
 
 #include <stdint.h>
 
-#define UNPERTURBED_MAGIC "UNPREC01"
+#define UNPERTURBED_MAGIC "UNPREC02"
 #define UNPERTURBED_ENVIRONMENT "UNPERTURBED_RECORD"
 #define UNPERTURBED_EVENTS 16
-#define UNPERTURBED_OS 8
+
+/* The largest page of the machine: counters that an observer shall see fill pages of their own. */
+#if defined(__aarch64__) || defined(__powerpc64__)
+#define UNPERTURBED_PAGE 65536
+#else
+#define UNPERTURBED_PAGE 4096
+#endif
 
 enum unperturbed_source { SOURCE_NONE = 0, SOURCE_CALLGRIND = 1, SOURCE_PERF = 2, SOURCE_PAPI = 3 };
-enum unperturbed_clock { CLOCK_IS_MONOTONIC = 0, CLOCK_IS_PROCESS_CPU = 1 };
+enum unperturbed_clock { CLOCK_IS_MONOTONIC = 0, CLOCK_IS_PROCESS_CPU = 1, CLOCK_IS_THREAD_CPU = 2, CLOCK_IS_WORK = 3 };
 enum unperturbed_state { STATE_WAITING = 0, STATE_ATTACHED = 1, STATE_FINISHED = 2, STATE_FAILED = 3 };
+
+/* What the harness asks for. */
+enum unperturbed_option {
+    OPTION_OUTSIDE = 1,   /* an observer process reads; the program only shares its counters */
+    OPTION_THREADS = 2,   /* inside: a sampler for every thread, not for the main thread alone */
+    OPTION_CHILDREN = 4,  /* outside: count child processes too */
+    OPTION_RESET = 8,     /* stop, read, reset, start at each record (003, section 3.1) instead of reading running counters */
+    OPTION_MULTIPLEX = 16, /* events take turns on the counters; each record holds every event's enabled and running time */
+    OPTION_USER_READ = 32, /* read counters in user space (rdpmc) where the kernel allows it */
+    OPTION_ALTERNATE_STACK = 64, /* inside: handle the signal on the program's alternate stack, if it has one */
+};
+
+/* Which of the operating system's counters a record holds, in this order. */
+enum unperturbed_os { OS_USAGE = 1, OS_SCHEDULER = 2, OS_IO = 4 };
+#define UNPERTURBED_USAGE 8
+#define UNPERTURBED_SCHEDULER 3
+#define UNPERTURBED_IO 6
+
+/* What happened, for the reader to judge. */
+enum unperturbed_mark {
+    MARK_EXEC = 1,         /* the program replaced itself: its counters ended there */
+    MARK_SHARED_FORK = 2,  /* a child made by a bare system call counted into the program's shared counters */
+    MARK_SIGNAL_TAKEN = 4, /* the program installed a handler of its own for the sampler's signal */
+    MARK_FROZEN = 8,       /* the kernel stopped counting (a set-uid program): task clock and processor time differ */
+    MARK_REAL_TIME = 16,   /* the observer ran with real-time priority */
+    MARK_PINNED = 32,      /* the observer and the program had processors of their own */
+    MARK_USER_READ = 64,   /* counters were read without a system call */
+    MARK_THREADS = 128,    /* the program made threads */
+    MARK_UNSHARED = 256,   /* a library's counters could not be shared with the observer */
+    MARK_SIGNAL_BLOCKED = 512, /* the program blocked the sampler's signal */
+};
 
 /* A hardware event as the source wants it: perf_event's type and configuration, or PAPI's name. */
 struct unperturbed_event {
     uint32_t type;
-    uint32_t flags; /* bit 0: count in the kernel too */
+    uint32_t flags; /* bit 0: count in the kernel too; bit 1: not in user space */
     uint64_t config;
+    uint64_t config1;
+    uint64_t config2;
     char name[112];
 };
 
@@ -29,36 +69,54 @@ struct unperturbed_header {
     char magic[8];
     uint32_t header_bytes;
     uint32_t record_bytes;
-    uint64_t capacity; /* records */
-    uint64_t interval_ns;
+    uint64_t capacity;    /* records */
+    uint64_t interval_ns; /* on the work clock: quanta of the simulator a record */
     uint32_t clock;
     uint32_t signal;
     uint32_t source;
-    uint32_t events;   /* hardware events the runtime reads itself; 0 for callgrind */
-    uint32_t os;       /* 0 or UNPERTURBED_OS */
-    uint32_t software; /* software metrics */
-    char program[64];  /* only a program of this name may claim the file; empty for any (it was linked in) */
-    /* Below: written by the runtime. */
+    uint32_t events;      /* hardware events that are read; 0 for callgrind */
+    uint32_t os;          /* set of enum unperturbed_os */
+    uint32_t os_values;   /* how many values these are */
+    uint32_t software;    /* software metrics */
+    uint32_t options;     /* set of enum unperturbed_option */
+    char program[64];     /* only a program of this name may claim the file; empty for any (it was linked in) */
+    char papi[256];       /* PAPI library to try before the system's; empty for none */
+    int32_t observer_cpu; /* processor of the observer; -1: choose, -2: do not pin */
+    /* Below: written by the observer. */
+    int32_t observer;           /* its process id */
+    int32_t counters_fd;        /* its descriptor of the shared counters */
+    uint32_t reserved;
+    uint64_t interrupts;        /* that other processors took for it and others: function call interrupts during the run */
+    int64_t program_user_us;    /* processor time of the program and the children it waited for */
+    int64_t program_system_us;
+    int64_t program_wall_ns;
+    /* Below: written by the runtime or the observer. */
     uint64_t owner;     /* process that claimed the file; 0 before */
-    uint64_t committed; /* records that are whole, stored last */
+    uint64_t taken;     /* records handed out; each is whole when it says so itself */
     uint64_t nested;    /* ticks that came while one was being handled */
     uint64_t lost;      /* ticks after the file was full */
     uint64_t unread;    /* records whose hardware counters could not be read */
     uint64_t state;
     int64_t error;      /* errno or the source's own code, when state is STATE_FAILED */
-    uint64_t libraries; /* tables of software counters that registered */
+    uint64_t tables;    /* tables of software counters that registered */
+    uint64_t threads;   /* threads that were sampled */
+    uint64_t marks;     /* set of enum unperturbed_mark */
     char message[240];
     struct unperturbed_event event[UNPERTURBED_EVENTS];
 };
 
-/* A record: cumulative values at one moment. Followed by `events` hardware, `os` operating-system and `software` values, all int64. */
+/* A record: cumulative values at one moment. Followed by `events` hardware values, when multiplexed enabled and running time of each event in
+ * turn, `os_values` of the operating system and `software` values, all int64. */
 struct unperturbed_record {
-    uint64_t sequence;
+    uint64_t whole; /* position + 1, stored last: a record is whole or it is not there */
+    uint32_t thread;
+    uint32_t reserved;
     int64_t monotonic_ns;
     int64_t cpu_ns;
-    uint64_t overruns; /* of this tick alone */
+    uint64_t overruns; /* ticks missed before this one */
     uint64_t enabled_ns;
     uint64_t running_ns;
+    int64_t read_ns; /* time that reading took: the values of a record are that far apart */
     int64_t value[];
 };
 
@@ -71,6 +129,25 @@ struct unperturbed_table {
     uint32_t version; /* 1 */
 };
 
+/* Pages of one executable or library that hold its counters and nothing else. */
+struct unperturbed_module {
+    struct unperturbed_module *next;
+    char *first;
+    char *last;
+    uint64_t place; /* of `first` in the shared counters */
+    uint64_t shared; /* it is mapped there */
+};
+
+/* The counters as the observer sees them, in memory that both map: which metric each slot belongs to, and the slots. */
+#define UNPERTURBED_SLOTS (1u << 20)
+struct unperturbed_counters_area {
+    uint64_t used; /* bytes of `slot` that are given to modules */
+    char pad[UNPERTURBED_PAGE - sizeof(uint64_t)];
+    uint32_t metric[UNPERTURBED_SLOTS]; /* index + 1 of the software metric; 0 for none */
+    uint64_t slot[UNPERTURBED_SLOTS];
+};
+
 void unperturbed_register(struct unperturbed_table *table);
+void unperturbed_register_module(struct unperturbed_module *module, char **environment);
 
 #endif

@@ -20,7 +20,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run the compiler; return its exit code."""
-        from unperturbed.collectors.runtime_build import SOURCES
+        from unperturbed.collectors.runtime_build import BOUNDS, SOURCES
         from unperturbed.instrument.toolchain import run_compiler
 
         command = arguments.compiler[1:] if arguments.compiler[:1] == ["--"] else arguments.compiler
@@ -28,4 +28,4 @@ class Command:
             raise SpecError(
                 "unperturbed cc: no compiler given; for example: unperturbed cc --metrics metrics.yaml -- gcc -O2 -c x.c"
             )
-        return run_compiler(arguments.metrics, command, runtime=SOURCES)
+        return run_compiler(arguments.metrics, command, runtime=SOURCES, bounds=BOUNDS)

@@ -50,7 +50,14 @@ program:
 measure:
   interval: 20 ms                    # or   {records: 3000}
   clock: auto
-  sampler: inside
+  sampler: inside                    # or   outside, with   observer_cpu: 1
+  threads: main
+  children: false
+  reading: read
+  multiplex: false
+  signal: 38
+  alternate_stack: false
+  pin: true
   source: auto
   hardware: [PAPI_TOT_INS, PAPI_TOT_CYC, PAPI_L1_DCM]
   os: [minor_faults]
@@ -99,6 +106,9 @@ _RULES = """\
 - At least one metric is listed under `hardware` or `os`: the baseline measures these alone.
 - Every software metric is in a subset, or is the anchor. A subset cannot be named `baseline`, `anchor`, `pilot` or `reference`.
 - A derived metric is made of measured metrics, not of derived ones, and needs a subset that holds all its software metrics.
+- The observer (`sampler: outside`) reads counters by wall-clock time as they run, of all threads: `clock`, `reading`, `threads`, `signal` and
+  `alternate_stack` are the inside sampler's, `children`, `observer_cpu` and `pin` the observer's. Simulated counts need the inside sampler.
+- `clock: work` is the simulator's; its interval is a number of records.
 - Runs are aligned on what every configuration measures: hardware, operating-system, and metrics derived from these.
 
 ## What tells two specs apart

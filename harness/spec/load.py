@@ -18,8 +18,9 @@ from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec
 from unperturbed.harness.spec.messages import check_structure
 from unperturbed.harness.spec.metrics import check_metrics, default_align_on, default_subsets
-from unperturbed.harness.spec.models import Campaign
+from unperturbed.harness.spec.models import Campaign, Measure
 from unperturbed.harness.spec.program import check_program
+from unperturbed.harness.spec.sampling import check_sampling
 from unperturbed.harness.spec.yamlpos import MAX_BYTES, decode, read_yaml
 from unperturbed.instrument.events import Event
 
@@ -39,6 +40,9 @@ _NOT_OF_THE_RUNS = (
 )
 """What the digest leaves out: the number of runs, limits and settings of the analysis may change in the midst of a
 campaign: the runs that are made stay what they are."""
+
+_ADDED_TO_MEASURE = ("threads", "children", "reading", "multiplex", "signal", "alternate_stack", "observer_cpu", "pin")
+"""Fields that came later: at their defaults they mean what there was before, and campaigns of then go on."""
 
 
 def load_spec(path: Path) -> Campaign:
@@ -89,6 +93,7 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
     if not recorded:
         check_program(draft)
     check_metrics(draft)
+    check_sampling(draft)
     if campaign is None or draft.faults:
         raise InvalidSpec(name, draft.faults)
     campaign = _complete(campaign)
@@ -111,6 +116,9 @@ def _canonical_json(campaign: Campaign) -> str:
     content = _canonical(campaign)
     for section, name in _NOT_OF_THE_RUNS:
         del content[section][name]
+    for name in _ADDED_TO_MEASURE:
+        if getattr(campaign.measure, name) == Measure.model_fields[name].default:
+            del content["measure"][name]
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

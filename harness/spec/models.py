@@ -144,13 +144,48 @@ class Measure(Section):
         description="Length of an interval, from 1 ms, or `{records: N}`: as long as gives N intervals a run, found by a pilot run.",
         examples=["20 ms", {"records": 3000}],
     )
-    clock: Literal["auto", "monotonic", "process-cpu"] = Field(
+    clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(
         default="auto",
-        description="Clock of the interval timer: wall-clock time (`monotonic`) or the program's processor time (`process-cpu`). `auto` "
-        "takes processor time when counts are simulated, wall-clock time else.",
+        description="Clock of the interval timer: wall-clock time (`monotonic`), processor time of the process or of the sampled thread "
+        "(`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done (`work`: quanta of 100,000 basic blocks "
+        "of the simulator, the same in every run). `auto` takes processor time when counts are simulated, wall-clock time else.",
     )
-    sampler: Literal["inside"] = Field(
-        default="inside", description="Where samples are taken: by a timer signal inside the program."
+    sampler: Literal["inside", "outside"] = Field(
+        default="inside",
+        description="Where samples are taken: by a timer signal inside the program, or by an observer process beside it, for which the "
+        "program executes no instruction at a sample.",
+    )
+    threads: Literal["main", "all"] = Field(
+        default="main",
+        description="Inside: whose hardware counters are read, the main thread's or, by a sampler in each, those of all threads. The "
+        "observer outside always counts all threads.",
+    )
+    children: bool = Field(default=False, description="Outside: count the program's child processes too.")
+    reading: Literal["read", "reset"] = Field(
+        default="read",
+        description="How the inside sampler takes its counts: reading counters that run on, or stopping, reading, resetting and starting "
+        "them at each sample, as the paper does.",
+    )
+    multiplex: bool = Field(
+        default=False,
+        description="Let metrics that do not fit the counters together take turns in one run. Their counts are then scaled, and the trace "
+        "says from which share of the time. By default they go to several passes.",
+    )
+    signal: int | None = Field(
+        default=None, ge=1, le=64, description="Number of the inside sampler's signal; a real-time signal by default."
+    )
+    alternate_stack: bool = Field(
+        default=False, description="Inside: handle the signal on the program's alternate signal stack, if it has one."
+    )
+    observer_cpu: int | None = Field(
+        default=None,
+        ge=0,
+        le=4095,
+        description="Outside: processor for the observer; the program gets the others. By default the last one.",
+    )
+    pin: bool = Field(
+        default=True,
+        description="Outside: keep observer and program on processors of their own, where there are two at least.",
     )
     source: Literal["auto", "papi", "perf_event", "simulated"] = Field(
         default="auto",
@@ -294,6 +329,7 @@ REASONS: Mapping[tuple[str, ...], str] = MappingProxyType(
             "campaign",
             "baseline_runs",
         ): "with fewer, the spread between runs, which every change is held against, is all but unknown",
+        ("measure", "signal"): "Linux numbers its signals so",
         ("campaign", "runs"): "with fewer, a configuration's own spread between runs is all but unknown",
         ("analysis", "alpha"): "from one half on, a coin would judge as well",
         ("analysis", "tolerance"): "it is a difference of correlations, 0.1 as a rule",

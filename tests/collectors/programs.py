@@ -7,13 +7,18 @@ import subprocess
 from pathlib import Path
 
 from unperturbed.collectors.record import Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import SOURCES
+from unperturbed.collectors.runtime_build import BOUNDS, SOURCES, build_observer
 
 INCLUDE = SOURCES[0].parent
 
+BUSY = """
+static volatile unsigned long work;
+static void busy(unsigned long n) { for (unsigned long i = 0; i < n; i++) work += i; }
+"""
+
 COUNTED = """
 #include "unperturbed.h"
-static uint64_t counts[2];
+static uint64_t counts[2] __attribute__((section("unperturbed_sites"), used, aligned(64)));
 static const uint32_t metric[2] = {0, 1};
 static struct unperturbed_table table = {0, counts, metric, 2, 1};
 static void __attribute__((constructor)) enrol(void) { unperturbed_register(&table); }
@@ -26,18 +31,10 @@ def compile_program(folder: Path, text: str, *flags: str) -> Path:
     """Compile a program with the runtime linked in."""
     (folder / "program.c").write_text(text)
     target = folder / "program"
-    command = [
-        "gcc",
-        "-std=gnu11",
-        "-O1",
-        "-Wall",
-        "-Werror",
-        f"-I{INCLUDE}",
-        *flags,
-        str(folder / "program.c"),
-        *map(str, SOURCES),
-    ]
-    subprocess.run([*command, "-o", str(target), "-ldl", "-lrt"], check=True)
+    first, last = BOUNDS
+    sources = [first, folder / "program.c", *SOURCES, last]
+    command = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-DUNPERTURBED_EXECUTABLE", f"-I{INCLUDE}"]
+    subprocess.run([*command, *map(str, sources), *flags, "-o", str(target), "-ldl", "-lrt"], check=True)
     return target
 
 
@@ -47,8 +44,9 @@ def sample(
     """Run a command with a record file; return what it left."""
     record = folder / "record"
     create_record_file(record, setup)
+    observer = [str(build_observer("gcc")), str(record)] if setup.sampler == "outside" else []
     done = subprocess.run(
-        command,
+        [*observer, *command],
         env={"PATH": os.environ["PATH"], "UNPERTURBED_RECORD": str(record)},
         capture_output=True,
         text=True,

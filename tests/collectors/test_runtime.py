@@ -11,19 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import COUNTED, INCLUDE, compile_program, sample
+from programs import BUSY, COUNTED, INCLUDE, compile_program, sample
 
 from unperturbed.collectors import record
-from unperturbed.collectors.catalogue import OS_METRICS
 from unperturbed.collectors.record import HEADER, SIGNAL, Event, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime_build import build_preload
 from unperturbed.errors import HostError, RunError
 
-BUSY = """
-static volatile unsigned long work;
-static void busy(unsigned long n) { for (unsigned long i = 0; i < n; i++) work += i; }
-"""
-
+USAGE = ("user_time_us",)
 
 def test_python_and_c_agree_on_the_layout(tmp_path: Path) -> None:
     fields = [name for name in HEADER.names or () if name != "event"]
@@ -55,17 +50,17 @@ def test_records_are_cumulative_and_complete(tmp_path: Path) -> None:
         + BUSY
         + "int main(void) { for (int i = 0; i < 300; i++) { counts[0]++; counts[1] += 3; busy(3000000); } return 7; }",
     )
-    records, done = sample(tmp_path, [str(program)], Setup("none", 2_000_000, "monotonic", os_metrics=True, software=2))
+    records, done = sample(tmp_path, [str(program)], Setup("none", 2_000_000, "monotonic", os_metrics=USAGE, software=2))
     assert done.returncode == 7
     assert records.state == "finished"
     rows = records.rows
     assert len(rows) > 20
-    assert list(rows["sequence"]) == list(range(len(rows)))
+    assert list(rows["whole"]) == list(range(1, len(rows) + 1))
     assert (np.diff(rows["monotonic_ns"]) > 0).all()
     assert (np.diff(rows["software"], axis=0) >= 0).all()
     assert list(rows["software"][0]) == [0, 0]
     assert list(rows["software"][-1]) == [300, 900]
-    user = list(OS_METRICS).index("user_time_us")
+    user = records.os_columns.index("user_time_us")
     assert rows["os"][-1][user] > rows["os"][0][user]
 
 
@@ -79,7 +74,7 @@ def test_a_program_without_a_record_file_is_left_alone(tmp_path: Path) -> None:
 def test_the_handler_keeps_errno(tmp_path: Path) -> None:
     text = BUSY + "#include <errno.h>\nint main(void) { errno = 77; busy(200000000); return errno; }"
     records, done = sample(
-        tmp_path, [str(compile_program(tmp_path, text))], Setup("none", 1_000_000, "monotonic", os_metrics=True)
+        tmp_path, [str(compile_program(tmp_path, text))], Setup("none", 1_000_000, "monotonic", os_metrics=USAGE)
     )
     assert len(records.rows) > 20
     assert done.returncode == 77
@@ -116,7 +111,7 @@ def test_an_exec_ends_the_records_of_the_first_image(tmp_path: Path) -> None:
     records, done = sample(tmp_path, [str(compile_program(tmp_path, text))], Setup("none", 1_000_000, "monotonic"))
     assert done.returncode == 0
     assert records.state == "attached"
-    assert list(records.rows["sequence"]) == list(range(len(records.rows)))
+    assert list(records.rows["whole"]) == list(range(1, len(records.rows) + 1))
 
 
 def test_a_program_that_has_the_signal_is_refused(tmp_path: Path) -> None:
@@ -163,7 +158,7 @@ int main(void) {
 
 def test_the_preloaded_runtime_samples_a_program_that_was_not_built_here(tmp_path: Path) -> None:
     record_file = tmp_path / "record"
-    setup = Setup("none", 1_000_000, "process-cpu", os_metrics=True)
+    setup = Setup("none", 1_000_000, "process-cpu", os_metrics=USAGE)
     create_record_file(record_file, setup)
     environment = {"PATH": os.environ["PATH"], "UNPERTURBED_RECORD": str(record_file), "LD_PRELOAD": str(build_preload("gcc"))}
     subprocess.run(["sha256sum", "/dev/fd/0"], input=bytes(120_000_000), env=environment, check=True, capture_output=True)
@@ -186,7 +181,7 @@ def test_no_committed_record_is_lost_when_the_program_is_killed(tmp_path: Path) 
         victim.send_signal(signal.SIGKILL)
         victim.wait()
         rows = read_record_file(tmp_path / "record", setup).rows
-        assert list(rows["sequence"]) == list(range(len(rows)))
+        assert list(rows["whole"]) == list(range(1, len(rows) + 1))
         assert (rows["monotonic_ns"] > 0).all()
         assert (np.diff(rows["software"], axis=0) >= 0).all()
 

@@ -1,0 +1,346 @@
+/* The outside sampler: observer RECORD PROGRAM ARGUMENTS…
+ *
+ * Starts the program and reads, at each interval, one group of events that the program and its threads inherit, together with the software counters in
+ * memory that the program's start-up code shares with it. The program gets no signal and executes no instruction for a record; reading a counter of a task that
+ * runs on another processor interrupts that processor (about 10 us), which is counted. Ends as the program ends: same exit code, or same signal.
+ */
+#define _GNU_SOURCE
+#include "runtime.h"
+#include "sources.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK_IMAGE_NS 16000000
+#define FROZEN_SHARE 0.9
+#define FROZEN_SLACK_US 30000 /* three jiffies of the slowest kernels: processor time may be counted in ticks */
+
+struct observed {
+    pid_t pid;
+    int watch; /* pidfd */
+    struct unperturbed_counters counters;
+    struct unperturbed_counters task_clock;
+    struct unperturbed_os_files os_files;
+    int64_t os_value[UNPERTURBED_USAGE + UNPERTURBED_SCHEDULER + UNPERTURBED_IO];
+    int64_t checked_ns;
+    char image[256];
+};
+
+static struct unperturbed_counters_area *area;
+
+static int refuse(const char *what)
+{
+    unperturbed_fail(what);
+    __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
+    return -1;
+}
+
+static int make_area(void)
+{
+    int fd = memfd_create("unperturbed-counters", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, sizeof *area) != 0)
+        return refuse("memory for the software counters");
+    void *map = mmap(NULL, sizeof *area, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return refuse("memory for the software counters");
+    area = map;
+    unperturbed_header->observer = getpid();
+    unperturbed_header->counters_fd = fd;
+    return 0;
+}
+
+/* A processor for the observer and the others for the program, where there are two at least. */
+static int share_processors(cpu_set_t *program)
+{
+    cpu_set_t all, own;
+    int chosen = unperturbed_header->observer_cpu;
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return refuse("sched_getaffinity");
+    *program = all;
+    if (chosen == -2 || CPU_COUNT(&all) < 2)
+        return 0;
+    for (int cpu = CPU_SETSIZE - 1; cpu >= 0 && chosen == -1; cpu--)
+        if (CPU_ISSET(cpu, &all))
+            chosen = cpu;
+    if (!CPU_ISSET(chosen, &all)) {
+        errno = EINVAL;
+        return refuse("the observer's processor is not one that may be used here");
+    }
+    CPU_ZERO(&own);
+    CPU_SET(chosen, &own);
+    CPU_CLR(chosen, program);
+    if (sched_setaffinity(0, sizeof own, &own) != 0)
+        return refuse("sched_setaffinity");
+    unperturbed_header->observer_cpu = chosen;
+    unperturbed_mark(MARK_PINNED);
+    return 0;
+}
+
+/* Forks a child that waits for a word on `go`, then becomes the program; when it cannot, the reason comes by `trouble`. */
+static pid_t start_waiting(char **arguments, const cpu_set_t *processors, int go[2], int trouble[2])
+{
+    if (pipe2(go, O_CLOEXEC) != 0 || pipe2(trouble, O_CLOEXEC) != 0)
+        return refuse("pipe");
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0)
+        return refuse("fork");
+    if (pid == 0) {
+        char word;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(127);
+        sched_setaffinity(0, sizeof *processors, processors);
+        close(go[1]);
+        if (read(go[0], &word, 1) != 1)
+            _exit(127);
+        execvp(arguments[0], arguments);
+        int error = errno;
+        if (write(trouble[1], &error, sizeof error) < 0)
+            _exit(126);
+        _exit(127);
+    }
+    close(go[0]);
+    close(trouble[1]);
+    return pid;
+}
+
+/* The kernel's own clock of the program's threads: processor time goes on where counters stop silently. */
+static void open_task_clock(struct observed *observed)
+{
+    static struct unperturbed_header clock;
+    clock.source = SOURCE_PERF;
+    clock.events = 1;
+    clock.options = OPTION_CHILDREN; /* as the processor time that wait4(2) tells */
+    clock.event[0].type = PERF_TYPE_SOFTWARE;
+    clock.event[0].config = PERF_COUNT_SW_TASK_CLOCK;
+    if (unperturbed_open(&observed->task_clock, &clock, observed->pid) != 0)
+        observed->task_clock.events = 0; /* then the comparison is not made */
+}
+
+/* The kernel refuses a group by `Invalid argument` alone. PAPI says why, asked for this process: attached to another, it takes what cannot run together. */
+static void let_papi_explain(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    struct unperturbed_counters asked;
+    char of_the_kernel[sizeof header->message];
+    memset(&asked, 0, sizeof asked);
+    memcpy(of_the_kernel, header->message, sizeof of_the_kernel);
+    if (unperturbed_open(&asked, header, 0) == 0) {
+        unperturbed_close(&asked);
+        memcpy(header->message, of_the_kernel, sizeof of_the_kernel);
+    }
+}
+
+static int open_counters(struct observed *observed)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    uint32_t source = header->source;
+    if (source == SOURCE_PAPI) {
+        /* PAPI names the events, perf_event reads them as one group; what PAPI computes from several it must read itself. */
+        int encoded = unperturbed_papi_encode(header);
+        if (encoded < 0)
+            return -1;
+        if (encoded == 0)
+            header->source = SOURCE_PERF;
+    }
+    int result = unperturbed_open(&observed->counters, header, observed->pid);
+    int by_group = header->source != source;
+    header->source = source;
+    if (result != 0 && by_group)
+        let_papi_explain();
+    open_task_clock(observed);
+    return result == 0 ? unperturbed_os_open(&observed->os_files, header->os, observed->pid) : -1;
+}
+
+static void read_shared_software(int64_t *value)
+{
+    uint64_t slots = __atomic_load_n(&area->used, __ATOMIC_RELAXED) / sizeof(uint64_t);
+    for (uint64_t slot = 0; slot < slots; slot++) {
+        uint32_t metric = __atomic_load_n(&area->metric[slot], __ATOMIC_RELAXED);
+        if (metric && metric <= unperturbed_header->software)
+            value[metric - 1] += (int64_t)__atomic_load_n(&area->slot[slot], __ATOMIC_RELAXED);
+    }
+}
+
+/* Another image than the one that attached has counters of its own, which nobody reads. */
+static void check_image(struct observed *observed, int64_t now_ns)
+{
+    char path[64], image[sizeof observed->image] = "";
+    if (now_ns - observed->checked_ns < CHECK_IMAGE_NS || !__atomic_load_n(&unperturbed_header->owner, __ATOMIC_RELAXED))
+        return;
+    observed->checked_ns = now_ns;
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)unperturbed_header->owner);
+    if (readlink(path, image, sizeof image - 1) <= 0)
+        return;
+    if (!observed->image[0])
+        memcpy(observed->image, image, sizeof image);
+    else if (strcmp(observed->image, image) != 0)
+        unperturbed_mark(MARK_EXEC);
+}
+
+static void observe(struct observed *observed, uint64_t overruns)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    struct unperturbed_record *record = unperturbed_take();
+    if (!record)
+        return;
+    record->overruns = overruns;
+    record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
+    if (unperturbed_read(&observed->counters, record) != 0)
+        header->unread++;
+    int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
+    read_shared_software(value + header->os_values);
+    if (header->os) {
+        unperturbed_os_read(&observed->os_files, header->os, observed->pid, observed->os_value);
+        memcpy(value, observed->os_value, header->os_values * sizeof *value);
+    }
+    record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
+    unperturbed_commit(record);
+    check_image(observed, record->monotonic_ns);
+}
+
+/* Function call interrupts that other processors took since boot: reading a counter there is one, and so are the kernel's own errands. */
+static uint64_t interrupts_elsewhere(void)
+{
+    FILE *file = fopen("/proc/interrupts", "re");
+    char *line = NULL;
+    size_t size = 0;
+    uint64_t sum = 0;
+    while (file && getline(&line, &size, file) > 0) {
+        if (!strstr(line, "unction call interrupts"))
+            continue;
+        char *rest = strchr(line, ':'), *end;
+        for (long cpu = 0; rest; cpu++, rest = end) {
+            unsigned long count = strtoul(rest + (cpu == 0), &end, 10);
+            if (end == rest + (cpu == 0))
+                break;
+            if (cpu != unperturbed_header->observer_cpu)
+                sum += count;
+        }
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return sum;
+}
+
+static int start_ticking(void)
+{
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    struct itimerspec period;
+    period.it_interval.tv_sec = (time_t)(unperturbed_header->interval_ns / 1000000000);
+    period.it_interval.tv_nsec = (long)(unperturbed_header->interval_ns % 1000000000);
+    period.it_value = period.it_interval;
+    return timer >= 0 && timerfd_settime(timer, 0, &period, NULL) == 0 ? timer : refuse("the observer's timer");
+}
+
+static void watch_until_the_end(struct observed *observed, int timer)
+{
+    struct pollfd events[2] = {{timer, POLLIN, 0}, {observed->watch, POLLIN, 0}};
+    uint64_t expirations;
+    for (;;) {
+        if (poll(events, 2, -1) < 0)
+            continue;
+        if (events[1].revents)
+            break;
+        if (read(timer, &expirations, sizeof expirations) != (ssize_t)sizeof expirations)
+            continue;
+        observe(observed, expirations - 1);
+    }
+    observe(observed, 0);
+}
+
+static void compare_times(struct observed *observed)
+{
+    static struct {
+        struct unperturbed_record record;
+        int64_t value[1];
+    } clock;
+    int64_t spent_us = unperturbed_header->program_user_us + unperturbed_header->program_system_us;
+    if (observed->task_clock.events == 0 || unperturbed_read(&observed->task_clock, &clock.record) != 0)
+        return;
+    double counted_us = (double)clock.value[0] / 1000;
+    if (counted_us < FROZEN_SHARE * (double)spent_us - FROZEN_SLACK_US)
+        unperturbed_mark(MARK_FROZEN);
+}
+
+static void end_as(int status)
+{
+    if (WIFSIGNALED(status)) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none); /* the program's own core is the one to look at */
+        signal(WTERMSIG(status), SIG_DFL);
+        raise(WTERMSIG(status));
+    }
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 127);
+}
+
+int main(int count, char **argument)
+{
+    struct observed observed;
+    int go[2], trouble[2], error, status;
+    cpu_set_t processors;
+    if (count < 3 || unperturbed_map(argument[1]) != 0) {
+        fprintf(stderr, "usage: observer RECORD PROGRAM [ARGUMENT…]\n");
+        return 2;
+    }
+    memset(&observed, 0, sizeof observed);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (make_area() != 0 || share_processors(&processors) != 0)
+        return 127;
+    observed.pid = start_waiting(argument + 2, &processors, go, trouble);
+    if (observed.pid < 0)
+        return 127;
+    observed.watch = (int)syscall(SYS_pidfd_open, observed.pid, 0);
+    if (observed.watch < 0 || open_counters(&observed) != 0) {
+        if (observed.watch < 0)
+            refuse("pidfd_open");
+        __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
+        kill(observed.pid, SIGKILL);
+        return 127;
+    }
+    struct sched_param priority = {.sched_priority = 1};
+    if (sched_setscheduler(0, SCHED_FIFO, &priority) == 0)
+        unperturbed_mark(MARK_REAL_TIME);
+    uint64_t interrupts = interrupts_elsewhere();
+    int64_t began_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
+    observe(&observed, 0); /* before the program runs: an observer of ordinary priority might come late */
+    if (write(go[1], "g", 1) != 1 || read(trouble[0], &error, sizeof error) == (ssize_t)sizeof error) {
+        errno = error;
+        refuse(argument[2]);
+        return 127;
+    }
+    int timer = start_ticking();
+    if (timer < 0) {
+        kill(observed.pid, SIGKILL);
+        return 127;
+    }
+    watch_until_the_end(&observed, timer);
+    struct rusage usage;
+    while (wait4(observed.pid, &status, 0, &usage) < 0 && errno == EINTR)
+        ;
+    struct unperturbed_header *header = unperturbed_header;
+    header->program_wall_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - began_ns;
+    header->program_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
+    header->program_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
+    header->interrupts = interrupts_elsewhere() - interrupts;
+    compare_times(&observed);
+    if (header->state != STATE_FAILED && (header->state == STATE_ATTACHED || header->software == 0))
+        __atomic_store_n(&header->state, STATE_FINISHED, __ATOMIC_RELEASE);
+    end_as(status);
+    return 127;
+}

@@ -1,0 +1,44 @@
+/* What the runtime's own files share. All of it runs in the measured program, but for what os.c and record.c do for the observer. */
+#ifndef UNPERTURBED_RUNTIME_H
+#define UNPERTURBED_RUNTIME_H
+
+#include "unperturbed.h"
+
+#include <stddef.h>
+#include <time.h>
+
+/* record.c: the record file of this process, NULL while it has none. */
+extern struct unperturbed_header *unperturbed_header;
+int unperturbed_map(const char *path);
+int unperturbed_claim(char **environment);
+void unperturbed_mark(uint64_t mark);
+int unperturbed_fail(const char *what); /* errno and what failed, into the header */
+struct unperturbed_record *unperturbed_take(void);  /* the next free record, or NULL when the file is full */
+void unperturbed_commit(struct unperturbed_record *record);
+
+static inline int64_t unperturbed_nanoseconds(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* software.c: sums of all counters by metric (about 30 ns for 64 of them). */
+void unperturbed_read_software(int64_t *value);
+uint64_t unperturbed_tables(void);
+void unperturbed_watch_forks(void);
+int unperturbed_counts_elsewhere(void); /* a forked child that still counts into its parent's shared pages */
+
+/* os.c: counters of the operating system, of this process (0) or another. Opening costs; reading is one system call a group. */
+struct unperturbed_os_files {
+    int stat, status, scheduler, io;
+};
+int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int pid);
+void unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value);
+
+/* inside.c: the sampler of one thread, made and ended by that thread. */
+struct unperturbed_sampler;
+struct unperturbed_sampler *unperturbed_sampler_start(void); /* NULL when it cannot be had: the header says why */
+void unperturbed_sampler_stop(struct unperturbed_sampler *sampler);
+
+#endif

@@ -1,0 +1,219 @@
+"""Whether a spec can run here: everything its campaign needs of this host, and every reason why not, not just the first."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from unperturbed.collectors.catalogue import OS_GROUPS
+from unperturbed.collectors.passes import Passes
+from unperturbed.collectors.runtime_build import user_cache
+from unperturbed.errors import HostError, UnperturbedError
+from unperturbed.harness.build import check_compilers
+from unperturbed.harness.doctor.examine import Examination
+from unperturbed.harness.doctor.findings import Finding
+from unperturbed.harness.doctor.preloading import cannot_preload
+from unperturbed.harness.doctor.reading import REAL, cpu_list, ranges, text
+from unperturbed.harness.doctor.tools import setpriv
+from unperturbed.harness.plan import Configuration, configurations
+from unperturbed.harness.requirements import check_budget, check_clock, check_sampled_program, plan_counting
+from unperturbed.harness.spec import Campaign, Program
+from unperturbed.harness.spec.placeholders import find_placeholders, substitute
+from unperturbed.harness.spec.program import PROGRAM_PATH
+
+__all__ = ["MetricSource", "Problem", "Readiness", "check_spec"]
+
+_OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metrics}
+_OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/self/io"}
+"""Sources that a kernel may have been built without."""
+
+_DEBIAN_TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A reason why a spec cannot run here. `exit_code` : 3 when the host lacks something, 2 when the spec asks for what cannot be."""
+
+    finding: Finding
+    exit_code: int = HostError.exit_code
+
+
+@dataclass(frozen=True)
+class MetricSource:
+    """Who counts a metric, in which passes. `source` : of the counters (`papi`, …), of the system (`getrusage`, …), `compiled in`, `computed`."""
+
+    metric: str
+    source: str
+    passes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """What a campaign would do on this host.
+
+    Attributes
+    ----------
+    passes : who counts what; of the metrics that can be counted, when others cannot.
+    configurations : with the runs of each in a pass.
+    problems : all that keeps the campaign from running; none when it can run.
+    """
+
+    campaign: Campaign
+    passes: Passes
+    configurations: tuple[Configuration, ...]
+    problems: tuple[Problem, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 when the campaign can run here; what the host lacks (3) outranks what the spec asks too much of (2)."""
+        return max((problem.exit_code for problem in self.problems), default=0)
+
+    @property
+    def runs(self) -> int:
+        """Return the number of runs that the campaign would make; of one pass at least, when nothing can be counted."""
+        return max(1, len(self.passes.passes)) * sum(item.runs for item in self.configurations)
+
+    @property
+    def metrics(self) -> tuple[MetricSource, ...]:
+        """Return who counts each metric that this host can give; of a derived one, in the passes that hold all its parts."""
+        measure = self.campaign.measure
+        holding = {item.name: {metric.name for metric in item.metrics} for item in self.passes.passes}
+        sources = {item.name: item.source for item in self.passes.passes}
+        found = []
+        for name in measure.hardware:
+            passes = tuple(key for key, held in holding.items() if name in held)
+            found.append(MetricSource(name, sources[passes[0]] if passes else "", passes))
+        found += [MetricSource(name, _OS_SOURCES[name], tuple(holding)) for name in measure.os]
+        found += [MetricSource(name, "compiled in", tuple(holding)) for name in measure.software]
+        for name, expression in measure.derived.items():
+            given = [set(item.passes) for item in found if item.metric in expression.names]
+            whole = set.intersection(*given) if len(given) == len(expression.names) else set()
+            found.append(MetricSource(name, "computed", tuple(key for key in holding if key in whole)))
+        return tuple(item for item in found if item.passes)
+
+
+def check_spec(campaign: Campaign, host: Examination) -> Readiness:
+    """Find out whether a campaign can run on this host. Nothing is built or run but the small program that tries counters.
+
+    Parameters
+    ----------
+    campaign : the validated spec.
+    host : what was found out about this host, for the commands that mend.
+    """
+    problems = [*_compilers(campaign.program), *_needed_programs(campaign), *_program_itself(campaign), *_kernel(campaign)]
+    passes, uncounted = _plan(campaign, host)
+    has_compiler_problem = any(problem.finding.subject == "compiler" for problem in problems)
+    problems += [problem for problem in uncounted if not (has_compiler_problem and problem.finding.subject == "counting")]
+    planned = configurations(campaign)
+    ready = Readiness(campaign, passes, planned, tuple(problems))
+    limits = [
+        *_refusal("clock", check_clock, campaign, passes),
+        *_refusal("runs", check_budget, campaign, max(1, len(passes.passes))),
+    ]
+    return replace(ready, problems=(*problems, *limits))
+
+
+def _plan(campaign: Campaign, host: Examination) -> tuple[Passes, list[Problem]]:
+    """Plan the passes of all metrics; when some cannot be counted, of the others, with a problem for each that cannot."""
+    measure = campaign.measure
+    try:
+        return plan_counting(campaign), []
+    except HostError:
+        pass  # which metrics are at fault is found out below
+    counted: list[str] = []
+    problems: list[Problem] = []
+    for name in measure.hardware:
+        try:
+            plan_counting(campaign, [*counted, name])
+        except HostError as error:
+            problem = _uncounted(name, str(error), _elsewhere(campaign, name), host)
+            problems += [problem] if problem not in problems else []
+        else:
+            counted.append(name)
+    return (plan_counting(campaign, counted) if counted else Passes((), {})), problems
+
+
+def _elsewhere(campaign: Campaign, name: str) -> str:
+    """Say which other source counts a metric that the spec's own cannot; empty when none does."""
+    if campaign.measure.source == "auto":
+        return ""
+    try:
+        found = plan_counting(campaign, [name], "auto").passes[0].source
+    except HostError:
+        return ""
+    return "With `source: auto` it is simulated." if found == "simulated" else f"With `source: auto`, {found} counts it."
+
+
+def _uncounted(name: str, message: str, elsewhere: str, host: Examination) -> Problem:
+    what, _, rest = message.partition("\n")
+    if name not in message:
+        return Problem(Finding("counting", "bad", what, rest))
+    known = {finding.subject: finding.mend for finding in host.counting if finding.status != "good"}
+    mend = None
+    if "Permission denied" in message or "Operation not permitted" in message:
+        mend = known.get("container") or known.get("permission")
+    elif "valgrind is not installed" in message:
+        mend = known.get("valgrind")
+    return Problem(Finding("metric", "bad", what, " ".join(filter(None, [*rest.splitlines(), elsewhere])), mend))
+
+
+def _compilers(program: Program) -> Iterator[Problem]:
+    for role, name in program.compilers.items():
+        yield from _refusal("compiler", check_compilers, program.model_copy(update={"compilers": {role: name}}))
+
+
+def _refusal(subject: str, check: Callable[..., None], *asked: object) -> Iterator[Problem]:
+    """Yield what a rule of the campaign itself refuses."""
+    try:
+        check(*asked)
+    except UnperturbedError as error:
+        yield Problem(Finding(subject, "bad", str(error)), error.exit_code)
+
+
+def _needed_programs(campaign: Campaign) -> Iterator[Problem]:
+    """Yield the programs that are missing: what ties runs to the harness, fetches the source, builds, and prepares the input."""
+    if (tied := setpriv(REAL)).status == "bad":
+        yield Problem(tied)
+    program = campaign.program
+    if program.debian is not None and not (user_cache() / "sources" / program.debian.replace("/", "_") / "unpacked").is_dir():
+        for tool, package in _DEBIAN_TOOLS.items():
+            if shutil.which(tool) is None:
+                why = f"Debian's source of {program.debian} cannot be fetched."
+                yield Problem(Finding("source", "bad", f"{tool} is missing", why, f"apt-get install {package}"))
+    commands = {"prepare": program.prepare, "build": None if program.shell else program.build}
+    for key, command in commands.items():
+        # What stands in a placeholder, or is named with its folder, may be made by the build or belong to its source.
+        word = shlex.split(command)[0] if command else ""
+        if word and not find_placeholders(word) and "/" not in word and shutil.which(word) is None:
+            mend = f"apt-get install {word}"
+            yield Problem(Finding(key, "bad", f"{key} calls {word!r}, which is not on this host", "", mend))
+
+
+def _program_itself(campaign: Campaign) -> Iterator[Problem]:
+    """Yield what keeps the sampler out of a program that is not built here. That the program exists, the spec's own check has seen."""
+    program = campaign.program
+    if program.build is not None:
+        return
+    yield from _refusal("program", check_sampled_program, campaign)
+    if campaign.measure.sampler == "outside" or program.shell:
+        return
+    word = substitute(shlex.split(program.run)[0], {"spec": str(campaign.folder)})
+    file = shutil.which(word, path=program.environment.get("PATH", PROGRAM_PATH))
+    if file is not None and (reason := cannot_preload(file)) is not None:
+        why = "It gets the sampler by LD_PRELOAD, as nothing is built. Give its source and build:, or take sampler: outside."
+        yield Problem(Finding("program", "bad", f"{file} {reason}", why))
+
+
+def _kernel(campaign: Campaign) -> Iterator[Problem]:
+    """Yield what the kernel lacks of what is asked for beside counters."""
+    measure = campaign.measure
+    for source, file in _OS_FILES.items():
+        wanted = [name for name in measure.os if _OS_SOURCES[name] == source]
+        if wanted and not file.exists():
+            yield Problem(Finding("os", "bad", f"{', '.join(wanted)} cannot be read: this kernel has no {file}"))
+    online = cpu_list(text(REAL / "sys/devices/system/cpu/online") or "")
+    if measure.sampler == "outside" and measure.observer_cpu is not None and measure.observer_cpu not in online:
+        what = f"observer_cpu: this host has no CPU {measure.observer_cpu} (it has {ranges(online)})"
+        yield Problem(Finding("observer", "bad", what))

@@ -1,0 +1,96 @@
+"""What a campaign asks of its host before anything is built or run: each rule in one place, for the campaign itself and for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unperturbed.collectors.passes import Passes, plan_passes
+from unperturbed.errors import SpecError
+from unperturbed.harness.plan import configurations
+from unperturbed.harness.spec import Campaign
+
+__all__ = ["check_budget", "check_clock", "check_sampled_program", "plan_counting"]
+
+
+def plan_counting(campaign: Campaign, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
+    """Plan which source counts which hardware metric here, in which passes.
+
+    Parameters
+    ----------
+    names, source : instead of all of the spec's metrics, and of its own `source`.
+
+    Raises
+    ------
+    HostError
+        A metric that nothing here can count.
+    """
+    measure = campaign.measure
+    return plan_passes(
+        measure.hardware if names is None else names,
+        source=source or measure.source,
+        machine=measure.simulator,
+        compiler=campaign.program.compilers["cc"],
+        shared=_shared(campaign),
+        sampler=measure.sampler,
+        multiplex=measure.multiplex,
+    )
+
+
+def _shared(campaign: Campaign) -> tuple[str, ...]:
+    """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'.
+
+    They are what `align_on` is made of, and instructions and cycles where they are asked for.
+    """
+    derived = campaign.measure.derived
+    aligning = [part for name in campaign.analysis.align_on for part in (derived[name].names if name in derived else (name,))]
+    wanted = dict.fromkeys([*aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
+    return tuple(name for name in wanted if name in campaign.measure.hardware)
+
+
+def check_sampled_program(campaign: Campaign) -> None:
+    """Refuse a program that the sampler could not be put into.
+
+    Raises
+    ------
+    SpecError
+        It is neither built here nor named.
+    """
+    if campaign.program.build is None and campaign.program.shell and campaign.measure.sampler == "inside":
+        raise SpecError(
+            "a program that is not built here gets the sampler by its name: give the program itself in run:, without shell: true"
+        )
+
+
+def check_clock(campaign: Campaign, passes: Passes) -> None:
+    """Refuse intervals of the simulator's work where something else counts.
+
+    Raises
+    ------
+    SpecError
+        A pass is not simulated.
+    """
+    counted = [item.source for item in passes.passes if item.source != "simulated"]
+    if campaign.measure.clock == "work" and counted:
+        raise SpecError(
+            f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or take another clock"
+        )
+
+
+def check_budget(campaign: Campaign, passes: int) -> None:
+    """Refuse a plan that is larger than `max_runs`.
+
+    Parameters
+    ----------
+    passes : number of passes.
+
+    Raises
+    ------
+    SpecError
+        With the number of runs.
+    """
+    runs = passes * sum(item.runs for item in configurations(campaign))
+    allowed = campaign.campaign.max_runs
+    if allowed is not None and runs > allowed:
+        raise SpecError(
+            f"the plan has {runs} runs, max_runs allows {allowed}: ask for fewer runs, subsets or metrics, or raise it"
+        )

@@ -1,0 +1,116 @@
+"""What is run in the emulated machine: every case by name, with all that the tests must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cases import Case
+
+from unperturbed.collectors.record import Event, Setup
+
+MS = 1_000_000
+INTERVAL_NS = 10 * MS
+TURNS = 60_000_000
+WORK = 4 * TURNS
+"""Instructions of the measured program's loop, `work.c`; half a second of the machine's time."""
+TEAM_TURNS = 10_000_000
+TEAM_WORK = 4 * TEAM_TURNS
+"""Instructions of each of the three loops of `team.c`."""
+WRAPPING_TURNS = 600_000_000
+"""More instructions than half the range of a counter of 32 bits, where the kernel has it wrap."""
+
+CYCLES, INSTRUCTIONS = "PAPI_TOT_CYC", "PAPI_TOT_INS"
+COUNTABLE = (
+    *(CYCLES, INSTRUCTIONS, "PAPI_TOT_IIS", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_LD_INS", "PAPI_SR_INS", "PAPI_FP_INS"),
+    *("PAPI_L1_DCM", "PAPI_L1_DCA", "PAPI_L1_DCR", "PAPI_L1_DCW", "PAPI_L1_ICM", "PAPI_L1_ICA", "PAPI_L2_DCM"),
+    *("PAPI_L2_DCH", "PAPI_L2_DCR", "PAPI_L2_DCW", "PAPI_L2_LDM", "PAPI_L2_STM", "PAPI_VEC_INS"),
+)
+"""PAPI's presets of a Cortex-A57. The emulated one counts the first two, and accepts the others and leaves them at zero."""
+PROGRAMMABLE = COUNTABLE[1:8]
+"""Seven presets that need a programmable counter; there are six, and one for cycles alone."""
+ABSENT = "PAPI_L3_TCM"
+
+HARDWARE = (Event("cycles", 0, 0), Event("instructions", 0, 1))
+RAW = tuple(Event(f"r{code:02x}", 4, code) for code in (0x08, 0x11, 0x10, 0x12, 0x13, 0x04, 0x03, 0x16, 0x17))
+"""Nine events by the processor's own numbers, the first instructions and the second cycles: more than there are counters."""
+
+SAMPLERS = ("inside", "outside")
+SOURCES = ("papi", "perf_event")
+LIBRARY = "/lib/aarch64-linux-gnu/libpapi.so.7.0"
+
+
+def _setup(source: str, events: tuple[Event, ...], sampler: str, interval_ns: int = INTERVAL_NS, **options: Any) -> Setup:
+    return Setup(source, interval_ns, "monotonic", events, sampler=sampler, capacity=1024, **options)  # type: ignore[arg-type]
+
+
+def _papi(sampler: str, *names: str, **options: Any) -> Setup:
+    return _setup("papi", tuple(map(Event, names)), sampler, **options)
+
+
+def _both(source: str, sampler: str, **options: Any) -> Setup:
+    events = tuple(map(Event, (CYCLES, INSTRUCTIONS))) if source == "papi" else HARDWARE
+    return _setup(source, events, sampler, **options)
+
+
+def _run(sampler: str, turns: int, program: str = "work") -> str:
+    return ("" if sampler == "inside" else "observer $RECORD ") + f"/bin/{program} {turns}"
+
+
+def _counting_cases() -> dict[str, Case]:
+    cases = {
+        f"{source}-{sampler}": Case(_run(sampler, TURNS), _both(source, sampler)) for source in SOURCES for sampler in SAMPLERS
+    }
+    for sampler in SAMPLERS:
+        cases[f"reset-papi-{sampler}"] = Case(_run(sampler, TURNS), _both("papi", sampler, reset=True))
+        cases[f"often-{sampler}"] = Case(_run(sampler, TURNS), _both("perf_event", sampler, interval_ns=MS))
+        cases[f"multiplexed-{sampler}"] = Case(_run(sampler, TURNS), _setup("perf_event", RAW, sampler, multiplex=True))
+    cases["reset-perf_event-inside"] = Case(_run("inside", TURNS), _both("perf_event", "inside", reset=True))
+    cases["user-read"] = Case(
+        _run("inside", WRAPPING_TURNS),
+        _both("perf_event", "inside", interval_ns=100 * MS, user_read=True),
+        before="echo 1 > /proc/sys/kernel/perf_user_access",
+        after="echo 0 > /proc/sys/kernel/perf_user_access",
+    )
+    cases["user-read-forbidden"] = Case(_run("inside", 1_000_000), _both("perf_event", "inside", user_read=True))
+    cases["reference"] = Case(f"reference 0:0,0:1 /bin/work {TURNS}")
+    return cases
+
+
+def _team_cases() -> dict[str, Case]:
+    run = {sampler: _run(sampler, TEAM_TURNS, "team") for sampler in SAMPLERS}
+    return {
+        "team-main-thread": Case(run["inside"], _both("papi", "inside", software=3)),
+        "team-threads-inside": Case(run["inside"], _both("papi", "inside", software=3, threads=True)),
+        "team-threads-outside": Case(run["outside"], _both("papi", "outside", software=3)),
+        "team-children": Case(run["outside"], _both("papi", "outside", software=3, children=True)),
+        "team-reference": Case(f"reference 0:0,0:1 /bin/team {TEAM_TURNS}"),
+    }
+
+
+def _refusal_cases() -> dict[str, Case]:
+    cases = {"enumeration": Case("echo papi-enumerate | list")}
+    cases["too-many-inside"] = Case(_run("inside", 1_000_000), _setup("perf_event", RAW[:8], "inside"))
+    cases["too-many-outside"] = Case(_run("outside", 1_000_000), _setup("perf_event", RAW[:8], "outside"))
+    for sampler in SAMPLERS:
+        run = _run(sampler, 1_000_000)
+        for first in range(0, len(COUNTABLE), 6):
+            cases[f"presets-{first}-{sampler}"] = Case(run, _papi(sampler, *COUNTABLE[first : first + 6]))
+        cases[f"absent-{sampler}"] = Case(run, _papi(sampler, ABSENT))
+        cases[f"six-and-cycles-{sampler}"] = Case(run, _papi(sampler, CYCLES, *PROGRAMMABLE[:6]))
+        cases[f"seven-{sampler}"] = Case(run, _papi(sampler, *PROGRAMMABLE))
+        for source in SOURCES:
+            for level in (2, 3):
+                name = f"nobody-{level}-{source}-{sampler}"
+                cases[name] = Case(run, _both(source, sampler), user="nobody", paranoid=level)
+            cases[f"root-3-{source}-{sampler}"] = Case(run, _both(source, sampler), paranoid=3)
+        cases[f"no-library-{sampler}"] = Case(
+            run, _both("papi", sampler), before=f"mv {LIBRARY} /tmp/away", after=f"mv /tmp/away {LIBRARY}"
+        )
+    return cases
+
+
+CASES: Mapping[str, Case] = {**_counting_cases(), **_team_cases(), **_refusal_cases()}
+CASES_WITHOUT_PMU: Mapping[str, Case] = {
+    f"{source}-{sampler}": Case(_run(sampler, 1_000_000), _both(source, sampler)) for source in SOURCES for sampler in SAMPLERS
+}

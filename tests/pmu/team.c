@@ -1,0 +1,54 @@
+/* A program of three: its main thread, a second thread and a child process, each with a loop of exactly four instructions a turn and a counter of its own. */
+#include "unperturbed.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAIN, THREAD, CHILD, MEMBERS };
+#define ROUNDS 100
+
+static uint64_t counts[MEMBERS] __attribute__((section("unperturbed_sites")));
+static const uint32_t metric[MEMBERS] = {MAIN, THREAD, CHILD};
+static struct unperturbed_table table = {0, counts, metric, MEMBERS, 1};
+static unsigned long turns;
+
+static void __attribute__((constructor)) enrol(void) { unperturbed_register(&table); }
+
+static void spin(int member)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        unsigned long left = turns / ROUNDS, sum = 0;
+        __asm__ volatile("1: add %1, %1, %0\n\t"
+                         "eor %1, %1, %1, lsr #7\n\t"
+                         "subs %0, %0, #1\n\t"
+                         "b.ne 1b"
+                         : "+r"(left), "+r"(sum)
+                         :
+                         : "cc");
+        ++*(volatile uint64_t *)&counts[member];
+    }
+}
+
+static void *second(void *nothing)
+{
+    spin(THREAD);
+    return nothing;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    turns = argc > 1 ? strtoul(argv[1], NULL, 10) : ROUNDS;
+    pid_t child = fork();
+    if (child == 0) {
+        spin(CHILD);
+        _exit(0);
+    }
+    if (child < 0 || pthread_create(&thread, NULL, second, NULL) != 0)
+        return 1;
+    spin(MAIN);
+    pthread_join(thread, NULL);
+    return waitpid(child, NULL, 0) == child ? 0 : 1;
+}
