@@ -10,10 +10,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from unperturbed.collectors.catalogue import PRESETS
+from unperturbed.collectors.perf_names import ALIASES, GENERIC
 from unperturbed.collectors.record import Event
 from unperturbed.collectors.trace import Metric
 
 __all__ = ["bundled_library", "event", "metric"]
+
+
+_GENERIC = {name.upper(): known for name, known in GENERIC.items()}
+_ALIASES = {alias.upper(): name.upper() for alias, name in ALIASES.items()}
 
 
 def bundled_library() -> str:
@@ -38,6 +43,15 @@ def event(name: str) -> Event | None:
 
 def metric(name: str) -> Metric:
     """Return the description of a metric read through PAPI. perf's software events, counted by the kernel, are of kind `os`."""
-    unit = "cycles" if name.endswith("_CYC") else "events"
-    kind = "os" if name.startswith("perf::") and "CACHE" not in name.upper() else "hardware"
-    return Metric(name, kind, unit=unit, source="papi", meaning=PRESETS.get(name, "native event"))  # type: ignore[arg-type]
+    event_name = name.removeprefix("perf::").partition(":")[0].upper()
+    generic = _GENERIC.get(_ALIASES.get(event_name, event_name)) if name.startswith("perf::") else None
+    by_kernel = name.startswith("perf::") and (
+        event_name.startswith("PERF_COUNT_SW_") or (generic is not None and generic.kind == "os")
+    )
+    if event_name.startswith("PERF_COUNT_SW_") and event_name.endswith("_CLOCK"):
+        unit = "ns"
+    elif generic is not None:
+        unit = generic.unit
+    else:
+        unit = "cycles" if event_name.endswith(("_CYC", "CYCLES")) else "events"
+    return Metric(name, "os" if by_kernel else "hardware", unit=unit, source="papi", meaning=PRESETS.get(name, "native event"))

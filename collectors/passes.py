@@ -27,6 +27,7 @@ __all__ = ["Pass", "Passes", "plan_passes"]
 
 
 _UNKNOWN = "knows no such event"
+_NOT_GENERIC = "the kernel has no generic event for it"
 _NO_ROOM = "the events do not fit the counters together: they would be multiplexed"
 
 
@@ -133,7 +134,7 @@ def plan_passes(
 def _commonest(reasons: Iterable[str]) -> str:
     """Return the reason that tells most about a source: that of most metrics, whatever metric each names."""
     kinds: dict[str, list[str]] = {}
-    telling = [reason for reason in reasons if reason != _UNKNOWN]
+    telling = [reason for reason in reasons if reason not in (_UNKNOWN, _NOT_GENERIC)]
     for reason in telling or [_UNKNOWN]:
         kinds.setdefault(re.sub(r"\bPAPI_\w+", "", reason), []).append(reason)
     return max(kinds.values(), key=len)[0]
@@ -159,10 +160,11 @@ def _opened(
     describe: Callable[[str], Metric],
     find: Callable[[str], Event | None],
     request: Request,
+    refuse: Callable[[str], str | None] = lambda _: None,
 ) -> _Counted:
-    """Find which metrics a source can open here, and put them into passes."""
+    """Find which metrics a source can open here, and put them into passes. `refuse` says why a source knows no such event."""
     found = {name: find(name) for name in names}
-    why = {name: _UNKNOWN for name, event in found.items() if event is None}
+    why = {name: refuse(name) or _UNKNOWN for name, event in found.items() if event is None}
     possible = [event for event in found.values() if event is not None]
     if possible and (problem := _trial(source, possible[:1], request)) and len(possible) > 1 and _same_everywhere(problem):
         return [], {**why, **{event.name: problem for event in possible}}
@@ -267,7 +269,7 @@ def _papi(names: Sequence[str], request: Request) -> _Counted:
 
 
 def _perf_event(names: Sequence[str], request: Request) -> _Counted:
-    return _opened(names, "perf_event", perf_event.metric, perf_event.event, request)
+    return _opened(names, "perf_event", perf_event.metric, perf_event.event, request, perf_event.refusal)
 
 
 def _simulated(names: Sequence[str], request: Request) -> _Counted:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from unperturbed.collectors import perf_names
 from unperturbed.collectors.catalogue import PRESETS
 from unperturbed.collectors.perf_names import PerfEvent
-from unperturbed.collectors.record import Event
-from unperturbed.collectors.trace import Metric
 from unperturbed.errors import SpecError, UnperturbedError
+
+if TYPE_CHECKING:
+    from unperturbed.collectors.record import Event
+    from unperturbed.collectors.trace import Metric
 
 __all__ = ["NEAREST_GENERIC", "PREFIX", "describe", "event", "metric", "refusal"]
 
@@ -70,6 +73,8 @@ def describe(name: str, root: Path = Path("/")) -> PerfEvent:
 
 def event(name: str, root: Path = Path("/")) -> Event | None:
     """Return what the runtime opens for a metric, or None when perf_event has no such event here (`refusal` says why)."""
+    from unperturbed.collectors.record import Event  # noqa: PLC0415  loads numpy, which a process that counts itself shall not
+
     try:
         code = describe(name, root).code
     except UnperturbedError:
@@ -102,6 +107,8 @@ def metric(name: str, root: Path = Path("/")) -> Metric:
     SpecError, HostError
         As `describe`.
     """
+    from unperturbed.collectors.trace import Metric  # noqa: PLC0415
+
     found = describe(name, root)
     meaning = f"{PRESETS[name]} (the kernel's nearest generic event)" if name in PRESETS else found.meaning
     code = found.code

@@ -124,7 +124,8 @@ def _attempts(session: Session, sampling: Sampling, run: PlannedRun, manifest: M
     made = len([failure for failure in manifest.failures() if failure.run == run.id])
     for attempt in range(made + 1, made + allowed + 1):
         folder = fresh(session.folder / "runs" / run.id)
-        manifest.start(run, attempt=attempt, started=_now(), host=host.state())
+        before = host.state()
+        manifest.start(run, attempt=attempt, started=_now(), host=before)
         started = time.monotonic()
         try:
             trace = execute_in(
@@ -138,6 +139,7 @@ def _attempts(session: Session, sampling: Sampling, run: PlannedRun, manifest: M
                 repetition=run.repetition,
                 block=run.block,
                 attempt=attempt,
+                host_before=before,
             )
         except RunError as error:
             took = time.monotonic() - started

@@ -8,13 +8,19 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
+
+if TYPE_CHECKING:
+    from unperturbed.harness.doctor.pyperf_advice import PyperfAnswer
 
 __all__ = ["describe", "difference", "fingerprint", "state"]
 
 _PACKAGES = ("unperturbed", "libclang", "numba", "numpy", "plotly", "polars", "psutil", "pydantic", "pyperf", "scipy")
+_FIXED = ("perf_version", "platform", "hostname", "boot_time", "cpu_model_name", "cpu_machine", "cpu_count")
+_FLEETING = ("date", "load_avg_1min", "runnable_threads", "uptime", "cpu_temp")
+"""Of pyperf's metadata: what a campaign keeps once, and what only a run has. All else, what a later pyperf adds too, is kept with both."""
 
 
 def state() -> dict[str, float | int | str | None]:
@@ -37,14 +43,19 @@ def state() -> dict[str, float | int | str | None]:
     temperatures = [entry.current for entries in psutil.sensors_temperatures().values() for entry in entries if entry.current]
     if temperatures:
         readings["hottest_celsius"] = max(temperatures)
-    kept = ("aslr", "cpu_freq", "cpu_config", "cpu_affinity", "runnable_threads")
-    described = collect_metadata(process=False)
-    return {**readings, **{f"pyperf_{name}": described[name] for name in kept if name in described}}
+    seen = collect_metadata(process=False)
+    return {**readings, **{f"pyperf_{name}": value for name, value in seen.items() if name not in _FIXED}}
 
 
 def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Return the provenance that does not change during a campaign: host, processor, tools, packages."""
+    """Return the provenance that does not change during a campaign: host, processor, tools, packages, and what pyperf has to say of the host.
+
+    Takes about a second: the tools are asked for their versions, and pyperf checks the system, which changes nothing.
+    """
+    from pyperf import format_metadata  # noqa: PLC0415
     from pyperf._collect_metadata import collect_metadata  # noqa: PLC0415
+
+    from unperturbed.harness.doctor.pyperf_advice import ask_pyperf  # noqa: PLC0415  loads all of the doctor
 
     seen = collect_metadata(process=False)
     memory = psutil.virtual_memory().total
@@ -66,7 +77,14 @@ def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
     }
     tools = {name: _version(name) for name in (*compilers, "ld", "valgrind")}
     packages = {"Python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
-    return {"host": host, "processor": processor, "tools": tools, "packages": packages}
+    return {
+        "host": host,
+        "processor": processor,
+        "tools": tools,
+        "packages": packages,
+        "pyperf's metadata": {name: format_metadata(name, value) for name, value in seen.items() if name not in _FLEETING},
+        "pyperf's system checks": _checks(ask_pyperf()),
+    }
 
 
 def fingerprint(description: dict[str, dict[str, str]]) -> str:
@@ -89,6 +107,19 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     if after.get("hottest_celsius") is not None:
         parts.append(f"{after['hottest_celsius']:.0f} °C")
     return ", ".join(parts)
+
+
+def _checks(answer: PyperfAnswer) -> dict[str, str]:
+    """Return what pyperf advises by the subject of its check, and the checks that failed."""
+    if answer.problem:
+        return {"not made": answer.problem}
+    found: dict[str, list[str]] = {}
+    for line in answer.advice:
+        subject, _, advice = line.partition(": ")
+        found.setdefault(subject, []).append(advice)
+    for line in answer.errors:
+        found.setdefault("failed", []).append(line)
+    return {subject: "; ".join(lines) for subject, lines in found.items()} or {"advice": "none"}
 
 
 def _pretty_system() -> str:

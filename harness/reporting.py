@@ -26,6 +26,7 @@ from unperturbed.harness import host
 from unperturbed.harness.check import Checked, align_on
 from unperturbed.harness.manifest import Manifest, RunState
 from unperturbed.harness.plan import configurations
+from unperturbed.harness.sampling_notes import length_of_interval, sampling_notes
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE, PILOT
 
@@ -49,7 +50,7 @@ def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> Repo
     return ReportContent(
         campaign=campaign.name,
         verdicts=checked.verdicts,
-        source=_source(manifest),
+        source=_source(campaign, manifest),
         settings=_settings(campaign, manifest, main),
         headline=_headline(campaign, manifest, states),
         traces={item.name: main[item.name] for item in configurations(campaign) if item.name in main},
@@ -71,7 +72,8 @@ def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> Repo
             "α no longer holds exactly."
             for step in manifest.fact("extended") or []
         )
-        + tuple(note for name in checked.traces if (note := manifest.fact(f"{PILOT}:{name}")["note"])),
+        + tuple(note for name in checked.traces if (note := manifest.fact(f"{PILOT}:{name}")["note"]))
+        + tuple(sampling_notes([trace for runs in checked.traces.values() for found in runs.values() for trace in found])),
     )
 
 
@@ -86,21 +88,25 @@ _METHOD = (
 )
 
 
-def _source(manifest: Manifest) -> CounterSource:
+def _source(campaign: Campaign, manifest: Manifest) -> CounterSource:
     names = list(dict.fromkeys(item["source"] for item in manifest.fact("passes")))
     reasons = "; ".join(f"{name}: {why}" for name, why in manifest.fact("reasons").items())
     refused = f" Sources that came first but could not be used: {reasons}" if reasons else ""
     return CounterSource(
         name=" and ".join(_SOURCES[name] for name in names),
-        sentence=" ".join(_SENTENCES[name] for name in names) + refused,
+        sentence=" ".join(_SENTENCES[name].format(place=_PLACES[campaign.measure.sampler]) for name in names) + refused,
         simulated="simulated" in names,
     )
 
 
+_PLACES = {
+    "inside": "inside the program, by a timer signal",
+    "outside": "from outside the program, by an observer process",
+}
 _SENTENCES = {
     "simulated": "The hardware metrics were computed by callgrind for a stated machine, not counted by a processor.",
-    "papi": "Counted by the processor, read through PAPI inside the program.",
-    "perf_event": "Counted by the processor or the kernel, read through perf_event inside the program.",
+    "papi": "Counted by the processor, read through PAPI {place}.",
+    "perf_event": "Counted by the processor or the kernel, read through perf_event {place}.",
     "none": "No hardware metric was asked for.",
 }
 
@@ -109,11 +115,12 @@ def _settings(campaign: Campaign, manifest: Manifest, traces: Mapping[str, tuple
     names = [item["name"] for item in manifest.fact("passes")]
     interval = manifest.fact(f"{PILOT}:{names[0]}")["interval_ns"]
     baseline = traces.get(BASELINE, ())
+    clock = str(baseline[0].attributes["clock"]) if baseline else ""
     return Settings(
         alpha=campaign.analysis.alpha,
         tolerance=campaign.analysis.tolerance,
-        interval=f"{interval / 1e6:g} ms",
-        clock=str(baseline[0].attributes["clock"]) if baseline else "",
+        interval=length_of_interval(interval, clock),
+        clock=clock,
         align_on=align_on(campaign, baseline[0]) if baseline else (),
         anchor=campaign.analysis.anchor,
         baseline_runs=campaign.campaign.baseline_runs,

@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +18,15 @@ from typing import Any
 from unperturbed.collectors import papi
 from unperturbed.collectors.assemble import assemble, thread_traces
 from unperturbed.collectors.passes import Pass
-from unperturbed.collectors.record import CHOOSE_PROCESSOR, NO_PINNING, SIGNAL, Setup, create_record_file, read_record_file
+from unperturbed.collectors.record import (
+    CHOOSE_PROCESSOR,
+    NO_PINNING,
+    SIGNAL,
+    Records,
+    Setup,
+    create_record_file,
+    read_record_file,
+)
 from unperturbed.collectors.runtime_build import build_observer, build_preload
 from unperturbed.collectors.simulated import valgrind_command
 from unperturbed.collectors.trace import Trace
@@ -30,6 +39,9 @@ from unperturbed.harness.spec.program import PROGRAM_PATH
 __all__ = ["Result", "Sampling", "digest_of_result", "execute", "run_plain"]
 
 _SHOWN_BYTES = 2000
+_UNSEEN_NS = 300_000_000
+_UNSEEN_SHARE = 0.1
+"""What a run's end may lack of records: a large program's memory takes some time to be given back."""
 _KILLED = 128
 """Exit codes above this stand for a signal, as in the shell."""
 
@@ -129,6 +141,7 @@ def execute(
         prefix = valgrind_command(sampling.collected.machine, dumps)
     command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix)
     outcome = _launch(command, folder)
+    ended_ns = time.monotonic_ns()
     records = read_record_file(record, setup)
     if records.wall_ns:
         # The observer's own time is not the program's.
@@ -138,6 +151,8 @@ def execute(
     elif records.state == "failed" and campaign.measure.sampler == "outside":
         raise RunError(f"the observer could not start: {records.message}")
     _check_outcome(campaign, command, outcome, expected)
+    if sampling.clock == "monotonic":
+        _check_end(records, ended_ns, setup)
     trace = assemble(
         records,
         sampling.collected,
@@ -261,6 +276,19 @@ def _check_outcome(campaign: Campaign, command: Command, outcome: Outcome, expec
             f"the program gave another result than when it was not measured (sha256 {digest[:12]}…, expected {expected.digest[:12]}…): "
             "measuring changed it, or it is not deterministic. Compare "
             f"{folder / 'stdout'} with that of the reference run"
+        )
+
+
+def _check_end(records: Records, ended_ns: int, setup: Setup) -> None:
+    """Refuse a run of which the last part is missing: the program went on, and nobody counted."""
+    if len(records.rows) < 2 or setup.source == "simulated":
+        return
+    stamps = records.rows["monotonic_ns"]
+    missing_ns = ended_ns - int(stamps[-1])
+    if missing_ns > max(_UNSEEN_NS, 3 * setup.interval_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
+        raise RunError(
+            f"the records end {missing_ns / 1e9:.2g} s before the program did: it replaced itself by another (exec), or switched the sampler's "
+            "signal off. Measure that other program itself, or take sampler: outside"
         )
 
 

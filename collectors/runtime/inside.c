@@ -8,11 +8,13 @@
 #include "sources.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,8 +33,12 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* Far shorter than a simulator's quantum, so that a tick waits at the end of each. */
-#define WORK_TICK_NS 500000
+/* Far shorter than a simulator's quantum, so that one tick waits at the end of each. It is armed anew at every tick: a second one that waited already would
+ * be delivered at once, before the program did anything. */
+#define WORK_TICK_NS 200000
+#define SHORTEST_QUANTUM_NS 2000000 /* of processor time: a quantum takes several times as long, leaving the handler a hundredth of it */
+
+#define HIGH_DESCRIPTOR 512
 
 struct unperturbed_sampler {
     struct unperturbed_counters counters;
@@ -40,11 +46,21 @@ struct unperturbed_sampler {
     pid_t thread_id;
     uint32_t thread; /* number in the record file; 0 is the main thread */
     uint64_t quanta; /* on the work clock: quanta of the simulator since the last record */
+    int64_t left_ns; /* the processor time at which the last tick was left, */
+    uintptr_t place; /* and where the program stood then */
     volatile sig_atomic_t busy;
 };
 
 static struct unperturbed_sampler main_sampler;
 static struct unperturbed_os_files os_files;
+static int begun;
+
+/* The calling thread's sampler: a late tick, or one of a timer of the program's own, finds another or none. Its place is fixed when the program is loaded:
+ * finding it allocates nothing. */
+static __thread struct unperturbed_sampler *own __attribute__((tls_model("initial-exec")));
+
+/* What the C library knows of a second thread, where it tells. */
+extern char __libc_single_threaded __attribute__((weak));
 
 static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
@@ -102,13 +118,21 @@ static void write_record(struct unperturbed_sampler *sampler, int overruns)
 
 #if defined(__x86_64__)
 #include <ucontext.h>
+static uintptr_t next_instruction(void *context) { return (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP]; }
+
 /* Tells whether the tick came by a system call that waited, not at the end of a quantum: the word before the next instruction is `syscall`. */
 static int in_system_call(void *context)
 {
-    const unsigned char *next = (const unsigned char *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    const unsigned char *next = (const unsigned char *)next_instruction(context);
     return next[-2] == 0x0f && next[-1] == 0x05;
 }
 #else
+static uintptr_t next_instruction(void *context)
+{
+    (void)context;
+    return 0;
+}
+
 static int in_system_call(void *context)
 {
     (void)context;
@@ -116,30 +140,61 @@ static int in_system_call(void *context)
 }
 #endif
 
+/* A tick at the end of a quantum of work; not one that came while a call waited, nor one that came before the program went on after the last. */
+static int ends_quantum(struct unperturbed_sampler *sampler, void *context)
+{
+    uintptr_t place = next_instruction(context);
+    int stands = place == sampler->place;
+    sampler->place = place;
+    return !in_system_call(context) &&
+           !(stands && unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - sampler->left_ns < SHORTEST_QUANTUM_NS);
+}
+
+static int set_timer(struct unperturbed_sampler *sampler)
+{
+    int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    uint64_t period_ns = is_work ? WORK_TICK_NS : unperturbed_header->interval_ns;
+    struct itimerspec period;
+    period.it_value.tv_sec = (time_t)(period_ns / 1000000000);
+    period.it_value.tv_nsec = (long)(period_ns % 1000000000);
+    memset(&period.it_interval, 0, sizeof period.it_interval);
+    if (!is_work)
+        period.it_interval = period.it_value;
+    return timer_settime(sampler->timer, 0, &period, NULL);
+}
+
 static void on_tick(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
-    struct unperturbed_sampler *sampler = info->si_value.sival_ptr;
-    if (info->si_code != SI_TIMER || !sampler)
+    struct unperturbed_sampler *sampler = own;
+    if (info->si_code != SI_TIMER || !sampler || info->si_value.sival_ptr != sampler)
         return; /* somebody else's */
     if (sampler->busy) {
         __atomic_fetch_add(&unperturbed_header->nested, 1, __ATOMIC_RELAXED);
+        if (unperturbed_header->clock == CLOCK_IS_WORK)
+            set_timer(sampler);
         return;
     }
-    if (unperturbed_header->clock == CLOCK_IS_WORK) {
-        if (in_system_call(context) || ++sampler->quanta < unperturbed_header->interval_ns)
-            return;
-        sampler->quanta = 0;
-    }
     sampler->busy = 1;
-    int saved = errno;
+    int saved = errno, cancelling, is_work = unperturbed_header->clock == CLOCK_IS_WORK;
     if (is_simulated())
         CALLGRIND_TOGGLE_COLLECT;
-    write_record(sampler, unperturbed_header->clock == CLOCK_IS_WORK ? 0 : info->si_overrun);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); /* at read(2) a thread may be cancelled, but the program did not call it */
+    if (!is_work)
+        write_record(sampler, info->si_overrun);
+    else if (ends_quantum(sampler, context) && ++sampler->quanta >= unperturbed_header->interval_ns) {
+        sampler->quanta = 0;
+        write_record(sampler, 0);
+    }
+    if (is_work) {
+        sampler->left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+        set_timer(sampler);
+    }
     if (is_simulated())
         CALLGRIND_TOGGLE_COLLECT;
     errno = saved;
     sampler->busy = 0;
+    pthread_setcancelstate(cancelling, NULL);
 }
 
 static int take_signal(void)
@@ -154,7 +209,8 @@ static int take_signal(void)
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_tick;
     action.sa_flags = SA_SIGINFO | SA_RESTART | (unperturbed_header->options & OPTION_ALTERNATE_STACK ? SA_ONSTACK : 0);
-    sigemptyset(&action.sa_mask);
+    /* All, those that the C library keeps for itself too: a handler of the program that jumps out of a tick would leave the sampler busy for ever. */
+    memset(&action.sa_mask, 0xff, sizeof action.sa_mask);
     return sigaction((int)unperturbed_header->signal, &action, NULL) == 0 ? 0 : unperturbed_fail("the sampler's signal");
 }
 
@@ -168,12 +224,29 @@ static int start_timer(struct unperturbed_sampler *sampler)
     event.sigev_notify_thread_id = sampler->thread_id;
     if (timer_create(interval_clock(), &event, &sampler->timer) != 0)
         return unperturbed_fail("timer_create");
-    uint64_t period_ns = unperturbed_header->clock == CLOCK_IS_WORK ? WORK_TICK_NS : unperturbed_header->interval_ns;
-    struct itimerspec period;
-    period.it_interval.tv_sec = (time_t)(period_ns / 1000000000);
-    period.it_interval.tv_nsec = (long)(period_ns % 1000000000);
-    period.it_value = period.it_interval;
-    return timer_settime(sampler->timer, 0, &period, NULL) == 0 ? 0 : unperturbed_fail("timer_settime");
+    return set_timer(sampler) == 0 ? 0 : unperturbed_fail("timer_settime");
+}
+
+/* Above the descriptors that the program will get: its own keep their numbers, and if it closes all that is open, what it opens then is not read here. */
+static void move_up(int *fd)
+{
+    struct rlimit limit;
+    if (*fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    int above = fcntl(*fd, F_DUPFD_CLOEXEC, limit.rlim_cur / 2 < HIGH_DESCRIPTOR ? (int)(limit.rlim_cur / 2) : HIGH_DESCRIPTOR);
+    if (above < 0)
+        return;
+    close(*fd);
+    *fd = above;
+}
+
+static int open_os_files(void)
+{
+    if (unperturbed_os_open(&os_files, unperturbed_header->os, 0) != 0)
+        return -1;
+    move_up(&os_files.scheduler);
+    move_up(&os_files.io);
+    return 0;
 }
 
 static int open_source(struct unperturbed_sampler *sampler)
@@ -184,7 +257,11 @@ static int open_source(struct unperturbed_sampler *sampler)
                  "the program does not run under callgrind, or valgrind's headers were missing when it was built");
         return -1;
     }
-    return unperturbed_open(&sampler->counters, unperturbed_header, 0);
+    if (unperturbed_open(&sampler->counters, unperturbed_header, 0) != 0)
+        return -1;
+    for (uint32_t i = 0; sampler->counters.source == SOURCE_PERF && i < sampler->counters.events; i++)
+        move_up(&sampler->counters.fd[i]);
+    return 0;
 }
 
 /* The record that begins a thread's first interval, or ends its last one. */
@@ -204,35 +281,74 @@ struct unperturbed_sampler *unperturbed_sampler_start(void)
     struct unperturbed_header *header = unperturbed_header;
     pid_t thread = this_thread();
     struct unperturbed_sampler *sampler = thread == (pid_t)header->owner ? &main_sampler : calloc(1, sizeof *sampler);
+    sigset_t ours;
+    int cancelling, saved = errno;
     if (!sampler)
         return NULL;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    sigemptyset(&ours);
+    sigaddset(&ours, (int)header->signal);
+    pthread_sigmask(SIG_UNBLOCK, &ours, NULL); /* many start their threads with every signal blocked, to keep the program's own in one of them */
     sampler->thread_id = thread;
     sampler->thread = (uint32_t)__atomic_fetch_add(&header->threads, 1, __ATOMIC_RELAXED);
+    own = sampler;
     if (open_source(sampler) == 0 && start_timer(sampler) == 0) {
         write_bound(sampler);
-        return sampler;
+    } else {
+        __atomic_store_n(&header->state, STATE_FAILED, __ATOMIC_RELEASE);
+        own = NULL;
+        if (sampler != &main_sampler)
+            free(sampler);
+        sampler = NULL;
     }
-    __atomic_store_n(&header->state, STATE_FAILED, __ATOMIC_RELEASE);
-    if (sampler != &main_sampler)
-        free(sampler);
-    return NULL;
+    errno = saved;
+    pthread_setcancelstate(cancelling, NULL);
+    return sampler;
 }
 
 void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
 {
-    /* The signal may be on its way: it finds the sampler busy. */
-    sampler->busy = 1;
+    sigset_t blocked;
+    int cancelling;
+    if (unperturbed_header->owner != (uint64_t)getpid())
+        return; /* the thread forked, and this is the child */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 && sigismember(&blocked, (int)unperturbed_header->signal) == 1)
+        unperturbed_mark(MARK_SIGNAL_BLOCKED);
     timer_delete(sampler->timer);
     write_bound(sampler);
-    sampler->busy = 1;
+    own = NULL; /* a tick that is still on its way does nothing */
     unperturbed_close(&sampler->counters);
-    if (sampler != &main_sampler) {
-        sigset_t ours;
-        sigemptyset(&ours);
-        sigaddset(&ours, (int)unperturbed_header->signal);
-        pthread_sigmask(SIG_BLOCK, &ours, NULL); /* a tick that is still pending must not find freed memory */
+    if (sampler != &main_sampler)
         free(sampler);
-    }
+    pthread_setcancelstate(cancelling, NULL);
+}
+
+static int is_sampled(void)
+{
+    return unperturbed_header && unperturbed_header->owner == (uint64_t)getpid() && !(unperturbed_header->options & OPTION_OUTSIDE);
+}
+
+static void begin(void)
+{
+    begun = 1;
+    unperturbed_header->tables = unperturbed_tables();
+    uint64_t state = open_os_files() == 0 && take_signal() == 0 && unperturbed_sampler_start() ? STATE_ATTACHED : STATE_FAILED;
+    __atomic_store_n(&unperturbed_header->state, state, __ATOMIC_RELEASE);
+}
+
+int unperturbed_samples_threads(void)
+{
+    if (!begun && !unperturbed_header)
+        unperturbed_claim(environ);
+    if (!is_sampled())
+        return 0;
+    unperturbed_mark(MARK_THREADS);
+    if (!(unperturbed_header->options & OPTION_THREADS))
+        return 0;
+    if (!begun && unperturbed_header->state == STATE_WAITING)
+        begin(); /* a library starts its threads in its constructor */
+    return unperturbed_header->state == STATE_ATTACHED;
 }
 
 /* After every other constructor of the executable, so that their work is not counted as the program's first interval. */
@@ -240,48 +356,68 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 {
     (void)argc;
     (void)argv;
-    if (unperturbed_claim(environment) != 0)
+    int first = !begun;
+    begun = 1;
+    if (!first || unperturbed_claim(environment) != 0)
         return;
     struct unperturbed_header *header = unperturbed_header;
     if (header->owner != (uint64_t)getpid() || header->state == STATE_FAILED)
         return;
     unperturbed_watch_forks();
-    if (header->options & OPTION_OUTSIDE) {
-        __atomic_store_n(&header->state, STATE_ATTACHED, __ATOMIC_RELEASE);
-        return;
-    }
-    header->tables = unperturbed_tables();
-    if (unperturbed_os_open(&os_files, header->os, 0) == 0 && take_signal() == 0 && unperturbed_sampler_start())
+    if (header->options & OPTION_OUTSIDE)
         __atomic_store_n(&header->state, STATE_ATTACHED, __ATOMIC_RELEASE);
     else
-        __atomic_store_n(&header->state, STATE_FAILED, __ATOMIC_RELEASE);
+        begin();
 }
 
-static void judge_signal(void)
+/* Whether the main thread called pthread_exit(3): the program went on, and nobody read the intervals of the trace. */
+static int main_thread_ended(void)
 {
-    struct sigaction now;
-    sigset_t blocked;
-    if (sigaction((int)unperturbed_header->signal, NULL, &now) == 0 && now.sa_sigaction != on_tick)
-        unperturbed_mark(MARK_SIGNAL_TAKEN);
-    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 && sigismember(&blocked, (int)unperturbed_header->signal) == 1)
-        unperturbed_mark(MARK_SIGNAL_BLOCKED);
+    char path[48], text[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    close(fd);
+    text[length < 0 ? 0 : length] = 0;
+    const char *name_end = strrchr(text, ')');
+    return name_end && strncmp(name_end, ") Z", 3) == 0;
+}
+
+/* What the records do not hold, though the program did it. */
+static const char *missing_work(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    int made_threads = &__libc_single_threaded && !__libc_single_threaded; /* those too that were made past pthread_create */
+    if (made_threads)
+        unperturbed_mark(MARK_THREADS);
+    if (made_threads && (header->options & OPTION_THREADS) && header->threads < 2)
+        return "the program made threads in a way that no sampler can be put into; take sampler: outside";
+    if (own != &main_sampler && main_thread_ended())
+        return "the main thread ended before the program did, and its intervals with it; take sampler: outside";
+    return NULL;
 }
 
 /* The last record: the interval that the program's end cut short. A forked child shares the mapping and must stay silent. */
 __attribute__((destructor)) static void finish(void)
 {
     struct unperturbed_header *header = unperturbed_header;
+    struct sigaction now;
     if (!header)
         return;
     if (unperturbed_counts_elsewhere())
         unperturbed_mark(MARK_SHARED_FORK);
-    if (header->state != STATE_ATTACHED || header->owner != (uint64_t)getpid() || (header->options & OPTION_OUTSIDE))
+    if (!is_sampled() || header->state != STATE_ATTACHED)
         return;
     if (main_sampler.counters.user_reads)
         unperturbed_mark(MARK_USER_READ);
-    if (this_thread() != main_sampler.thread_id)
-        return; /* exit(3) by another thread, which cannot read the main thread's counters */
-    judge_signal();
-    unperturbed_sampler_stop(&main_sampler);
-    __atomic_store_n(&header->state, STATE_FINISHED, __ATOMIC_RELEASE);
+    if (sigaction((int)header->signal, NULL, &now) == 0 && now.sa_sigaction != on_tick)
+        unperturbed_mark(MARK_SIGNAL_TAKEN);
+    const char *missing = missing_work();
+    if (missing)
+        snprintf(header->message, sizeof header->message, "%s", missing);
+    int is_main = own == &main_sampler; /* exit(3) by another thread, which cannot read the main thread's counters, leaves the last record out */
+    if (is_main)
+        unperturbed_sampler_stop(&main_sampler);
+    if (missing || is_main)
+        __atomic_store_n(&header->state, missing ? STATE_FAILED : STATE_FINISHED, __ATOMIC_RELEASE);
 }

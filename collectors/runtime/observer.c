@@ -319,14 +319,14 @@ int main(int count, char **argument)
     uint64_t interrupts = interrupts_elsewhere();
     int64_t began_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     observe(&observed, 0); /* before the program runs: an observer of ordinary priority might come late */
-    if (write(go[1], "g", 1) != 1 || read(trouble[0], &error, sizeof error) == (ssize_t)sizeof error) {
-        errno = error;
-        refuse(argument[2]);
-        return 127;
-    }
     int timer = start_ticking();
     if (timer < 0) {
         kill(observed.pid, SIGKILL);
+        return 127;
+    }
+    if (write(go[1], "g", 1) != 1 || read(trouble[0], &error, sizeof error) == (ssize_t)sizeof error) {
+        errno = error;
+        refuse(argument[2]);
         return 127;
     }
     watch_until_the_end(&observed, timer);

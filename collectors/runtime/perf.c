@@ -41,7 +41,7 @@ static int open_event(const struct unperturbed_event *event, uint32_t options, p
     attr.disabled = leader < 0;
     attr.exclude_kernel = !(event->flags & KERNEL_TOO);
     attr.exclude_user = !!(event->flags & NOT_USER);
-    attr.exclude_hv = 1;
+    attr.exclude_hv = attr.exclude_kernel; /* a PMU that counts everywhere refuses every exclusion */
     attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
     if (!(options & OPTION_MULTIPLEX))
         attr.read_format |= PERF_FORMAT_GROUP;

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "runtime.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,9 +20,22 @@ static struct unperturbed_module *modules; /* pushed in the same way */
 static struct unperturbed_counters_area *area;
 static int kept; /* this is a child whose counters are its own */
 
-static int is_shared_run(void)
+static int is_own_run(void) { return unperturbed_header && unperturbed_header->owner == (uint64_t)getpid(); }
+
+static int is_shared_run(void) { return is_own_run() && (unperturbed_header->options & OPTION_OUTSIDE); }
+
+/* A library that the program opened stays loaded, though it be closed: its counters are read to the end, by the handler at any moment. */
+static void keep_loaded(const void *counters)
 {
-    return unperturbed_header && (unperturbed_header->options & OPTION_OUTSIDE) && unperturbed_header->owner == (uint64_t)getpid();
+#ifndef UNPERTURBED_STATIC
+    Dl_info library;
+    if (!is_own_run() || unperturbed_header->state != STATE_ATTACHED || !dladdr(counters, &library))
+        return;
+    if (!dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
+        dlerror(); /* the program shall not find it */
+#else
+    (void)counters;
+#endif
 }
 
 /* The observer's memory, by way of its process: a descriptor that was passed down could be closed on the way, or lie above a limit. */
@@ -89,11 +103,12 @@ static void publish(const struct unperturbed_table *table)
 
 void unperturbed_register(struct unperturbed_table *table)
 {
+    keep_loaded(table);
     struct unperturbed_table *head = __atomic_load_n(&tables, __ATOMIC_RELAXED);
     do
         table->next = head;
     while (!__atomic_compare_exchange_n(&tables, &head, table, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-    if (unperturbed_header)
+    if (is_own_run())
         __atomic_fetch_add(&unperturbed_header->tables, 1, __ATOMIC_RELAXED);
     if (is_shared_run())
         publish(table);
@@ -102,6 +117,7 @@ void unperturbed_register(struct unperturbed_table *table)
 /* Called for the executable before any library is set up, for a library before its other constructors. */
 void unperturbed_register_module(struct unperturbed_module *module, char **environment)
 {
+    keep_loaded(module);
     struct unperturbed_module *head = __atomic_load_n(&modules, __ATOMIC_RELAXED);
     do
         module->next = head;

@@ -26,7 +26,9 @@ def check_sampling(draft: Draft) -> None:
     """Note every fault of the sampler's settings that no field has by itself."""
     outside = draft.value("measure", "sampler") == "outside"
     for field, why in (_INSIDE_ONLY if outside else _OUTSIDE_ONLY).items():
-        if draft.has("measure", field) and (field == "threads" or draft.value("measure", field) != Measure.model_fields[field].default):
+        if draft.has("measure", field) and (
+            field == "threads" or draft.value("measure", field) != Measure.model_fields[field].default
+        ):
             draft.blame_key(("measure", field), f"`{field}` has no meaning here: {why}")
     if outside:
         _check_outside(draft)

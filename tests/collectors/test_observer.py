@@ -28,7 +28,10 @@ def outside(interval_ns: int = 1_000_000, *, source: str = "none", **kwargs: obj
 
 def test_it_sees_software_counters_grow_while_the_program_runs(tmp_path: Path) -> None:
     program = compile_program(
-        tmp_path, COUNTED + BUSY + "int main(void) { for (int i = 0; i < 300; i++) { COUNT(0); counts[1] += 3; busy(1000000); } return 7; }"
+        tmp_path,
+        COUNTED
+        + BUSY
+        + "int main(void) { for (int i = 0; i < 300; i++) { COUNT(0); counts[1] += 3; busy(1000000); } return 7; }",
     )
     records, done = sample(tmp_path, [str(program)], outside(software=2))
     assert done.returncode == 7
@@ -117,7 +120,7 @@ def test_exit_code_signal_output_and_arguments_are_the_programs(tmp_path: Path) 
     program = compile_program(
         tmp_path,
         '#include <stdio.h>\n#include <stdlib.h>\n#include <signal.h>\nint main(int n, char **v) { printf("%s\\n", v[1]); fflush(stdout); '
-        'if (n > 2) raise(atoi(v[2])); return 5; }',
+        "if (n > 2) raise(atoi(v[2])); return 5; }",
     )
     _, done = sample(tmp_path, [str(program), "a b"], outside())
     assert (done.returncode, done.stdout, done.stderr) == (5, "a b\n", "")
@@ -132,13 +135,22 @@ def test_exit_code_signal_output_and_arguments_are_the_programs(tmp_path: Path) 
 
 def test_counters_lie_on_pages_of_their_own(tmp_path: Path) -> None:
     """Pitfall 1: whatever data the linker puts beside the counters keeps working when their pages are replaced."""
-    text = COUNTED + BUSY + "int before = 41, many[5000] = {7}; int main(void) { COUNT(0); busy(2000000); before++; many[4999]++; return before + many[0] + many[4999]; }"
+    text = (
+        COUNTED
+        + BUSY
+        + """
+int before = 41, many[5000] = {7};
+int main(void) { COUNT(0); busy(2000000); before++; many[4999]++; return before + many[0] + many[4999]; }
+"""
+    )
     program = compile_program(tmp_path, text)
     symbols = subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True).stdout
     places = {name: int(address, 16) for address, name in re.findall(r"^([0-9a-f]+) \w (\w+)$", symbols, re.MULTILINE)}
     first, last = places["unperturbed_sites_first"], places["unperturbed_sites_last"]
     assert first % 4096 == last % 4096 == 0
-    others = [place for name, place in places.items() if first <= place < last and name not in ("counts", "unperturbed_sites_first")]
+    others = [
+        place for name, place in places.items() if first <= place < last and name not in ("counts", "unperturbed_sites_first")
+    ]
     assert others == []
     records, done = sample(tmp_path, [str(program)], outside(software=2))
     assert done.returncode == 42 + 7 + 1
@@ -147,7 +159,11 @@ def test_counters_lie_on_pages_of_their_own(tmp_path: Path) -> None:
 
 def test_counts_of_constructors_are_kept(tmp_path: Path) -> None:
     """Pitfall 2: the pages are replaced before any library is set up, so that nothing counted is lost."""
-    text = COUNTED + BUSY + "static void __attribute__((constructor(101))) early(void) { counts[0] += 1000; } int main(void) { COUNT(0); busy(1000000); return 0; }"
+    text = (
+        COUNTED
+        + BUSY
+        + "static void __attribute__((constructor(101))) early(void) { counts[0] += 1000; } int main(void) { COUNT(0); busy(1000000); return 0; }"
+    )
     records, _ = sample(tmp_path, [str(compile_program(tmp_path, text))], outside(software=2))
     assert int(records.rows["software"][-1][0]) == 1001
 
@@ -172,7 +188,9 @@ def test_libraries_count_in_memory_of_their_own(tmp_path: Path, opened: bool) ->
     (tmp_path / "library.c").write_text(LIBRARY)
     library = tmp_path / "libhit.so"
     sources = [BOUNDS[0], tmp_path / "library.c", BOUNDS[1]]
-    subprocess.run(["gcc", "-O1", "-fPIC", "-shared", f"-I{BOUNDS[0].parent}", *map(str, sources), "-o", str(library)], check=True)
+    subprocess.run(
+        ["gcc", "-O1", "-fPIC", "-shared", f"-I{BOUNDS[0].parent}", *map(str, sources), "-o", str(library)], check=True
+    )
     load = f'void *h = dlopen("{library}", RTLD_NOW); void (*hit)(void); *(void **)&hit = dlsym(h, "hit");'
     text = COUNTED + BUSY + "#include <dlfcn.h>\n" + ("" if opened else "void hit(void);\n")
     text += f"int main(void) {{ {load if opened else ''} for (int i = 0; i < 50; i++) {{ COUNT(0); hit(); hit(); busy(500000); }} return 0; }}"
@@ -189,7 +207,12 @@ def test_libraries_count_in_memory_of_their_own(tmp_path: Path, opened: bool) ->
 def test_a_forked_child_counts_for_itself_and_a_bare_one_is_told(tmp_path: Path) -> None:
     """Pitfall 5."""
     body = "{ if (%s == 0) { counts[0] += 1000000; busy(3000000); return 0; } wait(0); COUNT(0); busy(3000000); return 0; }"
-    head = "#define _GNU_SOURCE\n" + COUNTED + BUSY + "#include <sys/syscall.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint main(void) "
+    head = (
+        "#define _GNU_SOURCE\n"
+        + COUNTED
+        + BUSY
+        + "#include <sys/syscall.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint main(void) "
+    )
     records, _ = sample(tmp_path, [str(compile_program(tmp_path, head + body % "fork()"))], outside(software=2))
     assert int(records.rows["software"][-1][0]) == 1
     assert Mark.SHARED_FORK not in records.marks
@@ -212,7 +235,7 @@ def test_a_program_that_never_attaches_is_not_silently_zero(tmp_path: Path) -> N
     program = compile_program(tmp_path, COUNTED + BUSY + "int main(void) { COUNT(0); busy(3000000); return 0; }")
     records, done = sample(tmp_path, ["/usr/bin/env", "-i", str(program)], outside(software=2))
     assert (done.returncode, records.state) == (0, "waiting")
-    closing = f"for fd in 3 4 5 6 7 8 9; do eval \"exec $fd>&-\"; done; ulimit -n 10; exec {program}"
+    closing = f'for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done; ulimit -n 10; exec {program}'
     records, done = sample(tmp_path, ["/bin/sh", "-c", closing], outside(software=2))
     assert (done.returncode, records.state) == (0, "finished")
     assert int(records.rows["software"][-1][0]) == 1
@@ -271,7 +294,11 @@ def test_a_set_uid_program_that_the_kernel_stops_counting_is_told(open_folder: P
 
 def test_a_program_that_replaces_itself_is_told(tmp_path: Path) -> None:
     """Pitfall 10: after exec the counters stand still while perf goes on."""
-    text = COUNTED + BUSY + "#include <unistd.h>\nint main(void) { COUNT(0); busy(30000000); execl(\"/bin/sleep\", \"sleep\", \"0.1\", (char *)0); return 1; }"
+    text = (
+        COUNTED
+        + BUSY
+        + '#include <unistd.h>\nint main(void) { COUNT(0); busy(30000000); execl("/bin/sleep", "sleep", "0.1", (char *)0); return 1; }'
+    )
     records, done = sample(tmp_path, [str(compile_program(tmp_path, text))], outside(software=2))
     assert done.returncode == 0
     assert Mark.EXEC in records.marks
@@ -281,7 +308,15 @@ def test_the_observer_keeps_a_processor_for_itself(tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("there is one processor")
     text = "#define _GNU_SOURCE\n#include <sched.h>\n#include <stdio.h>\n" + BUSY
-    text += "int main(void) { cpu_set_t s; sched_getaffinity(0, sizeof s, &s); for (int i = 0; i < 512; i++) if (CPU_ISSET(i, &s)) printf(\"%d \", i); busy(3000000); return 0; }"
+    text += """
+int main(void) {
+    cpu_set_t s;
+    sched_getaffinity(0, sizeof s, &s);
+    for (int i = 0; i < 512; i++) if (CPU_ISSET(i, &s)) printf("%d ", i);
+    busy(3000000);
+    return 0;
+}
+"""
     program = str(compile_program(tmp_path, text))
     here = os.sched_getaffinity(0)
     records, done = sample(tmp_path, [program], outside())
@@ -308,7 +343,9 @@ def test_interrupts_that_reading_causes_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("victim", ["program", "observer"])
 def test_no_record_is_lost_when_either_is_killed(tmp_path: Path, victim: str) -> None:
-    program = compile_program(tmp_path, COUNTED + BUSY + "int main(void) { for (;;) { COUNT(0); counts[1] += 3; busy(1000); } }")
+    program = compile_program(
+        tmp_path, COUNTED + BUSY + "int main(void) { for (;;) { COUNT(0); counts[1] += 3; busy(1000); } }"
+    )
     setup = outside(200_000, software=2)
     chance = random.Random(7)
     whole = 0
@@ -339,12 +376,15 @@ def test_no_record_is_lost_when_either_is_killed(tmp_path: Path, victim: str) ->
 
 
 def test_operating_system_counters_of_another_process(tmp_path: Path) -> None:
-    text = BUSY + """
+    text = (
+        BUSY
+        + """
 #include <fcntl.h>
 #include <unistd.h>
 int main(void) { char c[1000]; int fd = open("/dev/zero", O_RDONLY);
     for (int i = 0; i < 400; i++) { if (read(fd, c, sizeof c) != 1000) return 1; busy(500000); } return 0; }
 """
+    )
     names = ("minor_faults", "user_time_us", "sched_run_ns", "chars_read", "read_calls")
     records, done = sample(tmp_path, [str(compile_program(tmp_path, text))], outside(os_metrics=names))
     assert done.returncode == 0

@@ -20,6 +20,7 @@ from unperturbed.errors import HostError, RunError
 
 USAGE = ("user_time_us",)
 
+
 def test_python_and_c_agree_on_the_layout(tmp_path: Path) -> None:
     fields = [name for name in HEADER.names or () if name != "event"]
     lines = "".join(f'printf("{name} %zu\\n", offsetof(struct unperturbed_header, {name}));' for name in [*fields, "event"])
