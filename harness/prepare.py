@@ -223,7 +223,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
             )
             seconds = time.monotonic() - started
             _check_length(len(trace), first.interval_ns, asked.records)
-            interval_ns, note = first.interval_ns, ""
+            interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
             if asked.records is not None:
                 interval_ns, note = _interval_for(asked.records, len(trace) * first.interval_ns, clock)
             manifest.set_facts(
@@ -252,6 +252,20 @@ def _check_length(intervals: int, interval_ns: int, records: int | None) -> None
         )
 
 
+def _jiffy_ns() -> int:
+    return round(time.clock_getres(_CLOCK_MONOTONIC_COARSE) * 1e9)
+
+
+def _coarse(interval_ns: int, clock: str) -> str:
+    """Warn of an interval that its clock cannot keep; empty when it can."""
+    if clock not in ("process-cpu", "thread-cpu") or interval_ns >= _JIFFIES * _jiffy_ns():
+        return ""
+    return (
+        f"Intervals of {interval_ns / 1e6:g} ms were asked for on the clock {clock}, which ticks every {_jiffy_ns() / 1e6:g} ms here: "
+        "they are as long as a tick or two. clock: monotonic keeps them."
+    )
+
+
 def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
     """Return the interval that gives about so many records, and a note when the clock is too coarse for it."""
     if clock == "work":
@@ -260,7 +274,7 @@ def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]
     if clock == "monotonic":
         return max(100_000, int(exact)), ""
     # No multiple of the jiffy is asked for: a timer of 15 ms on ticks of 4 ms fires after 12 or 16, and 15 on average.
-    jiffy = round(time.clock_getres(_CLOCK_MONOTONIC_COARSE) * 1e9)
+    jiffy = _jiffy_ns()
     shortest = _JIFFIES * jiffy
     if exact >= shortest:
         return int(exact), ""
