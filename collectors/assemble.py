@@ -134,6 +134,8 @@ def _facts(records: Records, rows: NDArray[Any]) -> dict[str, Any]:
         "made_threads": Mark.THREADS in records.marks,
         "sampled_threads": max(1, records.threads),
     }
+    if records.papi_version:
+        facts["papi_version"] = records.papi_version
     if records.wall_ns:
         facts |= {
             "interrupts_per_record": records.interrupts / len(rows),

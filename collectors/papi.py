@@ -1,6 +1,7 @@
 """PAPI as a source: presets and native names, opened by libpapi in the measured program, or by the observer that attaches to it.
 
-The library is the system's. Where none is installed, the one inside the wheel of python-papi serves (PAPI 6.0, built for x86-64).
+The library is the system's. Where none is installed, the one inside the wheel of python-papi serves the observer (PAPI 6.0, built for x86-64); it
+cannot be loaded into a program that is not Python.
 """
 
 from __future__ import annotations

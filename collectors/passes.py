@@ -233,7 +233,7 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
         capacity=1024,
         sampler=request.sampler,
         multiplex=multiplexed,
-        papi=papi.bundled_library(),
+        papi=papi.bundled_library() if request.sampler == "outside" else "",
     )
     with tempfile.TemporaryDirectory(prefix="unperturbed-probe-") as folder:
         file = Path(folder) / "record"
@@ -255,11 +255,11 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
 def _hints(text: str) -> list[str]:
     """Return what the bare reasons of the counter libraries mean on this host, and what to do."""
     hints = []
-    if "Permission denied" in text or "Operation not permitted" in text:
+    if "Permission denied" in text or "Operation not permitted" in text or "paranoid" in text:
         paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
         level = paranoid.read_text().strip() if paranoid.exists() else "unknown"
         hints.append(f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1")
-    if "No such file or directory" in text or "not supported" in text or "is disabled" in text:
+    if "No such file or directory" in text or "not supported" in text or "no PMU" in text:
         hints.append("The processor offers no such counter here: no PMU, as in most virtual machines, or an event it lacks.")
     return hints
 

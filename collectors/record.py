@@ -74,7 +74,7 @@ HEADER = np.dtype(
         ("observer_cpu", "<i4"),
         ("observer", "<i4"),
         ("counters_fd", "<i4"),
-        ("reserved", "<u4"),
+        ("papi_version", "<u4"),
         ("interrupts", "<u8"),
         ("program_user_us", "<i8"),
         ("program_system_us", "<i8"),
@@ -227,6 +227,7 @@ class Records:
     user_us, system_us, wall_ns : processor time and duration of the program as its observer saw them; 0 inside.
     observer_cpu : processor that the observer kept for itself, or negative.
     os_columns : names of the operating-system counters in each record.
+    papi_version : of the PAPI library that was loaded, `7.0`; '' for none.
     """
 
     rows: NDArray[Any]
@@ -245,6 +246,7 @@ class Records:
     wall_ns: int
     observer_cpu: int
     os_columns: tuple[str, ...]
+    papi_version: str
 
 
 def create_record_file(path: Path, setup: Setup) -> None:
@@ -330,6 +332,7 @@ def read_record_file(path: Path, setup: Setup) -> Records:
         wall_ns=int(header["program_wall_ns"]),
         observer_cpu=int(header["observer_cpu"]),
         os_columns=setup.os_columns,
+        papi_version=f"{version >> 24}.{version >> 16 & 255}" if (version := int(header["papi_version"])) else "",
     )
 
 

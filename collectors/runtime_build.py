@@ -45,7 +45,7 @@ def build_preload(compiler: str) -> Path:
 
 def build_observer(compiler: str) -> Path:
     """Compile the outside sampler, and return its path."""
-    return _build(compiler, "observer", _FLAGS, _OBSERVER)
+    return _build(compiler, "observer", (*_FLAGS, "-rdynamic"), _OBSERVER)
 
 
 def build_counters(compiler: str) -> Path:

@@ -205,7 +205,7 @@ def _setup(campaign: Campaign, sampling: Sampling, program: str) -> Setup:
         user_read=inside and hardware and measure.reading == "read",
         alternate_stack=measure.alternate_stack,
         signal=measure.signal or SIGNAL,
-        papi=papi.bundled_library() if sampling.collected.source == "papi" else "",
+        papi=papi.bundled_library() if sampling.collected.source == "papi" and not inside else "",
         observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
         if measure.pin
         else NO_PINNING,

@@ -59,8 +59,9 @@ static int begun;
  * finding it allocates nothing. */
 static __thread struct unperturbed_sampler *own __attribute__((tls_model("initial-exec")));
 
-/* What the C library knows of a second thread, where it tells. */
+/* What the C library knows of a second thread, past or present; one that does not tell may have had one. */
 extern char __libc_single_threaded __attribute__((weak));
+static int is_threaded(void) { return !&__libc_single_threaded || !__libc_single_threaded; }
 
 static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
@@ -176,10 +177,11 @@ static void on_tick(int signal, siginfo_t *info, void *context)
         return;
     }
     sampler->busy = 1;
-    int saved = errno, cancelling, is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    int saved = errno, cancelling, threaded = is_threaded(), is_work = unperturbed_header->clock == CLOCK_IS_WORK;
     if (is_simulated())
         CALLGRIND_TOGGLE_COLLECT;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); /* at read(2) a thread may be cancelled, but the program did not call it */
+    if (threaded) /* at read(2) a thread may be cancelled, but the program did not call it */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     if (!is_work)
         write_record(sampler, info->si_overrun);
     else if (ends_quantum(sampler, context) && ++sampler->quanta >= unperturbed_header->interval_ns) {
@@ -194,7 +196,8 @@ static void on_tick(int signal, siginfo_t *info, void *context)
         CALLGRIND_TOGGLE_COLLECT;
     errno = saved;
     sampler->busy = 0;
-    pthread_setcancelstate(cancelling, NULL);
+    if (threaded)
+        pthread_setcancelstate(cancelling, NULL);
 }
 
 static int take_signal(void)
@@ -387,7 +390,7 @@ static int main_thread_ended(void)
 static const char *missing_work(void)
 {
     struct unperturbed_header *header = unperturbed_header;
-    int made_threads = &__libc_single_threaded && !__libc_single_threaded; /* those too that were made past pthread_create */
+    int made_threads = &__libc_single_threaded && is_threaded(); /* those too that were made past pthread_create */
     if (made_threads)
         unperturbed_mark(MARK_THREADS);
     if (made_threads && (header->options & OPTION_THREADS) && header->threads < 2)

@@ -42,6 +42,9 @@ struct observed {
 
 static struct unperturbed_counters_area *area;
 
+/* PAPI's library in Python's wheel refers to this one object of Python, which PAPI itself never touches: it has to be there, no more. */
+__attribute__((visibility("default"))) char _Py_NoneStruct[64];
+
 static int refuse(const char *what)
 {
     unperturbed_fail(what);

@@ -59,18 +59,21 @@ static int has_pmu(void)
     return fd >= 0 || (errno != ENOENT && errno != EOPNOTSUPP);
 }
 
-/* PAPI says that its component is disabled, or that there is no such event: with the reason that lies behind. */
+/* PAPI says that its component is disabled, or that there is no such event: with the reason that lies behind. A library that knows no processor of this kind
+ * says the same on a host without a PMU, and the two are told apart by asking the kernel. */
 static int refused(struct unperturbed_header *header, int code, const char *what)
 {
     int number = papi.component_number("perf_event");
     const char *component = number < 0 ? NULL : papi.component(number);
-    const char *behind = component ? component + DISABLED_REASON : "";
-    if (!*behind && !has_pmu())
-        behind = "this host has no PMU that the kernel can use";
+    const char *behind = component ? component + DISABLED_REASON : "", *because = "";
+    if (!has_pmu())
+        because = "this host has no PMU that the kernel can use";
+    else if (strstr(behind, "libpfm4"))
+        because = "the processor is newer than this PAPI, which does not know its events";
     failed(header, code, what, papi.explain(code));
     size_t length = strlen(header->message);
-    if (*behind)
-        snprintf(header->message + length, sizeof header->message - length, " (%s)", behind);
+    if (*behind || *because)
+        snprintf(header->message + length, sizeof header->message - length, " (%s%s%s)", behind, *behind && *because ? ": " : "", because);
     return -1;
 }
 
@@ -80,7 +83,7 @@ static void *find_library(const struct unperturbed_header *header)
 {
     static const char *const libraries[] = {"libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.7",
                                             "libpapi.so.6.0", "libpapi.so.6",   "libpapi.so"};
-    /* Python's wheel of PAPI leaves functions of Python open, which nothing here calls: lazily bound. */
+    /* Python's wheel of PAPI leaves functions of Python open, which nothing here calls: lazily bound (and one object, which the observer has). */
     void *library = header->papi[0] ? dlopen(header->papi, RTLD_LAZY | RTLD_LOCAL) : NULL;
     for (unsigned i = 0; i < sizeof libraries / sizeof *libraries && !library; i++)
         library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
@@ -92,8 +95,10 @@ static int load(struct unperturbed_header *header)
 {
     static const int versions[] = {PAPI_VERSION_OF(7, 2), PAPI_VERSION_OF(7, 1), PAPI_VERSION_OF(7, 0), PAPI_VERSION_OF(6, 0),
                                    PAPI_VERSION_OF(5, 7)};
-    if (papi.version > 0)
+    if (papi.version > 0) {
+        header->papi_version = (uint32_t)papi.version;
         return 0;
+    }
     papi.library = find_library(header);
     if (!papi.library)
         return failed(header, -1, "libpapi", "not installed");
@@ -127,6 +132,7 @@ static int load(struct unperturbed_header *header)
     if (version <= 0)
         return refused(header, version, "PAPI_library_init");
     papi.version = version;
+    header->papi_version = (uint32_t)version;
     int code = papi.thread_init(this_thread);
     return code == 0 ? 0 : refused(header, code, "PAPI_thread_init");
 }

@@ -85,7 +85,7 @@ struct unperturbed_header {
     /* Below: written by the observer. */
     int32_t observer;           /* its process id */
     int32_t counters_fd;        /* its descriptor of the shared counters */
-    uint32_t reserved;
+    uint32_t papi_version;      /* of the library that was loaded, major and minor in the upper halves; by whoever opens the events */
     uint64_t interrupts;        /* that other processors took for it and others: function call interrupts during the run */
     int64_t program_user_us;    /* processor time of the program and the children it waited for */
     int64_t program_system_us;

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from programs import BUSY, COUNTED, compile_program, sample
 
+from unperturbed.collectors.papi import wheel_library
 from unperturbed.collectors.record import NO_PINNING, Event, Mark, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime_build import build_observer
 
@@ -290,6 +291,7 @@ def test_a_set_uid_program_that_the_kernel_stops_counting_is_told(open_folder: P
     records, done = observed_as_nobody(open_folder, program, outside(source="perf_event", events=(user,)))
     assert done.returncode == 0
     assert Mark.FROZEN in records.marks  # type: ignore[attr-defined]
+    assert records.owner == 0, "a set-uid program opens nothing that its caller's environment names"  # type: ignore[attr-defined]
 
 
 def test_a_program_that_replaces_itself_is_told(tmp_path: Path) -> None:
@@ -395,3 +397,36 @@ int main(void) { char c[1000]; int fd = open("/dev/zero", O_RDONLY);
     assert abs(last["user_time_us"] - records.user_us) <= 30_000, "told in ticks of the clock"
     assert last["minor_faults"] >= first["minor_faults"] > 0
     assert (np.diff(records.rows["os"], axis=0) >= 0).all()
+
+
+def test_two_threads_on_one_counter_may_lose_but_never_go_back(tmp_path: Path) -> None:
+    """Pitfall 4: a plain counter that two threads count on loses some; one instruction an event, it never jumps backwards."""
+    text = (
+        COUNTED
+        + """
+#include <pthread.h>
+static void *hit(void *n) { for (long i = 0; i < (long)n; i++) __asm__ __volatile__("incq %0" : "+m"(counts[0])); return n; }
+int main(void) { pthread_t t; pthread_create(&t, 0, hit, (void *)100000000L); hit((void *)100000000L); pthread_join(t, 0); return 0; }
+"""
+    )
+    program = str(compile_program(tmp_path, text, "-pthread"))
+    records, _ = sample(tmp_path, [program], outside(software=2, observer_cpu=NO_PINNING))
+    seen = records.rows["software"][:, 0]
+    assert len(np.unique(seen)) > 10
+    assert (np.diff(seen) >= 0).all()
+    assert 100_000_000 <= int(seen[-1]) <= 200_000_000
+
+
+def test_papi_of_a_wheel_serves_where_the_system_has_none(tmp_path: Path) -> None:
+    """python-papi's library is loaded by the observer; on a host without PMU it says so itself, and gives its version."""
+    library = wheel_library()
+    if not library:
+        pytest.skip("python-papi is made for x86-64 only")
+    program = str(compile_program(tmp_path, BUSY + "int main(void) { busy(3000000); return 0; }"))
+    records, done = sample(tmp_path, [program], outside(source="papi", events=(Event("PAPI_TOT_INS"),), papi=library))
+    assert records.papi_version == "6.0"
+    if records.state == "failed":
+        assert "PAPI" in records.message
+    else:
+        assert int(records.rows["hardware"][-1][0]) > 1_000_000
+    assert done.stderr == ""

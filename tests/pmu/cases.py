@@ -92,6 +92,7 @@ def run_cases(
     *,
     timeout_s: float,
     pmu: bool = True,
+    cpu: str = "cortex-a57",
     processors: int = 1,
 ) -> dict[str, Result]:
     """Boot once, run all cases one after another, and return what each left.
@@ -101,7 +102,7 @@ def run_cases(
     programs : name in the guest's /bin → program on the host.
     cases : by name; the name is a file name.
     folder : for the record files; made if need be.
-    timeout_s, pmu, processors : see `Machine.run`.
+    timeout_s, pmu, cpu, processors : see `Machine.run`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = {f"/bin/{name}": path for name, path in programs.items()}
@@ -113,7 +114,7 @@ def run_cases(
             record.chmod(0o666)
             files[f"/out/{name}/record"] = record
         script += _script_of(name, case)
-    outcome = machine.run(files, script, timeout_s=timeout_s, pmu=pmu, processors=processors)
+    outcome = machine.run(files, script, timeout_s=timeout_s, pmu=pmu, cpu=cpu, processors=processors)
     results: dict[str, Result] = {}
     for name, case in cases.items():
         left = {key: outcome.files.get(f"{name}/{key}") for key in ("status", "stdout", "stderr", "record")}

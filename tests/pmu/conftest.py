@@ -1,4 +1,4 @@
-"""One boot of the emulated machine runs all cases, and one without a PMU a few more; the tests look at what came back."""
+"""One boot of the emulated machine runs all cases, and two with other processors a few more; the tests look at what came back."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from cases import COMPILER, Result, build_program, run_cases
 from machine import Machine, prepare_machine
-from matrix import CASES, CASES_WITHOUT_PMU
+from matrix import CASES, CASES_OF_ANOTHER
 
 from unperturbed.collectors.runtime_build import build_list, build_observer
 
@@ -41,6 +41,15 @@ def results(machine: Machine, programs: dict[str, Path], tmp_path_factory: pytes
 def results_without_pmu(
     machine: Machine, programs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Result]:
-    """Return what each of `CASES_WITHOUT_PMU` left on a processor without a PMU."""
+    """Return what each of `CASES_OF_ANOTHER` left on a processor without a PMU."""
     folder = tmp_path_factory.mktemp("records-without-pmu")
-    return run_cases(machine, programs, CASES_WITHOUT_PMU, folder, timeout_s=60, pmu=False)
+    return run_cases(machine, programs, CASES_OF_ANOTHER, folder, timeout_s=60, pmu=False)
+
+
+@pytest.fixture(scope="session")
+def results_of_unknown_processor(
+    machine: Machine, programs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Result]:
+    """Return the same of a processor that has a PMU, of a kind that the library's tables do not know."""
+    folder = tmp_path_factory.mktemp("records-of-unknown-processor")
+    return run_cases(machine, programs, CASES_OF_ANOTHER, folder, timeout_s=60, cpu="max")

@@ -77,7 +77,7 @@ class Machine:
     tree: Path
 
     def run(
-        self, files: Mapping[str, Path], script: str, *, timeout_s: float, pmu: bool = True, processors: int = 1
+        self, files: Mapping[str, Path], script: str, *, timeout_s: float, pmu: bool = True, cpu: str = "cortex-a57", processors: int = 1
     ) -> Outcome:
         """Boot, run a shell script as root, and bring back what it left below `/out`.
 
@@ -87,6 +87,7 @@ class Machine:
         script : for busybox's shell; /proc, /sys, /dev and /tmp are mounted, a user `nobody` exists.
         timeout_s : seconds on the host, boot included (about 2 s without any load).
         pmu : whether the processor has a performance monitoring unit.
+        cpu : the processor, by the emulator's name.
         processors : they take turns on one of the host's, and the instruction counter counts for all of them together.
 
         Raises
@@ -101,7 +102,7 @@ class Machine:
             image, archive = folder / "initramfs", folder / "archive"
             image.write_bytes(b"".join(_initramfs(self.tree, files, script)))
             command = [
-                *(_QEMU, "-M", "virt", "-cpu", f"cortex-a57,pmu={'on' if pmu else 'off'}", "-smp", str(processors)),
+                *(_QEMU, "-M", "virt", "-cpu", f"{cpu},pmu={'on' if pmu else 'off'}", "-smp", str(processors)),
                 *("-icount", "shift=1,sleep=off", "-m", "512", "-nodefaults", "-no-user-config", "-display", "none"),
                 *("-no-reboot", "-nic", "none", "-kernel", str(self.kernel), "-initrd", str(image)),
                 *("-append", _COMMAND_LINE, "-serial", "stdio", "-monitor", "none"),

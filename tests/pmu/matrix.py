@@ -111,6 +111,6 @@ def _refusal_cases() -> dict[str, Case]:
 
 
 CASES: Mapping[str, Case] = {**_counting_cases(), **_team_cases(), **_refusal_cases()}
-CASES_WITHOUT_PMU: Mapping[str, Case] = {
+CASES_OF_ANOTHER: Mapping[str, Case] = {
     f"{source}-{sampler}": Case(_run(sampler, 1_000_000), _both(source, sampler)) for source in SOURCES for sampler in SAMPLERS
 }

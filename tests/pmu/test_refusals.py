@@ -99,3 +99,15 @@ def test_a_group_that_never_ran_is_not_taken_for_zeros(results: dict[str, Result
     assert rows["enabled_ns"][-1] > 0
     assert rows["running_ns"][-1] == 0
     assert "Invalid argument" in refused(results["too-many-outside"], "outside").message
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_library_older_than_the_processor_is_told_apart_and_perf_event_counts(
+    results_of_unknown_processor: dict[str, Result], sampler: str
+) -> None:
+    message = refused(results_of_unknown_processor[f"papi-{sampler}"], sampler).message
+    assert "newer than this PAPI" in message
+    assert "no PMU" not in message
+    counted = results_of_unknown_processor[f"perf_event-{sampler}"].sampled
+    assert counted.state == "finished"
+    assert 4_000_000 < counted.rows["hardware"][-1][1] - counted.rows["hardware"][0][1] < 4_200_000
