@@ -268,6 +268,11 @@ def _check_outcome(campaign: Campaign, command: Command, outcome: Outcome, expec
         )
     if _disk_full(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    if outcome.exit_code == _KILLED + (campaign.measure.signal or SIGNAL):
+        raise RunError(
+            "the program was killed by the sampler's signal: it took the signal's handler away, or sent its timer to a program it became. Choose "
+            "another by `signal:`, or take sampler: outside"
+        )
     if outcome.exit_code != expected.exit_code:
         raise RunError(f"the program {_how_it_ended(outcome)}; exit code {expected.exit_code} is expected. {_said(folder)}")
     digest = _digest(campaign, command)

@@ -103,13 +103,16 @@ static void write_record(struct unperturbed_sampler *sampler, int overruns)
     record->thread = sampler->thread;
     record->overruns = (uint64_t)overruns;
     record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
-    if (unperturbed_read(&sampler->counters, record) != 0)
-        __atomic_fetch_add(&header->unread, 1, __ATOMIC_RELAXED);
+    int unread = unperturbed_read(&sampler->counters, record);
     if (header->clock != CLOCK_IS_MONOTONIC)
         record->cpu_ns = unperturbed_nanoseconds(header->clock == CLOCK_IS_THREAD_CPU ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID);
     int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
     if (header->os)
-        unperturbed_os_read(&os_files, header->os, 0, value);
+        unread |= unperturbed_os_read(&os_files, header->os, 0, value);
+    if (unread) { /* a record of zeros would be worse than none */
+        __atomic_fetch_add(&header->unread, 1, __ATOMIC_RELAXED);
+        return;
+    }
     unperturbed_read_software(value + header->os_values);
     record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
     if (is_simulated())
@@ -177,10 +180,10 @@ static void on_tick(int signal, siginfo_t *info, void *context)
         return;
     }
     sampler->busy = 1;
-    int saved = errno, cancelling, threaded = is_threaded(), is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    int saved = errno, cancelling, shielded = unperturbed_header->source == SOURCE_PAPI && is_threaded(), is_work = unperturbed_header->clock == CLOCK_IS_WORK;
     if (is_simulated())
         CALLGRIND_TOGGLE_COLLECT;
-    if (threaded) /* at read(2) a thread may be cancelled, but the program did not call it */
+    if (shielded) /* in PAPI's read(2) a thread may be cancelled, but the program did not call it; our own calls are no such points */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     if (!is_work)
         write_record(sampler, info->si_overrun);
@@ -196,7 +199,7 @@ static void on_tick(int signal, siginfo_t *info, void *context)
         CALLGRIND_TOGGLE_COLLECT;
     errno = saved;
     sampler->busy = 0;
-    if (threaded)
+    if (shielded)
         pthread_setcancelstate(cancelling, NULL);
 }
 

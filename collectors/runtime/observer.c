@@ -195,7 +195,7 @@ static void check_image(struct observed *observed, int64_t now_ns)
         unperturbed_mark(MARK_EXEC);
 }
 
-static void observe(struct observed *observed, uint64_t overruns)
+static void observe(struct observed *observed, uint64_t overruns, int has_ended)
 {
     struct unperturbed_header *header = unperturbed_header;
     struct unperturbed_record *record = unperturbed_take();
@@ -203,15 +203,19 @@ static void observe(struct observed *observed, uint64_t overruns)
         return;
     record->overruns = overruns;
     record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
-    if (unperturbed_read(&observed->counters, record) != 0)
-        header->unread++;
+    int unread = unperturbed_read(&observed->counters, record);
     int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
     read_shared_software(value + header->os_values);
     if (header->os) {
-        unperturbed_os_read(&observed->os_files, header->os, observed->pid, observed->os_value);
+        /* Of a process that has ended not all is told any more: then the last values stand. */
+        unread |= unperturbed_os_read(&observed->os_files, header->os, observed->pid, observed->os_value) != 0 && !has_ended;
         memcpy(value, observed->os_value, header->os_values * sizeof *value);
     }
     record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
+    if (unread) { /* a record of zeros would be worse than none */
+        header->unread++;
+        return;
+    }
     unperturbed_commit(record);
     check_image(observed, record->monotonic_ns);
 }
@@ -262,9 +266,9 @@ static void watch_until_the_end(struct observed *observed, int timer)
             break;
         if (read(timer, &expirations, sizeof expirations) != (ssize_t)sizeof expirations)
             continue;
-        observe(observed, expirations - 1);
+        observe(observed, expirations - 1, 0);
     }
-    observe(observed, 0);
+    observe(observed, 0, 1);
 }
 
 static void compare_times(struct observed *observed)
@@ -321,7 +325,7 @@ int main(int count, char **argument)
         unperturbed_mark(MARK_REAL_TIME);
     uint64_t interrupts = interrupts_elsewhere();
     int64_t began_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
-    observe(&observed, 0); /* before the program runs: an observer of ordinary priority might come late */
+    observe(&observed, 0, 0); /* before the program runs: an observer of ordinary priority might come late */
     int timer = start_ticking();
     if (timer < 0) {
         kill(observed.pid, SIGKILL);

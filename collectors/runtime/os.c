@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int open_proc(int pid, const char *name)
@@ -31,7 +32,7 @@ int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int
     return 0;
 }
 
-/* No library function that might allocate or lock: this runs in a signal handler too. */
+/* No library function that might allocate or lock, and no point at which a thread may be cancelled: this runs in a signal handler too. */
 static const char *number(const char *text, int64_t *value)
 {
     while (*text && (*text < '0' || *text > '9'))
@@ -44,7 +45,7 @@ static const char *number(const char *text, int64_t *value)
 
 static int read_text(int fd, char *text, size_t size)
 {
-    ssize_t length = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
+    ssize_t length = fd < 0 ? -1 : syscall(SYS_pread64, fd, text, size - 1, 0);
     if (length < 0)
         return -1;
     text[length] = 0;
@@ -65,52 +66,59 @@ static void own_usage(int64_t *value)
     value[7] = usage.ru_oublock;
 }
 
-/* The same of another process, as far as /proc tells: times in clock ticks of 10 ms, switches of its main thread, no blocks. */
-static void others_usage(const struct unperturbed_os_files *files, int64_t *value)
+/* The same of another process, as far as /proc tells: times in clock ticks of 10 ms, switches of its main thread, no blocks. Not inlined: its text would
+ * take 4 KiB of the handler's stack. */
+__attribute__((noinline)) static int others_usage(const struct unperturbed_os_files *files, int64_t *value)
 {
     char text[4096];
-    if (read_text(files->stat, text, sizeof text) == 0) {
-        const char *rest = strrchr(text, ')'); /* the name may hold anything */
-        int64_t field[13];
-        for (int i = 0; rest && i < 12; i++)
-            rest = number(rest, &field[i]);
-        if (rest) { /* ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime */
-            value[0] = field[6];
-            value[1] = field[8];
-            value[4] = field[10] * (1000000 / sysconf(_SC_CLK_TCK));
-            value[5] = field[11] * (1000000 / sysconf(_SC_CLK_TCK));
-        }
-    }
-    if (read_text(files->status, text, sizeof text) == 0) {
-        const char *voluntary = strstr(text, "\nvoluntary_ctxt_switches:"), *other = strstr(text, "\nnonvoluntary_ctxt_switches:");
-        if (voluntary)
-            number(voluntary, &value[2]);
-        if (other)
-            number(other, &value[3]);
-    }
+    if (read_text(files->stat, text, sizeof text) != 0)
+        return -1;
+    const char *rest = strrchr(text, ')'); /* the name may hold anything */
+    int64_t field[12]; /* ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime */
+    for (int i = 0; rest && i < 12; i++)
+        rest = number(rest, &field[i]);
+    if (!rest)
+        return -1;
+    value[0] = field[6];
+    value[1] = field[8];
+    value[4] = field[10] * (1000000 / sysconf(_SC_CLK_TCK));
+    value[5] = field[11] * (1000000 / sysconf(_SC_CLK_TCK));
+    if (read_text(files->status, text, sizeof text) != 0)
+        return -1;
+    const char *voluntary = strstr(text, "\nvoluntary_ctxt_switches:"), *other = strstr(text, "\nnonvoluntary_ctxt_switches:");
+    if (!voluntary || !other)
+        return -1;
+    number(voluntary, &value[2]);
+    number(other, &value[3]);
+    return 0;
 }
 
-void unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value)
+static int read_numbers(int fd, int64_t *value, int count)
 {
     char text[512];
+    const char *rest = text;
+    if (read_text(fd, text, sizeof text) != 0)
+        return -1;
+    for (int i = 0; i < count; i++)
+        rest = number(rest, &value[i]);
+    return 0;
+}
+
+int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value)
+{
+    int result = 0;
     if (groups & OS_USAGE) {
         if (pid)
-            others_usage(files, value);
+            result = others_usage(files, value);
         else
             own_usage(value);
         value += UNPERTURBED_USAGE;
     }
     if (groups & OS_SCHEDULER) {
-        const char *rest = text;
-        if (read_text(files->scheduler, text, sizeof text) == 0)
-            for (int i = 0; i < UNPERTURBED_SCHEDULER; i++)
-                rest = number(rest, &value[i]);
+        result |= read_numbers(files->scheduler, value, UNPERTURBED_SCHEDULER);
         value += UNPERTURBED_SCHEDULER;
     }
-    if (groups & OS_IO) {
-        const char *rest = text;
-        if (read_text(files->io, text, sizeof text) == 0)
-            for (int i = 0; i < UNPERTURBED_IO; i++)
-                rest = number(rest, &value[i]);
-    }
+    if (groups & OS_IO)
+        result |= read_numbers(files->io, value, UNPERTURBED_IO);
+    return result;
 }

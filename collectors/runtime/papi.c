@@ -79,6 +79,13 @@ static int refused(struct unperturbed_header *header, int code, const char *what
 
 static unsigned long this_thread(void) { return (unsigned long)syscall(SYS_gettid); }
 
+#ifdef UNPERTURBED_STATIC
+static void *find_library(const struct unperturbed_header *header) /* a static program loads no libraries */
+{
+    (void)header;
+    return NULL;
+}
+#else
 static void *find_library(const struct unperturbed_header *header)
 {
     static const char *const libraries[] = {"libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.7",
@@ -89,6 +96,7 @@ static void *find_library(const struct unperturbed_header *header)
         library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
     return library;
 }
+#endif
 
 /* Loads and initialises the library; once in a process. Costs milliseconds: never in a handler. */
 static int load(struct unperturbed_header *header)

@@ -14,6 +14,7 @@
 
 #define KERNEL_TOO 1
 #define NOT_USER 2
+#define ENDING_TRIES 1000 /* about a millisecond */
 #define ARM64_USER_ACCESS 2 /* attr.config1, bit 1: the kernel may let the thread read the counter itself */
 
 struct group_reading {
@@ -156,10 +157,16 @@ static int read_in_user_space(struct unperturbed_counters *counters, struct unpe
     return 0;
 }
 
+/* By syscall(2): read(2) is a point at which a thread may be cancelled, and it is not the program that reads here. */
 static int read_group(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     struct group_reading reading;
-    if (read(counters->fd[0], &reading, sizeof reading) < (ssize_t)(3 * sizeof(uint64_t)))
+    ssize_t length;
+    int tries = 0;
+    do /* ECHILD: a thread of the program is just ending, and has closed its part of the group */
+        length = syscall(SYS_read, counters->fd[0], &reading, sizeof reading);
+    while (length < 0 && errno == ECHILD && ++tries < ENDING_TRIES);
+    if (length < (ssize_t)(3 * sizeof(uint64_t)))
         return -1;
     record->enabled_ns = reading.enabled;
     record->running_ns = reading.running;
@@ -174,7 +181,7 @@ static int read_each(struct unperturbed_counters *counters, struct unperturbed_r
     record->running_ns = UINT64_MAX;
     for (uint32_t i = 0; i < counters->events; i++) {
         struct single_reading reading;
-        if (read(counters->fd[i], &reading, sizeof reading) != (ssize_t)sizeof reading)
+        if (syscall(SYS_read, counters->fd[i], &reading, sizeof reading) != (long)sizeof reading)
             return -1;
         record->value[i] = (int64_t)reading.value;
         times[2 * i] = (int64_t)reading.enabled;

@@ -29,15 +29,16 @@ uint64_t unperturbed_tables(void);
 void unperturbed_watch_forks(void);
 int unperturbed_counts_elsewhere(void); /* a forked child that still counts into its parent's shared pages */
 
-/* os.c: counters of the operating system, of this process (0) or another. Opening costs; reading is one system call a group. */
+/* os.c: counters of the operating system, of this process (0) or another. Opening costs; reading is one system call a group, and fails rather than tell zeros. */
 struct unperturbed_os_files {
     int stat, status, scheduler, io;
 };
 int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int pid);
-void unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value);
+int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value);
 
 /* inside.c: the sampler of one thread, made and ended by that thread. */
 struct unperturbed_sampler;
+int unperturbed_samples_threads(void); /* whether a thread that is made now gets a sampler */
 struct unperturbed_sampler *unperturbed_sampler_start(void); /* NULL when it cannot be had: the header says why */
 void unperturbed_sampler_stop(struct unperturbed_sampler *sampler);
 

@@ -8,8 +8,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-int unperturbed_samples_threads(void); /* inside.c: whether a thread that is made now gets a sampler */
-
 /* A static program has no next function to find; the library's own names for the same serve, where they are always there. */
 #if !defined(UNPERTURBED_STATIC)
 #define NEXT(name) dlsym(RTLD_NEXT, #name)

@@ -11,19 +11,21 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kill_validation import CASES, Case, compile_victim, kill_one
 from programs import BUSY, COUNTED, INCLUDE, sample
 
 from unperturbed.collectors import catalogue, perf_names
 from unperturbed.collectors.assemble import assemble, thread_traces
-from unperturbed.collectors.counts import hardware_columns, main_thread, threads
+from unperturbed.collectors.counts import hardware_columns, threads
 from unperturbed.collectors.invariants import PARTS, implausible
 from unperturbed.collectors.passes import Pass
 from unperturbed.collectors.perf_event import PREFIX
@@ -271,14 +273,52 @@ def test_threads_that_a_library_makes_are_sampled(build: Build, tmp_path: Path, 
     library = tmp_path / "libteam.so"
     subprocess.run(["gcc", "-O1", "-fPIC", "-shared", str(tmp_path / "library.c"), "-o", str(library), "-pthread"], check=True)
     load = f'void *h = dlopen("{library}", RTLD_NOW); void (*team)(void); *(void **)&team = dlsym(h, "team");'
-    text = "#include <dlfcn.h>\n" + ("" if opened else "void team(void);\n") + f"int main(void) {{ {load if opened else ''} team(); return 0; }}"
+    text = (
+        "#include <dlfcn.h>\n"
+        + ("" if opened else "void team(void);\n")
+        + f"int main(void) {{ {load if opened else ''} team(); return 0; }}"
+    )
     records, done = run(build(text, *([] if opened else [str(library), f"-Wl,-rpath,{tmp_path}"])), counting(threads=True))
     assert (done.returncode, records.threads) == (0, 2)
     assert faults_by_thread(records)[1] in range(800, 800 + THREAD_FAULTS)
 
 
+OWN_CREATE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+typedef int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *p) {
+    return ((create)dlsym(RTLD_NEXT, "pthread_create"))(t, a, f, p); }
+"""
+OWN_THRD_CREATE = (
+    "int thrd_create(pthread_t *t, int (*f)(void *), void *p) { return pthread_create(t, 0, (void *(*)(void *))f, p); }"
+)
+
+
+def test_threads_that_no_sampler_can_be_put_into_are_told(build: Build) -> None:
+    """A program that has a pthread_create of its own; it is told by the C library that there was a second thread."""
+    main = "int main(void) { pthread_t t; pthread_create(&t, 0, crew, (void *)100L); pthread_join(t, 0); return 0; }"
+    program = build("#define _GNU_SOURCE\n" + CREW + OWN_CREATE + main)
+    records, done = run(program, counting(threads=True))
+    assert (done.returncode, records.state) == (0, "failed")
+    assert "made threads in a way that no sampler can be put into" in records.message
+    records, _ = run(program, counting())
+    assert (records.state, records.threads) == ("finished", 1)
+    assert Mark.THREADS in records.marks
+
+
+def test_a_program_with_a_thrd_create_of_its_own_keeps_it(build: Build) -> None:
+    main = "int main(void) { pthread_t t; thrd_create(&t, member, 0); pthread_join(t, 0); return 0; }"
+    text = CREW + "static int member(void *unused) { touch(300); return unused != 0; }" + OWN_THRD_CREATE
+    records, done = run(build(text + main), counting(threads=True))
+    assert (done.returncode, records.state, records.threads) == (0, "finished", 2)
+    assert faults_by_thread(records)[1] in range(300, 300 + THREAD_FAULTS)
+
+
 def test_the_main_thread_alone_is_counted_by_default_and_threads_are_told(build: Build) -> None:
-    main = "int main(void) { pthread_t t; pthread_create(&t, 0, crew, (void *)2000L); pthread_join(t, 0); touch(500); return 0; }"
+    main = (
+        "int main(void) { pthread_t t; pthread_create(&t, 0, crew, (void *)2000L); pthread_join(t, 0); touch(500); return 0; }"
+    )
     records, _ = run(build(CREW + main), counting())
     assert records.threads == 1
     assert Mark.THREADS in records.marks
@@ -323,9 +363,11 @@ def test_rights_given_up_stop_a_later_threads_counters_and_that_is_told(build: B
         pytest.skip("needs rights to give up")
     main = """
 #include <unistd.h>
+static volatile int sampled;
+static void *first(void *pages) { sampled = 1; return crew(pages); }
 int main(void) {
     pthread_t t[2];
-    pthread_create(&t[0], 0, crew, (void *)300L);
+    pthread_create(&t[0], 0, first, (void *)300L); while (!sampled) busy(1000);
     if (setresuid(65534, 65534, 65534)) return 3;
     touch(300); pthread_join(t[0], 0);
     if (%d) { pthread_create(&t[1], 0, crew, (void *)300L); pthread_join(t[1], 0); }
@@ -386,7 +428,8 @@ def synthetic(setup: Setup, thread: list[int], **columns: object) -> Records:
     rows["thread"] = thread
     for name, values in columns.items():
         rows[name] = values
-    return Records(rows, "finished", "", 1, 0, 0, 0, 0, len(set(thread)), Mark(0), 0, 0, 0, 0, -1, ())
+    blank: dict[str, Any] = {field.name: 0 for field in fields(Records)}
+    return Records(**{**blank, "rows": rows, "state": "finished", "message": "", "marks": Mark(0), "os_columns": ()})
 
 
 readings = st.lists(
@@ -396,9 +439,9 @@ readings = st.lists(
 
 @given(readings)
 @settings(max_examples=60, deadline=None)
-def test_scaled_counts_equal_the_naive_ones(steps: list[tuple[float, ...]]) -> None:
+def test_scaled_counts_equal_the_naive_ones(steps: list[tuple[int, int, int, float, int, float]]) -> None:
     """Each step: counts of two events; of each, the time it was wanted and the share of it that it ran."""
-    gained = [[[a, b], [[wa, int(wa * sa)], [wb, int(wb * sb)]]] for a, b, wa, sa, wb, sb in steps]
+    gained = [((a, b), ((wa, int(wa * sa)), (wb, int(wb * sb)))) for a, b, wa, sa, wb, sb in steps]
     setup = counting(multiplex=True)
     records = synthetic(
         setup,
@@ -448,7 +491,7 @@ def test_threads_add_up_as_the_naive_sum_does(main: list[tuple[int, int]], other
         return float(counted)
 
     bounds = list(np.cumsum([gap for gap, _ in main]))
-    naive = [gain for _, gain in main[1:]]
+    naive = [float(gain) for _, gain in main[1:]]
     for steps in others:
         cumulative = [until(steps, moment) for moment in bounds]
         naive = [value + after - before for value, before, after in zip(naive, cumulative, cumulative[1:], strict=False)]
@@ -456,9 +499,7 @@ def test_threads_add_up_as_the_naive_sum_does(main: list[tuple[int, int]], other
 
 
 def test_partial_counts_are_refused_when_no_turns_were_asked_for() -> None:
-    records = synthetic(
-        counting(), [0, 0, 0], monotonic_ns=[1, 2, 3], enabled_ns=[100, 200, 300], running_ns=[100, 150, 200]
-    )
+    records = synthetic(counting(), [0, 0, 0], monotonic_ns=[1, 2, 3], enabled_ns=[100, 200, 300], running_ns=[100, 150, 200])
     with pytest.raises(RunError, match=r"on the counters in 66\.7% of the time only"):
         list(hardware_columns(COLLECTED, records))
 
@@ -471,7 +512,7 @@ def test_clocks_of_processor_time_stand_still_while_the_program_sleeps(build: Bu
     text = BUSY + "#include <unistd.h>\nint main(void) { busy(100000000); usleep(300000); busy(100000000); return 0; }"
     records, _ = run(build(text), Setup("none", 4_000_000, clock))
     rows = records.rows
-    assert (np.diff(rows["cpu_ns"]) > 0).all()
+    assert (np.diff(rows["cpu_ns"]) >= 0).all(), "the kernel tells the process's time to a jiffy while a timer runs on it"
     assert (rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) - (rows["cpu_ns"][-1] - rows["cpu_ns"][0]) > 250e6
     assert np.diff(rows["monotonic_ns"]).max() > 290e6, "no record in the sleep"
     assert len(rows) > 5
@@ -507,7 +548,11 @@ def test_a_signal_that_cannot_be_handled_is_refused(build: Build, number: int) -
     [
         ("signal(N, mine);", Mark.SIGNAL_TAKEN, "installed a handler of its own"),
         ("signal(N, SIG_IGN);", Mark.SIGNAL_TAKEN, "installed a handler of its own"),
-        ("sigset_t s; sigemptyset(&s); sigaddset(&s, N); sigprocmask(SIG_BLOCK, &s, 0);", Mark.SIGNAL_BLOCKED, "blocked the sampler's"),
+        (
+            "sigset_t s; sigemptyset(&s); sigaddset(&s, N); sigprocmask(SIG_BLOCK, &s, 0);",
+            Mark.SIGNAL_BLOCKED,
+            "blocked the sampler's",
+        ),
         ("sigset_t s; sigfillset(&s); sigprocmask(SIG_SETMASK, &s, 0);", Mark.SIGNAL_BLOCKED, "blocked the sampler's signal"),
     ],
 )
@@ -538,7 +583,10 @@ int main(void) { pthread_t t; pthread_create(&t, 0, member, 0); pthread_join(t, 
 
 
 def test_ticks_that_waited_while_the_signal_was_blocked_are_counted_as_missed(build: Build) -> None:
-    text = BUSY + "#include <signal.h>\nint main(void) { sigset_t s, o; busy(10000000); sigfillset(&s); sigprocmask(SIG_SETMASK, &s, &o); "
+    text = (
+        BUSY
+        + "#include <signal.h>\nint main(void) { sigset_t s, o; busy(10000000); sigfillset(&s); sigprocmask(SIG_SETMASK, &s, &o); "
+    )
     records, _ = run(build(text + "busy(60000000); sigprocmask(SIG_SETMASK, &o, 0); busy(10000000); return 0; }"), plain())
     assert records.marks == Mark(0)
     gap_ms = np.diff(records.rows["monotonic_ns"]).max() / 1e6
@@ -616,12 +664,24 @@ int main(void) {
 
 def test_a_sleep_is_cut_short_inside_though_calls_are_restarted_and_is_not_outside(build: Build) -> None:
     """A perturbation that SA_RESTART does not cover: nanosleep(2) and its like return early. There is none outside."""
-    text = "#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\nint main(void) { int early = 0, fd[2]; char c; struct timespec t = {0, 3000000};"
-    text += "for (int i = 0; i < 20; i++) early += nanosleep(&t, 0) != 0; if (pipe(fd)) return 3; if (fork() == 0) { usleep(20000); return write(fd[1], \"x\", 1) != 1; }"
-    program = build(text + 'if (read(fd[0], &c, 1) != 1) return 4; printf("%d", early); return 0; }')
+    text = """
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+    struct timespec t = {0, 20000000};
+    int early = 0, fd[2];
+    char c;
+    for (int i = 0; i < 10; i++) early += nanosleep(&t, 0) != 0;
+    if (pipe(fd)) return 3;
+    if (fork() == 0) { usleep(20000); return write(fd[1], "x", 1) != 1; }
+    if (read(fd[0], &c, 1) != 1) return 4;
+    printf("%d", early); return 0; }
+"""
+    program = build(text)
     records, done = run(program, plain())
     assert done.returncode == 0, "read(2) is restarted"
-    assert int(done.stdout) >= 18
+    assert int(done.stdout) >= 8
     assert len(records.rows) > 10
     _, done = run(program, plain(sampler="outside"))
     assert (done.returncode, done.stdout) == (0, "0")
@@ -635,7 +695,7 @@ SPAWNING = {
     "fork and threads": "if (fork() == 0) { pthread_t t; pthread_create(&t, 0, member, 0); pthread_join(t, 0); return 5; }",
     "fork and exec": 'if (fork() == 0) { execl("/proc/self/exe", "program", "child", (char *)0); _exit(9); }',
     "vfork": 'if (vfork() == 0) { execl("/proc/self/exe", "program", "child", (char *)0); _exit(9); }',
-    "posix_spawn": 'char *v[] = {"program", "child", 0}; posix_spawn(&p, "/proc/self/exe", 0, 0, v, environ);',
+    "posix_spawn": 'char *words[] = {"program", "child", 0}; posix_spawn(&p, "/proc/self/exe", 0, 0, words, environ);',
     "system": 'if (system("exit 3") != 3 << 8) return 8; if (fork() == 0) return 5;',
 }
 
@@ -668,7 +728,12 @@ int main(int n, char **v) {{
 
 
 def test_a_program_that_goes_to_the_background_ends_its_records_there(build: Build) -> None:
-    text = "#define _GNU_SOURCE\n" + COUNTED + BUSY + "#include <unistd.h>\nint main(void) { busy(20000000); if (daemon(1, 1)) return 3; COUNT(0); busy(20000000); return 0; }"
+    text = (
+        "#define _GNU_SOURCE\n"
+        + COUNTED
+        + BUSY
+        + "#include <unistd.h>\nint main(void) { busy(20000000); if (daemon(1, 1)) return 3; COUNT(0); busy(20000000); return 0; }"
+    )
     records, done = run(build(text), plain(software=2))
     assert done.returncode == 0
     assert records.state == "attached"
@@ -676,8 +741,17 @@ def test_a_program_that_goes_to_the_background_ends_its_records_there(build: Bui
 
 
 def test_forks_of_a_large_program_come_to_an_end_at_short_intervals(build: Build) -> None:
-    text = "#include <stdlib.h>\n#include <string.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint main(void) { size_t n = 300UL << 20; char *p = malloc(n); "
-    text += "memset(p, 1, n); for (int i = 0; i < 3; i++) { if (fork() == 0) _exit(p[i] - 1); wait(0); } return 0; }"
+    text = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    size_t size = 300UL << 20; char *p = malloc(size);
+    memset(p, 1, size);
+    for (int i = 0; i < 3; i++) { if (fork() == 0) _exit(p[i] - 1); wait(0); }
+    return 0; }
+"""
     records, done = run(build(text), plain(50_000))
     assert (done.returncode, records.state) == (0, "finished")
 
@@ -810,14 +884,20 @@ int main(void) {
     records, done = run(build(text), counting(300_000))
     assert done.returncode == 0
     assert records.unread > 10
-    with pytest.raises(RunError, match="the hardware counters could not be read in"):
+    with pytest.raises(RunError, match="the counters could not be read at"):
         assemble_plain(records)
 
 
 def test_scheduler_and_file_counters_inside(build: Build) -> None:
-    text = BUSY + '#include <fcntl.h>\n#include <unistd.h>\nint main(void) { char c[1000]; int fd = open("/dev/zero", O_RDONLY); '
-    text += "for (int i = 0; i < 100; i++) { if (read(fd, c, sizeof c) != 1000) return 1; busy(500000); } usleep(1000); return 0; }"
-    records, done = run(build(text), plain(os_metrics=("sched_run_ns", "sched_slices", "chars_read", "read_calls", "minor_faults")))
+    text = (
+        BUSY + '#include <fcntl.h>\n#include <unistd.h>\nint main(void) { char c[1000]; int fd = open("/dev/zero", O_RDONLY); '
+    )
+    text += (
+        "for (int i = 0; i < 100; i++) { if (read(fd, c, sizeof c) != 1000) return 1; busy(500000); } usleep(1000); return 0; }"
+    )
+    records, done = run(
+        build(text), plain(os_metrics=("sched_run_ns", "sched_slices", "chars_read", "read_calls", "minor_faults"))
+    )
     assert done.returncode == 0
     gained = dict(zip(records.os_columns, (records.rows["os"][-1] - records.rows["os"][0]).tolist(), strict=True))
     assert (np.diff(records.rows["os"], axis=0) >= 0).all()
@@ -830,7 +910,9 @@ def test_scheduler_and_file_counters_inside(build: Build) -> None:
 
 
 @pytest.mark.parametrize(("metric", "file"), [("read_calls", "/proc/PID/io"), ("sched_run_ns", "/proc/PID/schedstat")])
-def test_counters_that_this_host_does_not_show_are_a_failure_not_zeros(tmp_path: Path, build: Build, metric: str, file: str) -> None:
+def test_counters_that_this_host_does_not_show_are_a_failure_not_zeros(
+    tmp_path: Path, build: Build, metric: str, file: str
+) -> None:
     program = build("int main(void) { return 0; }")
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("nothing may be mounted here")
@@ -848,18 +930,29 @@ def test_counters_that_this_host_does_not_show_are_a_failure_not_zeros(tmp_path:
 
 def preloaded(tmp_path: Path, setup: Setup, command: list[str]) -> tuple[Records, subprocess.CompletedProcess[bytes]]:
     create_record_file(tmp_path / "record", setup)
-    environment = {"PATH": os.environ["PATH"], "UNPERTURBED_RECORD": str(tmp_path / "record"), "LD_PRELOAD": str(build_preload("gcc"))}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "UNPERTURBED_RECORD": str(tmp_path / "record"),
+        "LD_PRELOAD": str(build_preload("gcc")),
+    }
     done = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
     return read_record_file(tmp_path / "record", setup), done
 
 
 def test_threads_of_a_program_that_was_not_built_here(tmp_path: Path) -> None:
     hashing = "import hashlib, threading\nts = [threading.Thread(target=lambda: hashlib.sha256(bytes(30_000_000))) for _ in range(3)]\n"
-    command = [os.path.realpath(sys.executable), "-I", "-S", "-c", hashing + "for t in ts: t.start()\nfor t in ts: t.join()\nprint('good')"]
+    command = [
+        os.path.realpath(sys.executable),
+        "-I",
+        "-S",
+        "-c",
+        hashing + "for t in ts: t.start()\nfor t in ts: t.join()\nprint('good')",
+    ]
     records, done = preloaded(tmp_path, counting(threads=True), command)
     assert done.stdout == b"good\n"
     assert (records.state, records.threads) == ("finished", 4)
-    assert min(faults_by_thread(records).values()) > 1000, "each touches the pages of its bytes"
+    found = faults_by_thread(records)
+    assert min(found[thread] for thread in (1, 2, 3)) > 1000, "each touches the pages of its bytes"
 
 
 @pytest.mark.skipif(not shutil.which("xz"), reason="there is no xz here")
@@ -910,7 +1003,9 @@ LINKERS = [linker for linker in ("bfd", "gold", "lld") if shutil.which(f"ld.{lin
 
 
 @pytest.mark.parametrize("linker", LINKERS)
-@pytest.mark.parametrize("flags", ["-O2", "-O2 -no-pie", "-O2 -flto", "-O3 -flto -flto-partition=max", "-O2 -static", "-O2 -flto -static"])
+@pytest.mark.parametrize(
+    "flags", ["-O2", "-O2 -no-pie", "-O2 -flto", "-O3 -flto -flto-partition=max", "-O2 -static", "-O2 -flto -static"]
+)
 def test_counts_are_right_however_the_program_is_linked(workshop: Path, linker: str, flags: str) -> None:
     """Outside too, which shows that the linker left the counters between their bounds: what it moved away would be told, not lost."""
     program = made(workshop, f"{flags} -fuse-ld={linker} steps.c helper.c -o program")
@@ -925,7 +1020,9 @@ def test_counts_are_right_however_the_program_is_linked(workshop: Path, linker: 
 
 def test_counters_outside_their_bounds_are_told_not_lost(build: Build) -> None:
     """What a linker that moves them would leave."""
-    text = COUNTED.replace('section("unperturbed_sites"), ', "") + BUSY + "int main(void) { COUNT(0); busy(20000000); return 0; }"
+    text = (
+        COUNTED.replace('section("unperturbed_sites"), ', "") + BUSY + "int main(void) { COUNT(0); busy(20000000); return 0; }"
+    )
     records, _ = run(build(text), plain(software=2, sampler="outside"))
     assert Mark.UNSHARED in records.marks
     with pytest.raises(RunError, match="could not be shared with the observer"):
@@ -947,7 +1044,12 @@ def test_a_program_and_its_library_observed_outside(workshop: Path, linker: str)
 
 
 def test_threads_of_a_static_program(workshop: Path) -> None:
-    (workshop / "crew.c").write_text(CREW + THRD_CREATE.replace("int main(void) {", "int main(void) { pthread_t p; pthread_create(&p, 0, crew, (void *)800L);").replace("return 0; }", "pthread_join(p, 0); return 0; }"))
+    (workshop / "crew.c").write_text(
+        CREW
+        + THRD_CREATE.replace(
+            "int main(void) {", "int main(void) { pthread_t p; pthread_create(&p, 0, crew, (void *)800L);"
+        ).replace("return 0; }", "pthread_join(p, 0); return 0; }")
+    )
     program = made(workshop, "-O1 -static crew.c -o program")
     records, done = run(program, counting(threads=True))
     assert (done.returncode, records.state, records.threads) == (0, "finished", 5)
@@ -960,24 +1062,20 @@ def test_threads_of_a_static_program(workshop: Path) -> None:
 # Kills: some here, a thousand in kill_validation.py.
 
 
-def test_a_hundred_kills_of_a_program_with_threads_lose_no_whole_record(build: Build, tmp_path: Path) -> None:
-    from kill_validation import PROGRAM, THREADS, Facts, check_records
+@pytest.fixture(scope="module")
+def victims(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    return {workers: compile_victim(tmp_path_factory.mktemp("victim"), workers) for workers in {case.workers for case in CASES}}
 
-    program = build(PROGRAM, f"-DTHREADS={THREADS}")
-    setup = counting(100_000, software=2 * THREADS, threads=True, capacity=4096)
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_kills_lose_no_whole_record(tmp_path: Path, victims: dict[int, Path], case: Case) -> None:
     chance = random.Random(11)
     whole = 0
-    for _ in range(160):
-        create_record_file(tmp_path / "record", setup)
-        victim = subprocess.Popen([str(program)], env={"UNPERTURBED_RECORD": str(tmp_path / "record")})
-        time.sleep(chance.uniform(0.001, 0.02))
-        victim.kill()
-        victim.wait()
-        facts = check_records(tmp_path / "record", setup)
+    for _ in range(40):
+        facts = kill_one(tmp_path, victims[case.workers], case, interval_ns=100_000, delay_s=chance.uniform(0, 0.02))
         assert facts.faults == ()
         whole += facts.whole
-    assert whole > 1000
-    assert isinstance(facts, Facts)
+    assert whole > 400
 
 
 # What must hold between events.
@@ -994,7 +1092,11 @@ def test_every_pair_names_metrics_that_exist() -> None:
 
 
 def test_a_part_that_exceeds_its_whole_is_told() -> None:
-    columns = {"PAPI_L1_DCM": np.array([5.0, 50, 7]), "PAPI_L1_DCA": np.array([10.0, 10, 10]), "PAPI_TOT_INS": np.array([1, 1, 1])}
+    columns = {
+        "PAPI_L1_DCM": np.array([5.0, 50, 7]),
+        "PAPI_L1_DCA": np.array([10.0, 10, 10]),
+        "PAPI_TOT_INS": np.array([1, 1, 1]),
+    }
     (sentence,) = implausible(columns)
     assert sentence == "PAPI_L1_DCM (62) exceeds PAPI_L1_DCA (30), of which it is a part; in 33% of the intervals"
     assert implausible({"PAPI_L1_DCM": np.array([5.0]), "PAPI_L2_DCM": np.array([6.0])}) == [

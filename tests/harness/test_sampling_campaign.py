@@ -178,6 +178,7 @@ int main(void) {{
     ("functions", "begin", "end", "sampler", "said"),
     [
         ("static void mine(int s) { (void)s; }", "signal(SIGRTMIN + 4, mine);", "", "inside", "choose another by `signal:`"),
+        ("", "signal(SIGRTMIN + 4, SIG_DFL);", "", "inside", "killed by the sampler's signal"),
         ("", "sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, 0);", "", "inside", "blocked the sampler's signal"),
         (
             "static void work(void) {}",
