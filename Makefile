@@ -46,6 +46,8 @@ validate:
 	@tools/setup.sh test
 	$(python) tests/collectors/kill_validation.py --kills 1000 --seed 1
 	$(python) docs/evidence/own_perturbation.py --runs 20 --seed 1
+	@tools/setup.sh pmu
+	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
 	$(python) docs/evidence/calibration.py --campaigns 2000 --seed 2
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 

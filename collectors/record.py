@@ -281,7 +281,9 @@ def create_record_file(path: Path, setup: Setup) -> None:
     for index, event in enumerate(setup.events):
         flags = int(event.kernel) | int(not event.user) << 1
         header["event"][index] = (event.type, flags, event.config, event.config1, event.config2, event.name.encode())
-    size = HEADER.itemsize + setup.capacity * setup.record.itemsize
+    needed = HEADER.itemsize + setup.capacity * setup.record.itemsize
+    # A power of two: configurations differ in the size of a record, and their programs' mappings shall not differ for that.
+    size = 1 << (needed - 1).bit_length()
     with path.open("wb") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)

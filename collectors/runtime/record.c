@@ -16,6 +16,7 @@
 #endif
 
 struct unperturbed_header *unperturbed_header;
+static size_t mapped_bytes;
 
 int unperturbed_map(const char *path)
 {
@@ -34,17 +35,13 @@ int unperturbed_map(const char *path)
         return -1;
     }
     unperturbed_header = map;
+    mapped_bytes = (size_t)status.st_size;
     return 0;
-}
-
-static size_t mapped_bytes(void)
-{
-    return unperturbed_header->header_bytes + unperturbed_header->capacity * unperturbed_header->record_bytes;
 }
 
 static void leave(void)
 {
-    munmap(unperturbed_header, mapped_bytes());
+    munmap(unperturbed_header, mapped_bytes);
     unperturbed_header = NULL;
 }
 
@@ -80,7 +77,7 @@ int unperturbed_claim(char **environment)
     }
     /* About 1 ms now, and no page fault of the sampler's among the program's. Linux before 5.14 has no such call: then the faults come. */
     if (!(header->options & OPTION_OUTSIDE))
-        madvise(header, mapped_bytes(), MADV_POPULATE_WRITE);
+        madvise(header, mapped_bytes, MADV_POPULATE_WRITE);
     return 0;
 }
 
