@@ -36,8 +36,11 @@ check:
 docs: check
 
 bench:
-	@tools/setup.sh test
+	@tools/setup.sh bench
 	$(python) tests/benchmarks/harness_overhead.py
+	$(python) tests/benchmarks/sampler_instructions.py
+	$(python) tests/benchmarks/sampler_overhead.py
+	$(python) tests/benchmarks/sampler_intervals.py
 
 dev:
 	@tools/setup.sh test

@@ -75,9 +75,9 @@ class RecordStructure(ctypes.Structure):
 
     _fields_ = (
         ("begin", ctypes.c_char * 40),
+        ("read_ns", ctypes.c_int64),
         ("enabled_ns", ctypes.c_uint64),
         ("running_ns", ctypes.c_uint64),
-        ("read_ns", ctypes.c_int64),
         ("value", ctypes.c_int64 * (3 * EVENTS)),
     )
 

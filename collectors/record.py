@@ -100,9 +100,9 @@ _FIXED = [
     ("monotonic_ns", "<i8"),
     ("cpu_ns", "<i8"),
     ("overruns", "<u8"),
+    ("read_ns", "<i8"),
     ("enabled_ns", "<u8"),
     ("running_ns", "<u8"),
-    ("read_ns", "<i8"),
 ]
 
 

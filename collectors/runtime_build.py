@@ -26,7 +26,7 @@ BOUNDS = _files("module_first.c", "module_last.c")
 """What is linked first and last into each program and library that holds counters, so that these fill pages of their own."""
 
 _OBSERVER = _files("observer.c", "record.c", "os.c", "perf.c", "papi.c")
-_HEADERS = _files("unperturbed.h", "runtime.h", "sources.h")
+_HEADERS = _files("unperturbed.h", "runtime.h", "sources.h", "list.h")
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC")
 
 
@@ -60,7 +60,7 @@ def build_probe(compiler: str) -> Path:
 
 def build_list(compiler: str) -> Path:
     """Compile the program that tries single events and lists what PAPI knows; return its path."""
-    return _build(compiler, "list", _FLAGS, _files("list.c"))
+    return _build(compiler, "list", _FLAGS, _files("list.c", "list_papi.c"))
 
 
 def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path, ...]) -> Path:

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh run     the tool and what it measures with
 #   tools/setup.sh test    the same, and what the tests and checks need
+#   tools/setup.sh bench   the same as for the tests, and perf to compare with
 #   tools/setup.sh pmu     the same as for the tests, and an emulated machine with a real PMU
 #
 # Debian packages that are missing are installed as root, or by sudo when it asks no password; otherwise the one command to type is
@@ -44,6 +45,10 @@ if [ "$goal" != run ]; then
     command -v chromedriver >/dev/null || need chromium-driver
     command -v git >/dev/null || need git
 fi
+if [ "$goal" = bench ]; then
+    command -v perf >/dev/null || need linux-perf
+    command -v addr2line >/dev/null || need binutils
+fi
 if [ "$goal" = pmu ]; then
     command -v qemu-system-aarch64 >/dev/null || need qemu-system-arm
     command -v aarch64-linux-gnu-gcc >/dev/null || need gcc-aarch64-linux-gnu
@@ -72,7 +77,7 @@ if [ -n "$missing" ]; then
     rm -f "$log"
 fi
 
-[ "$goal" != pmu ] || goal=test # its Python packages are those of the tests
+[ "$goal" = run ] || goal=test # its Python packages are those of the tests
 # The installed package is a tree of links to the checkout's files: a file added or removed means installing again.
 key=$({ "$python" --version; cat pyproject.toml tools/setup.sh; find errors harness collectors instrument analysis -type f ! -name '*.pyc' | sort; } | sha256sum | cut -d' ' -f1)
 stamp=".venv/.set-up-for-$goal"

@@ -68,7 +68,7 @@ static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 static int is_simulated(void) { return unperturbed_header->source == SOURCE_CALLGRIND; }
 
 /* Has callgrind end an interval that carries the record's number: its dumps hold the events since the dump before. */
-static void dump_simulated(uint64_t position)
+static APART void dump_simulated(uint64_t position)
 {
     char label[24] = "interval ";
     char digits[12];
@@ -94,10 +94,11 @@ static clockid_t interval_clock(void)
     }
 }
 
-static void write_record(struct unperturbed_sampler *sampler, int overruns)
+static inline __attribute__((always_inline)) void write_record(struct unperturbed_sampler *sampler, int overruns)
 {
     struct unperturbed_header *header = unperturbed_header;
-    struct unperturbed_record *record = unperturbed_take();
+    uint64_t position;
+    struct unperturbed_record *record = unperturbed_take(header, &position);
     if (!record)
         return;
     record->thread = sampler->thread;
@@ -113,11 +114,11 @@ static void write_record(struct unperturbed_sampler *sampler, int overruns)
         __atomic_fetch_add(&header->unread, 1, __ATOMIC_RELAXED);
         return;
     }
-    unperturbed_read_software(value + header->os_values);
+    unperturbed_read_software(value + header->os_values, header->software);
     record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
     if (is_simulated())
-        dump_simulated((uint64_t)((char *)record - (char *)header - header->header_bytes) / header->record_bytes);
-    unperturbed_commit(record);
+        dump_simulated(position);
+    unperturbed_commit(record, position);
 }
 
 #if defined(__x86_64__)
@@ -167,6 +168,32 @@ static int set_timer(struct unperturbed_sampler *sampler)
     return timer_settime(sampler->timer, 0, &period, NULL);
 }
 
+/* In PAPI's read(2) a thread may be cancelled, but the program did not call it; our own calls are no such points. */
+static int forbid_cancelling(int *before)
+{
+    return unperturbed_header->source == SOURCE_PAPI && is_threaded() && pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, before) == 0;
+}
+
+/* Apart from the rest, so that a tick on real counters does not pay for it. */
+static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int overruns, void *context)
+{
+    int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    if (is_simulated())
+        CALLGRIND_TOGGLE_COLLECT;
+    if (!is_work)
+        write_record(sampler, overruns);
+    else if (ends_quantum(sampler, context) && ++sampler->quanta >= unperturbed_header->interval_ns) {
+        sampler->quanta = 0;
+        write_record(sampler, 0);
+    }
+    if (is_work) {
+        sampler->left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+        set_timer(sampler);
+    }
+    if (is_simulated())
+        CALLGRIND_TOGGLE_COLLECT;
+}
+
 static void on_tick(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -180,27 +207,15 @@ static void on_tick(int signal, siginfo_t *info, void *context)
         return;
     }
     sampler->busy = 1;
-    int saved = errno, cancelling, shielded = unperturbed_header->source == SOURCE_PAPI && is_threaded(), is_work = unperturbed_header->clock == CLOCK_IS_WORK;
-    if (is_simulated())
-        CALLGRIND_TOGGLE_COLLECT;
-    if (shielded) /* in PAPI's read(2) a thread may be cancelled, but the program did not call it; our own calls are no such points */
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    if (!is_work)
+    int saved = errno, before, forbidden = forbid_cancelling(&before);
+    if (is_simulated() || unperturbed_header->clock == CLOCK_IS_WORK)
+        tick_of_a_simulator(sampler, info->si_overrun, context);
+    else
         write_record(sampler, info->si_overrun);
-    else if (ends_quantum(sampler, context) && ++sampler->quanta >= unperturbed_header->interval_ns) {
-        sampler->quanta = 0;
-        write_record(sampler, 0);
-    }
-    if (is_work) {
-        sampler->left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
-        set_timer(sampler);
-    }
-    if (is_simulated())
-        CALLGRIND_TOGGLE_COLLECT;
+    if (forbidden)
+        pthread_setcancelstate(before, NULL);
     errno = saved;
     sampler->busy = 0;
-    if (shielded)
-        pthread_setcancelstate(cancelling, NULL);
 }
 
 static int take_signal(void)

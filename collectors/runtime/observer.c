@@ -26,6 +26,8 @@
 #include <unistd.h>
 
 #define CHECK_IMAGE_NS 16000000
+#define ENDING_TRIES 200
+#define ENDING_PAUSE_NS 10000
 #define FROZEN_SHARE 0.9
 #define FROZEN_SLACK_US 30000 /* three jiffies of the slowest kernels: processor time may be counted in ticks */
 
@@ -198,12 +200,18 @@ static void check_image(struct observed *observed, int64_t now_ns)
 static void observe(struct observed *observed, uint64_t overruns, int has_ended)
 {
     struct unperturbed_header *header = unperturbed_header;
-    struct unperturbed_record *record = unperturbed_take();
+    uint64_t position;
+    struct unperturbed_record *record = unperturbed_take(header, &position);
     if (!record)
         return;
     record->overruns = overruns;
     record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     int unread = unperturbed_read(&observed->counters, record);
+    const struct timespec pause = {0, ENDING_PAUSE_NS};
+    for (int tries = 0; unread && errno == ECHILD && tries < ENDING_TRIES; tries++) {
+        nanosleep(&pause, NULL); /* a thread of the program is just ending, and has closed its part of the group */
+        unread = unperturbed_read(&observed->counters, record);
+    }
     int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
     read_shared_software(value + header->os_values);
     if (header->os) {
@@ -216,7 +224,7 @@ static void observe(struct observed *observed, uint64_t overruns, int has_ended)
         header->unread++;
         return;
     }
-    unperturbed_commit(record);
+    unperturbed_commit(record, position);
     check_image(observed, record->monotonic_ns);
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <linux/version.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,15 +15,7 @@
 
 #define KERNEL_TOO 1
 #define NOT_USER 2
-#define ENDING_TRIES 1000 /* about a millisecond */
 #define ARM64_USER_ACCESS 2 /* attr.config1, bit 1: the kernel may let the thread read the counter itself */
-
-struct group_reading {
-    uint64_t events;
-    uint64_t enabled;
-    uint64_t running;
-    uint64_t value[UNPERTURBED_EVENTS];
-};
 
 struct single_reading {
     uint64_t value;
@@ -63,10 +56,12 @@ static int failed(struct unperturbed_header *header, const char *what, const cha
     return -1;
 }
 
-static void map_page(struct unperturbed_counters *counters, uint32_t event)
+/* Maps the page that tells how to read an event in user space; returns whether the kernel lets this program do so. */
+static int map_page(struct unperturbed_counters *counters, uint32_t event)
 {
-    void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, counters->fd[event], 0);
+    struct perf_event_mmap_page *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, counters->fd[event], 0);
     counters->page[event] = page == MAP_FAILED ? NULL : page;
+    return page != MAP_FAILED && page->cap_user_rdpmc;
 }
 
 int unperturbed_perf_open(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
@@ -87,9 +82,10 @@ int unperturbed_perf_open(struct unperturbed_counters *counters, struct unpertur
         if (fd < 0)
             return failed(header, "perf_event_open of ", event->name);
         counters->fd[i] = fd;
-        if (user_read)
-            map_page(counters, i);
+        user_read = user_read && map_page(counters, i);
     }
+    if (!user_read)
+        counters->options &= ~(uint32_t)OPTION_USER_READ;
     for (uint32_t i = 0; i < (options & OPTION_MULTIPLEX ? header->events : header->events > 0) && !pid; i++)
         if (ioctl(counters->fd[i], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0)
             return failed(header, "the event group cannot be enabled", "");
@@ -151,28 +147,22 @@ static int read_page(const struct perf_event_mmap_page *page, int64_t *count, ui
 static int read_in_user_space(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     for (uint32_t i = 0; i < counters->events; i++)
-        if (!counters->page[i] || read_page(counters->page[i], &record->value[i], &record->enabled_ns) != 0)
+        if (read_page(counters->page[i], &record->value[i], &record->enabled_ns) != 0)
             return -1;
     record->running_ns = record->enabled_ns;
     return 0;
 }
 
-/* By syscall(2): read(2) is a point at which a thread may be cancelled, and it is not the program that reads here. */
+_Static_assert(offsetof(struct unperturbed_record, enabled_ns) == offsetof(struct unperturbed_record, read_ns) + 8 &&
+                   offsetof(struct unperturbed_record, value) == offsetof(struct unperturbed_record, enabled_ns) + 16,
+               "a group's reading is: how many events, time enabled, time running, values");
+
+/* Straight into the record. How many events there are lands in read_ns, which is written when the reading is over.
+ * By syscall(2): read(2) is a point at which a thread may be cancelled, and it is not the program that reads here. */
 static int read_group(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
-    struct group_reading reading;
-    ssize_t length;
-    int tries = 0;
-    do /* ECHILD: a thread of the program is just ending, and has closed its part of the group */
-        length = syscall(SYS_read, counters->fd[0], &reading, sizeof reading);
-    while (length < 0 && errno == ECHILD && ++tries < ENDING_TRIES);
-    if (length < (ssize_t)(3 * sizeof(uint64_t)))
-        return -1;
-    record->enabled_ns = reading.enabled;
-    record->running_ns = reading.running;
-    for (uint32_t i = 0; i < counters->events && i < reading.events; i++)
-        record->value[i] = (int64_t)reading.value[i];
-    return 0;
+    size_t bytes = (3 + counters->events) * sizeof(uint64_t);
+    return syscall(SYS_read, counters->fd[0], &record->read_ns, bytes) == (long)bytes ? 0 : -1;
 }
 
 static int read_each(struct unperturbed_counters *counters, struct unperturbed_record *record)
@@ -206,19 +196,27 @@ static int stop_read_reset_start(struct unperturbed_counters *counters, struct u
     return 0;
 }
 
-int unperturbed_perf_read(struct unperturbed_counters *counters, struct unperturbed_record *record)
+/* Apart from the usual way, which shall be short. */
+static __attribute__((noinline)) int read_as_asked(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
-    if (counters->events == 0)
-        return 0;
     if (counters->options & OPTION_MULTIPLEX)
         return read_each(counters, record);
     if (counters->options & OPTION_RESET)
         return stop_read_reset_start(counters, record);
-    if (counters->page[0] && read_in_user_space(counters, record) == 0) {
+    if (read_in_user_space(counters, record) == 0) {
         counters->user_reads++;
         return 0;
     }
     return read_group(counters, record);
+}
+
+int unperturbed_perf_read(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    if (counters->events == 0)
+        return 0;
+    if (!(counters->options & (OPTION_MULTIPLEX | OPTION_RESET | OPTION_USER_READ)))
+        return read_group(counters, record);
+    return read_as_asked(counters, record);
 }
 
 void unperturbed_perf_close(struct unperturbed_counters *counters)

@@ -89,22 +89,3 @@ int unperturbed_fail(const char *what)
     snprintf(unperturbed_header->message, sizeof unperturbed_header->message, "%s: %s", what, strerror(errno));
     return -1;
 }
-
-struct unperturbed_record *unperturbed_take(void)
-{
-    struct unperturbed_header *header = unperturbed_header;
-    uint64_t position = __atomic_fetch_add(&header->taken, 1, __ATOMIC_RELAXED);
-    if (position >= header->capacity) {
-        __atomic_fetch_sub(&header->taken, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&header->lost, 1, __ATOMIC_RELAXED);
-        return NULL;
-    }
-    return (struct unperturbed_record *)((char *)header + header->header_bytes + position * header->record_bytes);
-}
-
-void unperturbed_commit(struct unperturbed_record *record)
-{
-    struct unperturbed_header *header = unperturbed_header;
-    uint64_t position = (uint64_t)((char *)record - (char *)header - header->header_bytes) / header->record_bytes;
-    __atomic_store_n(&record->whole, position + 1, __ATOMIC_RELEASE);
-}

@@ -13,8 +13,25 @@ int unperturbed_map(const char *path);
 int unperturbed_claim(char **environment);
 void unperturbed_mark(uint64_t mark);
 int unperturbed_fail(const char *what); /* errno and what failed, into the header */
-struct unperturbed_record *unperturbed_take(void);  /* the next free record, or NULL when the file is full */
-void unperturbed_commit(struct unperturbed_record *record);
+
+/* The next free record and its number, or NULL when the file is full. */
+static inline struct unperturbed_record *unperturbed_take(struct unperturbed_header *header, uint64_t *position)
+{
+    *position = __atomic_fetch_add(&header->taken, 1, __ATOMIC_RELAXED);
+    if (*position < header->capacity)
+        return (struct unperturbed_record *)((char *)header + header->header_bytes + *position * header->record_bytes);
+    __atomic_fetch_sub(&header->taken, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&header->lost, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static inline void unperturbed_commit(struct unperturbed_record *record, uint64_t position)
+{
+    __atomic_store_n(&record->whole, position + 1, __ATOMIC_RELEASE);
+}
+
+/* Rare in the handler: kept out of its common path, whose instructions every record costs. */
+#define APART __attribute__((noinline, cold))
 
 static inline int64_t unperturbed_nanoseconds(clockid_t clock)
 {
@@ -24,7 +41,7 @@ static inline int64_t unperturbed_nanoseconds(clockid_t clock)
 }
 
 /* software.c: sums of all counters by metric (about 30 ns for 64 of them). */
-void unperturbed_read_software(int64_t *value);
+void unperturbed_read_software(int64_t *value, uint32_t software);
 uint64_t unperturbed_tables(void);
 void unperturbed_watch_forks(void);
 int unperturbed_counts_elsewhere(void); /* a forked child that still counts into its parent's shared pages */

@@ -114,9 +114,9 @@ struct unperturbed_record {
     int64_t monotonic_ns;
     int64_t cpu_ns;
     uint64_t overruns; /* ticks missed before this one */
-    uint64_t enabled_ns;
-    uint64_t running_ns;
     int64_t read_ns; /* time that reading took: the values of a record are that far apart */
+    uint64_t enabled_ns; /* from here on as a group of perf_event is read: without a copy */
+    uint64_t running_ns;
     int64_t value[];
 };
 

@@ -339,7 +339,7 @@ def test_interrupts_that_reading_causes_are_counted(tmp_path: Path) -> None:
     silent, _ = sample(tmp_path, [program], outside())
     reading, _ = sample(tmp_path, [program], outside(source="perf_event", events=(TASK_CLOCK, FAULTS)))
     share = reading.interrupts / len(reading.rows)
-    assert 0.5 < share < 2
+    assert 0.3 < share < 2, "one a record, but for ticks at which the program was not running"
     assert silent.interrupts / len(silent.rows) < share / 2
 
 
@@ -403,7 +403,7 @@ int main(void) { char c[1000]; int fd = open("/dev/zero", O_RDONLY);
     assert last["chars_read"] - first["chars_read"] >= 400_000
     assert last["read_calls"] - first["read_calls"] >= 400
     assert abs(last["user_time_us"] - records.user_us) <= 30_000, "told in ticks of the clock"
-    assert last["minor_faults"] >= first["minor_faults"] > 0
+    assert last["minor_faults"] > first["minor_faults"] >= 0
     assert (np.diff(records.rows["os"], axis=0) >= 0).all()
 
 

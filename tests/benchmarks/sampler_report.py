@@ -1,0 +1,136 @@
+"""What the benchmarks of the samplers have in common: their arguments, their tables, and the page that the tables are put into."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Section", "Table", "deliver", "host_state", "parse_arguments"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "samplers.md"
+_SECTIONS = ("sampler_instructions", "sampler_overhead", "sampler_intervals")
+_HEAD = """# What the samplers cost, and how evenly they sample
+
+Both samplers of `collectors/runtime`, beside `perf stat -I`. Each section is written by the command below it; `make bench` prints the same tables.
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report; the first column holds names, the others numbers with their units in the heading."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One benchmark's part of the report.
+
+    Attributes
+    ----------
+    script : the benchmark's name, without the ending.
+    title : heading.
+    method : how it was measured.
+    tables : what was found.
+    verdicts : what it means, one sentence each.
+    data : everything, for JSON.
+    """
+
+    script: str
+    title: str
+    method: str
+    tables: Sequence[Table]
+    verdicts: Sequence[str]
+    data: dict[str, Any]
+
+
+def parse_arguments(description: str, **own: tuple[int, str]) -> argparse.Namespace:
+    """Parse what every benchmark of the samplers takes, and numbers of its own: name → (value when not given, help)."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="a short run, to see that everything works")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+    parser.add_argument("--markdown", action="store_true", help="put the tables into docs/evidence/samplers.md")
+    for name, (value, text) in own.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"{text} ({value})")
+    return parser.parse_args()
+
+
+def host_state() -> dict[str, Any]:
+    """Return what a reader must know of the host and of the moment."""
+    describe = ["git", "describe", "--always", "--dirty"]
+    return {
+        "commit": subprocess.run(describe, cwd=PAGE.parent, capture_output=True, text=True, check=False).stdout.strip(),
+        "machine": platform.machine(),
+        "kernel": platform.release(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "time": time.strftime("%Y-%m-%d %H:%M"),
+    }
+
+
+def deliver(section: Section, arguments: argparse.Namespace, before: dict[str, Any]) -> None:
+    """Print the section, and write it where the arguments say.
+
+    Parameters
+    ----------
+    before : `host_state()` from before the measurement.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table as Printed
+
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    console.print(f"\n{section.title}", style="bold")
+    console.print(escape(section.method), style="dim", highlight=False)
+    for table in section.tables:
+        printed = Printed(title=table.title, title_justify="left")
+        for number, column in enumerate(table.columns):
+            printed.add_column(column, justify="right" if number else "left")
+        for row in table.rows:
+            printed.add_row(*map(escape, row))
+        console.print(printed)
+    for verdict in section.verdicts:
+        console.print(escape(verdict), highlight=False)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"host": before, **section.data}, indent=1) + "\n")
+    if arguments.markdown:
+        text = PAGE.read_text() if PAGE.exists() else ""
+        PAGE.write_text(_page(text, section, _command(section, arguments), before))
+
+
+def _command(section: Section, arguments: argparse.Namespace) -> str:
+    given = vars(arguments)
+    numbers = [f"--{name} {value}" for name, value in given.items() if name not in ("quick", "json", "markdown")]
+    return " ".join([f"python tests/benchmarks/{section.script}.py", *["--quick"] * given["quick"], *numbers, "--markdown"])
+
+
+def _page(text: str, section: Section, command: str, before: dict[str, Any]) -> str:
+    """Return the page with this section in its place and the others as they were."""
+    parts = dict(re.findall(r"<!-- (\w+) -->\n(.*?)(?=<!-- \w+ -->|\Z)", text, re.DOTALL))
+    parts[section.script] = _markdown(section, command, before)
+    return _HEAD + "".join(f"\n<!-- {name} -->\n{parts[name].strip()}\n" for name in _SECTIONS if name in parts)
+
+
+def _markdown(section: Section, command: str, before: dict[str, Any]) -> str:
+    lines = [f"## {section.title}", "", section.method, ""]
+    for table in section.tables:
+        lines += [f"**{table.title}**", "", "| " + " | ".join(table.columns) + " |"]
+        lines += ["|---" + "|---:" * (len(table.columns) - 1) + "|"]
+        lines += ["| " + " | ".join(row) + " |" for row in table.rows]
+        lines += [""]
+    lines += [f"- {verdict}" for verdict in section.verdicts]
+    where = f"{before['machine']}, {before['cpus']} CPUs, kernel {before['kernel']}, load {before['load']:.2f} before it began"
+    lines += ["", f"Made by `{command}` at commit {before['commit']}, on {where}, {before['time']}."]
+    return "\n".join(lines)
