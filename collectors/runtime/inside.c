@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "runtime.h"
+#include "simulator.h"
 #include "sources.h"
 
 #include <errno.h>
@@ -18,25 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__has_include)
-#if __has_include(<valgrind/callgrind.h>)
-#include <valgrind/callgrind.h>
-#endif
-#endif
-#ifndef CALLGRIND_DUMP_STATS_AT
-#define CALLGRIND_DUMP_STATS_AT(label) ((void)(label))
-#define CALLGRIND_TOGGLE_COLLECT ((void)0)
-#define RUNNING_ON_VALGRIND 0
-#endif
-
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
-
-/* Far shorter than a simulator's quantum, so that one tick waits at the end of each. It is armed anew at every tick: a second one that waited already would
- * be delivered at once, before the program did anything. */
-#define WORK_TICK_NS 200000
-#define SHORTEST_QUANTUM_NS 2000000 /* of processor time: a quantum takes several times as long, leaving the handler a hundredth of it */
 
 #define HIGH_DESCRIPTOR 512
 
@@ -45,9 +30,7 @@ struct unperturbed_sampler {
     timer_t timer;
     pid_t thread_id;
     uint32_t thread; /* number in the record file; 0 is the main thread */
-    uint64_t quanta; /* on the work clock: quanta of the simulator since the last record */
-    int64_t left_ns; /* the processor time at which the last tick was left, */
-    uintptr_t place; /* and where the program stood then */
+    struct quanta quanta; /* on the work clock */
     volatile sig_atomic_t busy;
 };
 
@@ -66,21 +49,6 @@ static int is_threaded(void) { return !&__libc_single_threaded || !__libc_single
 static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
 static int is_simulated(void) { return unperturbed_header->source == SOURCE_CALLGRIND; }
-
-/* Has callgrind end an interval that carries the record's number: its dumps hold the events since the dump before. */
-static APART void dump_simulated(uint64_t position)
-{
-    char label[24] = "interval ";
-    char digits[12];
-    int count = 0, end = 9;
-    do
-        digits[count++] = (char)('0' + position % 10);
-    while ((position /= 10) && count < (int)sizeof digits);
-    while (count)
-        label[end++] = digits[--count];
-    label[end] = 0;
-    CALLGRIND_DUMP_STATS_AT(label);
-}
 
 static clockid_t interval_clock(void)
 {
@@ -121,40 +89,6 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
     unperturbed_commit(record, position);
 }
 
-#if defined(__x86_64__)
-#include <ucontext.h>
-static uintptr_t next_instruction(void *context) { return (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP]; }
-
-/* Tells whether the tick came by a system call that waited, not at the end of a quantum: the word before the next instruction is `syscall`. */
-static int in_system_call(void *context)
-{
-    const unsigned char *next = (const unsigned char *)next_instruction(context);
-    return next[-2] == 0x0f && next[-1] == 0x05;
-}
-#else
-static uintptr_t next_instruction(void *context)
-{
-    (void)context;
-    return 0;
-}
-
-static int in_system_call(void *context)
-{
-    (void)context;
-    return 0;
-}
-#endif
-
-/* A tick at the end of a quantum of work; not one that came while a call waited, nor one that came before the program went on after the last. */
-static int ends_quantum(struct unperturbed_sampler *sampler, void *context)
-{
-    uintptr_t place = next_instruction(context);
-    int stands = place == sampler->place;
-    sampler->place = place;
-    return !in_system_call(context) &&
-           !(stands && unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - sampler->left_ns < SHORTEST_QUANTUM_NS);
-}
-
 static int set_timer(struct unperturbed_sampler *sampler)
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
@@ -182,12 +116,12 @@ static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int o
         CALLGRIND_TOGGLE_COLLECT;
     if (!is_work)
         write_record(sampler, overruns);
-    else if (ends_quantum(sampler, context) && ++sampler->quanta >= unperturbed_header->interval_ns) {
-        sampler->quanta = 0;
+    else if (ends_quantum(&sampler->quanta, context) && ++sampler->quanta.count >= unperturbed_header->interval_ns) {
+        sampler->quanta.count = 0;
         write_record(sampler, 0);
     }
     if (is_work) {
-        sampler->left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+        sampler->quanta.left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
         set_timer(sampler);
     }
     if (is_simulated())

@@ -77,7 +77,14 @@ class Machine:
     tree: Path
 
     def run(
-        self, files: Mapping[str, Path], script: str, *, timeout_s: float, pmu: bool = True, cpu: str = "cortex-a57", processors: int = 1
+        self,
+        files: Mapping[str, Path],
+        script: str,
+        *,
+        timeout_s: float,
+        pmu: bool = True,
+        cpu: str = "cortex-a57",
+        processors: int = 1,
     ) -> Outcome:
         """Boot, run a shell script as root, and bring back what it left below `/out`.
 
