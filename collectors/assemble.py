@@ -82,7 +82,8 @@ def assemble(
     for name in os_metrics:
         whose = " of the simulator's process" if collected.source == "simulated" else ""
         group = next(group for group in OS_GROUPS if name in group.metrics)
-        metrics.append(Metric(name, "os", source=group.source, meaning=OS_METRICS[name] + whose))
+        coarse = " (told to others in ticks of 10 ms)" if records.wall_ns and name in ("user_time_us", "system_time_us") else ""
+        metrics.append(Metric(name, "os", source=group.source, meaning=OS_METRICS[name] + whose + coarse))
         columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
     for index, name in enumerate(software):
         metrics.append(Metric(name, "software", source="instrumentation", meaning="milestone compiled into the program"))
@@ -131,10 +132,14 @@ def _facts(records: Records, rows: NDArray[Any]) -> dict[str, Any]:
         "unread_ticks": records.unread,
         "longest_gap_ms": float(lengths.max()),
         "reading_us": float(np.median(rows["read_ns"]) / 1e3),
-        "read_in_user_space": Mark.USER_READ in records.marks,
-        "made_threads": Mark.THREADS in records.marks,
-        "sampled_threads": max(1, records.threads),
     }
+    if not records.wall_ns:
+        facts |= {
+            "read_in_user_space": Mark.USER_READ in records.marks,
+            "made_threads": Mark.THREADS in records.marks,
+            "sampled_threads": max(1, records.threads),
+            "uneven_work": Mark.UNEVEN in records.marks,
+        }
     if records.papi_version:
         facts["papi_version"] = records.papi_version
     if records.wall_ns:

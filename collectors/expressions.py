@@ -112,7 +112,8 @@ def parse_expression(text: str) -> Expression:
             warnings.simplefilter("ignore")  # the parser's remarks on style (`1if`, `'\\d'`): what is wrong is refused below
             tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise SpecError(f"`{text}` cannot be read: {_ALLOWED}") from None
+        quotes = "; a name such as perf::page-faults stands in single quotes" if "::" in text else ""
+        raise SpecError(f"`{text}` cannot be read: {_ALLOWED}{quotes}") from None
     names: dict[str, None] = {}
     _check(tree, text, names, depth=1)
     if not names:

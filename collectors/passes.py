@@ -122,7 +122,8 @@ def plan_passes(
         for name in left:
             if name not in taken:
                 refused[name].append(f"{candidate}: {why[name]}")
-        if why and not taken:
+        missed = [name for name in left if name not in taken]
+        if why and not taken and not (candidate == "papi" and all(name.startswith(perf_event.PREFIX) for name in missed)):
             reasons[candidate] = _commonest(why.values())
         left = [name for name in left if name not in taken]
     if left:
@@ -255,11 +256,14 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
 def _hints(text: str) -> list[str]:
     """Return what the bare reasons of the counter libraries mean on this host, and what to do."""
     hints = []
-    if "Permission denied" in text or "Operation not permitted" in text or "paranoid" in text:
+    permission = "Permission denied" in text or "Operation not permitted" in text or "paranoid" in text
+    if permission:
         paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
         level = paranoid.read_text().strip() if paranoid.exists() else "unknown"
-        hints.append(f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1")
-    if "No such file or directory" in text or "not supported" in text or "no PMU" in text:
+        user_only = "; at level 2 user space alone can be counted, as in perf::page-faults:u" if "perf::" in text else ""
+        hints.append(f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1{user_only}")
+    kernel_refuses = "No such file or directory" in text or "not supported" in text
+    if not permission and (kernel_refuses or ("no PMU" in text and "perf_event:" not in text)):
         hints.append("The processor offers no such counter here: no PMU, as in most virtual machines, or an event it lacks.")
     return hints
 

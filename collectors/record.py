@@ -49,6 +49,7 @@ class Mark(IntFlag):
     THREADS = 128
     UNSHARED = 256
     SIGNAL_BLOCKED = 512
+    UNEVEN = 1024
 
 
 _EVENT = np.dtype(

@@ -98,7 +98,10 @@ def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Ma
             seconds=sum(seconds[run.pass_name] for run in planned),
             configurations={item.name: item.runs * len(samplings) for item in configurations(session.campaign)},
             passes=Passes(tuple(session.passes.values()), manifest.fact("reasons")),
-            notes=tuple(fact["note"] for fact in cost.values() if fact["note"]),
+            notes=(
+                *(fact["note"] for fact in cost.values() if fact["note"]),
+                *filter(None, [manifest.fact("no_verdict")]),
+            ),
         )
     )
     begun = time.monotonic()

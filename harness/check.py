@@ -115,7 +115,12 @@ def check(campaign: Campaign, traces: Traces) -> Checked:
             )
         verdicts += _check_pass(campaign, baseline, by_configuration, on, notes)
     if not verdicts:
-        notes.append("No hardware metric was measured, so there is nothing in which perturbation could show.")
+        every = [trace for found in traces.values() for runs in found.values() for trace in runs]
+        notes.append(
+            "Only the baseline was measured, so there is nothing to hold against it."
+            if any(trace.names("hardware", "simulated") for trace in every)
+            else "No hardware metric was measured, so there is nothing in which perturbation could show."
+        )
     return Checked(tuple(verdicts), traces, tuple(dict.fromkeys(notes)))
 
 

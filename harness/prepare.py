@@ -22,7 +22,14 @@ from unperturbed.harness.build import build, check_compilers, find_source
 from unperturbed.harness.manifest import Manifest
 from unperturbed.harness.plan import configurations
 from unperturbed.harness.progress import Progress
-from unperturbed.harness.requirements import check_budget, check_clock, check_sampled_program, plan_counting
+from unperturbed.harness.requirements import (
+    check_budget,
+    check_clock,
+    check_processor,
+    check_sampled_program,
+    no_verdict,
+    plan_counting,
+)
 from unperturbed.harness.run import Result, Sampling, execute, run_plain
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE, PILOT, REFERENCE
@@ -102,6 +109,8 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
     passes = plan_counting(campaign)
     check_clock(campaign, passes)
     check_budget(campaign, len(passes.passes))
+    check_processor(campaign)
+    manifest.set_facts(no_verdict=no_verdict(campaign, passes))
     manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
     builds = _build_all(campaign, folder, manifest, progress)
     inputs = _inputs(campaign, folder, builds[REFERENCE], manifest, progress)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from unperturbed.collectors.passes import Passes, plan_passes
-from unperturbed.errors import SpecError
+from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.plan import configurations
 from unperturbed.harness.spec import Campaign
 
-__all__ = ["check_budget", "check_clock", "check_sampled_program", "plan_counting"]
+__all__ = ["check_budget", "check_clock", "check_processor", "check_sampled_program", "no_verdict", "plan_counting"]
 
 
 def plan_counting(campaign: Campaign, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
@@ -74,6 +75,34 @@ def check_clock(campaign: Campaign, passes: Passes) -> None:
         raise SpecError(
             f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or take another clock"
         )
+
+
+def check_processor(campaign: Campaign) -> None:
+    """Refuse a processor for the observer that it may not run on.
+
+    Raises
+    ------
+    HostError
+        With those that it may.
+    """
+    asked, allowed = campaign.measure.observer_cpu, os.sched_getaffinity(0)
+    if asked is not None and campaign.measure.pin and asked not in allowed:
+        raise HostError(
+            f"observer_cpu: {asked} is not among the processors that may be used here ({', '.join(map(str, sorted(allowed)))})"
+        )
+
+
+def no_verdict(campaign: Campaign, passes: Passes) -> str:
+    """Say beforehand why a campaign will give traces and no verdict; empty when it will give one."""
+    counted = [metric for item in passes.passes for metric in item.metrics]
+    if not any(metric.kind in ("hardware", "simulated") for metric in counted):
+        return (
+            "none of the metrics is a hardware event, in which perturbation could show: this campaign gives traces, and no verdict. "
+            "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
+        )
+    if len(configurations(campaign)) == 1:
+        return "the baseline is the only configuration: this campaign gives traces, and no verdict"
+    return ""
 
 
 def check_budget(campaign: Campaign, passes: int) -> None:

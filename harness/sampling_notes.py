@@ -28,6 +28,8 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
     yield from _implausible(traces)
     yield from _unsampled_threads(traces)
     yield from _scaled(traces)
+    if any(trace.attributes.get("uneven_work") for trace in traces):
+        yield "The program waits in system calls often, which take the ticks that end intervals of work: their lengths vary from run to run."
     yield from _missed(traces)
     yield from _observed(traces)
 

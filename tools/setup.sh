@@ -3,7 +3,7 @@
 #
 #   tools/setup.sh run     the tool and what it measures with
 #   tools/setup.sh test    the same, and what the tests and checks need
-#   tools/setup.sh bench   the same as for the tests, and perf to compare with
+#   tools/setup.sh bench   the same as for the tests, and tools to read what was counted
 #   tools/setup.sh pmu     the same as for the tests, and an emulated machine with a real PMU
 #
 # Debian packages that are missing are installed as root, or by sudo when it asks no password; otherwise the one command to type is
@@ -44,9 +44,9 @@ if [ "$goal" != run ]; then
     command -v chromium >/dev/null || need chromium
     command -v chromedriver >/dev/null || need chromium-driver
     command -v git >/dev/null || need git
+    command -v perf >/dev/null || need linux-perf
 fi
 if [ "$goal" = bench ]; then
-    command -v perf >/dev/null || need linux-perf
     command -v addr2line >/dev/null || need binutils
 fi
 if [ "$goal" = pmu ]; then

@@ -128,7 +128,7 @@ def _failures(content: ReportContent) -> Html | None:
 def result_section(content: ReportContent, found: Sequence[Result]) -> Html:
     """Return one card for each configuration, below the meaning of the three verdicts."""
     if not found:
-        said = "No configuration has enough finished runs; see the failures and the runs below."
+        said = "There was nothing to check, or no configuration has enough finished runs; see the notes, the failures and the runs below."
         return tag("section", tag("h2", "Verdicts"), tag("p", said, class_="empty"), id="verdicts")
     cards = [_card(place, result, content) for place, result in by_weight(found)]
     legend = [tag("li", badge(verdict), f" {VERDICT_MEANING[verdict]}") for verdict in SYMBOL]

@@ -120,7 +120,7 @@ def listing(items: Sequence[str], last: str = "and") -> str:
 def campaign_sentence(found: Sequence[Result]) -> str:
     """Say in one sentence what the campaign showed."""
     if not found:
-        return "There is no verdict: no configuration has enough finished runs to be checked."
+        return "There is no verdict: there was nothing to check, or no configuration has enough finished runs. The notes and the failures say which."
     names = {
         verdict: [result.configuration for result in found if result.verdict == verdict]
         for verdict in ("perturbed", "unperturbed", "undecided")

@@ -363,6 +363,8 @@ __attribute__((destructor)) static void finish(void)
         unperturbed_mark(MARK_SHARED_FORK);
     if (!is_sampled() || header->state != STATE_ATTACHED)
         return;
+    if (main_sampler.quanta.calls > main_sampler.quanta.all / UNEVEN_SHARE)
+        unperturbed_mark(MARK_UNEVEN);
     if (main_sampler.counters.user_reads)
         unperturbed_mark(MARK_USER_READ);
     if (sigaction((int)header->signal, NULL, &now) == 0 && now.sa_sigaction != on_tick)

@@ -184,13 +184,17 @@ static int read_each(struct unperturbed_counters *counters, struct unperturbed_r
     return 0;
 }
 
-/* The paper's way: counters stand still while they are read, and begin at zero again. */
+/* The paper's way: counters stand still while they are read, and begin at zero again. Members first and the leader last: enabled as a group, the kernel
+ * leaves out those that another PMU counts than the leader's. */
 static int stop_read_reset_start(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     int leader = counters->fd[0];
     if (ioctl(leader, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP) != 0 || read_group(counters, record) != 0 ||
-        ioctl(leader, PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP) != 0 || ioctl(leader, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0)
+        ioctl(leader, PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP) != 0)
         return -1;
+    for (uint32_t i = counters->events; i-- > 0;)
+        if (ioctl(counters->fd[i], PERF_EVENT_IOC_ENABLE, 0) != 0)
+            return -1;
     for (uint32_t i = 0; i < counters->events; i++)
         record->value[i] = counters->total[i] += record->value[i];
     return 0;

@@ -18,11 +18,14 @@
 /* Far shorter than a simulator's quantum, so that one tick waits at the end of each. It is armed anew at every tick: a second one that waited already would
  * be delivered at once, before the program did anything. */
 #define WORK_TICK_NS 200000
+#define UNEVEN_SHARE 20 /* one tick in so many lost to system calls, and intervals of work are no longer even */
 #define SHORTEST_QUANTUM_NS 2000000 /* of processor time: a quantum takes several times as long, leaving the handler a hundredth of it */
 
 /* Quanta of work, of 100,000 basic blocks each. */
 struct quanta {
     uint64_t count;  /* since the last record */
+    uint64_t all;    /* since the beginning */
+    uint64_t calls;  /* ticks that came by a system call instead */
     int64_t left_ns; /* the processor time at which the last tick was left, */
     uintptr_t place; /* and where the program stood then */
 };
@@ -72,8 +75,12 @@ static int ends_quantum(struct quanta *quanta, void *context)
     uintptr_t place = next_instruction(context);
     int stands = place == quanta->place;
     quanta->place = place;
-    return !in_system_call(context) &&
-           !(stands && unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - quanta->left_ns < SHORTEST_QUANTUM_NS);
+    if (in_system_call(context)) {
+        quanta->calls++;
+        return 0;
+    }
+    quanta->all++;
+    return !(stands && unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - quanta->left_ns < SHORTEST_QUANTUM_NS);
 }
 
 #endif

@@ -53,6 +53,7 @@ enum unperturbed_mark {
     MARK_THREADS = 128,    /* the program made threads */
     MARK_UNSHARED = 256,   /* a library's counters could not be shared with the observer */
     MARK_SIGNAL_BLOCKED = 512, /* the program blocked the sampler's signal */
+    MARK_UNEVEN = 1024,    /* on the work clock: system calls that may wait took ticks away from the ends of quanta */
 };
 
 /* A hardware event as the source wants it: perf_event's type and configuration, or PAPI's name. */

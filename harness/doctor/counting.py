@@ -145,7 +145,7 @@ def tracepoints(root: Path) -> Finding:
     """Say whether the kernel's tracepoints can be found by name."""
     for place in ("sys/kernel/tracing", "sys/kernel/debug/tracing"):
         events = root / place / "events"
-        if events.is_dir() and os.access(events, os.R_OK | os.X_OK):
+        if os.access(events, os.R_OK | os.X_OK):
             return Finding("tracepoints", "good", f"the kernel's tracepoints are readable (/{place})")
     folder = root / "sys/kernel/tracing"
     why = "Tracepoint events (perf's sched:sched_switch, …) cannot be counted."

@@ -15,10 +15,17 @@ from unperturbed.harness.build import check_compilers
 from unperturbed.harness.doctor.examine import Examination
 from unperturbed.harness.doctor.findings import Finding
 from unperturbed.harness.doctor.preloading import cannot_preload
-from unperturbed.harness.doctor.reading import REAL, cpu_list, ranges, text
+from unperturbed.harness.doctor.reading import REAL
 from unperturbed.harness.doctor.tools import setpriv
 from unperturbed.harness.plan import Configuration, configurations
-from unperturbed.harness.requirements import check_budget, check_clock, check_sampled_program, plan_counting
+from unperturbed.harness.requirements import (
+    check_budget,
+    check_clock,
+    check_processor,
+    check_sampled_program,
+    no_verdict,
+    plan_counting,
+)
 from unperturbed.harness.spec import Campaign, Program
 from unperturbed.harness.spec.placeholders import find_placeholders, substitute
 from unperturbed.harness.spec.program import PROGRAM_PATH
@@ -69,6 +76,11 @@ class Readiness:
     def exit_code(self) -> int:
         """Return 0 when the campaign can run here; what the host lacks (3) outranks what the spec asks too much of (2)."""
         return max((problem.exit_code for problem in self.problems), default=0)
+
+    @property
+    def no_verdict(self) -> str:
+        """Return why the campaign would give traces and no verdict; empty when it would give one."""
+        return no_verdict(self.campaign, self.passes)
 
     @property
     def runs(self) -> int:
@@ -213,7 +225,4 @@ def _kernel(campaign: Campaign) -> Iterator[Problem]:
         wanted = [name for name in measure.os if _OS_SOURCES[name] == source]
         if wanted and not file.exists():
             yield Problem(Finding("os", "bad", f"{', '.join(wanted)} cannot be read: this kernel has no {file}"))
-    online = cpu_list(text(REAL / "sys/devices/system/cpu/online") or "")
-    if measure.sampler == "outside" and measure.observer_cpu is not None and measure.observer_cpu not in online:
-        what = f"observer_cpu: this host has no CPU {measure.observer_cpu} (it has {ranges(online)})"
-        yield Problem(Finding("observer", "bad", what))
+    yield from _refusal("observer", check_processor, campaign)

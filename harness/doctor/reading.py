@@ -66,6 +66,7 @@ def find_tool(root: Path, name: str) -> Path | None:
     """Return where a program is on the PATH below a root; None when it is not installed."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         file = root / folder.lstrip("/") / name
-        if file.is_file() and os.access(file, os.X_OK):
+        # Not Path.is_file, which raises where a folder on the way may not be entered.
+        if os.path.isfile(file) and os.access(file, os.X_OK):  # noqa: PTH113
             return file
     return None

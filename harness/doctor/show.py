@@ -127,3 +127,5 @@ def _show_spec(console: Console, spec: Readiness) -> None:
         passes = len(spec.passes.passes)
         each = f" in {passes} passes" if passes > 1 else ""
         console.print(f"[green]✓ can run here[/green]: {spec.runs} runs{each}", soft_wrap=True)
+        if spec.no_verdict:
+            console.print(f"[yellow]! but[/yellow] {escape(spec.no_verdict)}", soft_wrap=True)

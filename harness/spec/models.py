@@ -160,7 +160,10 @@ class Measure(Section):
         description="Inside: whose hardware counters are read, the main thread's or, by a sampler in each, those of all threads. The "
         "observer outside always counts all threads.",
     )
-    children: bool = Field(default=False, description="Outside: count the program's child processes too.")
+    children: bool = Field(
+        default=False,
+        description="Outside: count hardware events of the program's child processes too; `os` counters stay the program's own.",
+    )
     reading: Literal["read", "reset"] = Field(
         default="read",
         description="How the inside sampler takes its counts: reading counters that run on, or stopping, reading, resetting and starting "

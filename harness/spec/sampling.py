@@ -18,6 +18,7 @@ _OUTSIDE_ONLY = {
     "observer_cpu": "only sampler: outside has an observer",
     "pin": "only sampler: outside has an observer",
 }
+_TAKEN_SIGNALS = (9, 19, 32, 33)
 _UNSEEN_OUTSIDE = {"blocks_read": "bytes_read", "blocks_written": "bytes_written"}
 _PROCESSOR_CLOCKS = ("process-cpu", "thread-cpu", "work")
 
@@ -32,6 +33,11 @@ def check_sampling(draft: Draft) -> None:
             draft.blame_key(("measure", field), f"`{field}` has no meaning here: {why}")
     if outside:
         _check_outside(draft)
+    if draft.value("measure", "signal") in _TAKEN_SIGNALS:
+        draft.blame(
+            ("measure", "signal"),
+            "this signal cannot be handled, or is the C library's own: take one from 34 on (real-time signals)",
+        )
     _check_multiplexing(draft)
     _check_work(draft)
 

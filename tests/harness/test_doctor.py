@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ from hypothesis import strategies as st
 from phases_campaign import unperturbed, write_spec
 
 from unperturbed.harness.doctor import Examination, Finding, Readiness, check_spec, examine
-from unperturbed.harness.doctor.counting import core_pmus
+from unperturbed.harness.doctor.counting import core_pmus, tracepoints
 from unperturbed.harness.doctor.load import BusyProcess, busy_processes, neighbours
 from unperturbed.harness.doctor.preloading import cannot_preload
 from unperturbed.harness.doctor.pyperf_advice import PyperfAnswer, ask_pyperf, pyperf_findings, read_answer
-from unperturbed.harness.doctor.reading import REAL, cpu_list, ranges
+from unperturbed.harness.doctor.reading import REAL, cpu_list, find_tool, ranges
 from unperturbed.harness.doctor.show import show, to_json
 from unperturbed.harness.doctor.tools import PapiVerdict, ask, papi, papi_version
 from unperturbed.harness.spec import load_spec
@@ -599,7 +600,7 @@ def test_the_sampler_outside_needs_no_dynamic_linker_and_a_cpu_that_is_there(tmp
     assert "program" not in {problem["subject"] for problem in found["problems"]}
     checked, found = ready(host, write_spec(tmp_path, **changes, measure__observer_cpu=4095))
     assert checked.exit_code == 3
-    assert "this host has no CPU 4095" in found["problems"][0]["what"]
+    assert "4095 is not among the processors that may be used here" in found["problems"][0]["what"]
 
 
 def test_a_clock_of_the_simulator_where_the_kernel_counts(tmp_path: Path, host: Examination) -> None:
@@ -853,3 +854,30 @@ def test_the_page_names_every_key() -> None:
     )
     for key in (*keys, "problems", "runs", "configurations", "passes", "metrics", "metric", "source", "passed_over"):
         assert f"`{key}`" in page, key
+
+
+def test_what_an_ordinary_user_may_not_look_into_is_a_finding_and_no_crash() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    root = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others
+    closed = root / "sys/kernel/tracing"
+    (closed / "events").mkdir(parents=True)
+    tool = root / "closed"
+    (tool / "bin").mkdir(parents=True)
+    root.chmod(0o755)
+    closed.chmod(0o700)
+    tool.chmod(0o700)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)
+            os.environ["PATH"] = f"/closed/bin:{os.environ['PATH']}"
+            told = tracepoints(root)
+            code = 0 if told.what.endswith("root only") and find_tool(root, "valgrind") is None else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    shutil.rmtree(root)
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -34,6 +34,8 @@ def test_a_campaign_observed_from_outside(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, **OUTSIDE, measure__os=["minor_faults", "chars_written"])
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 0, done.stderr
+    assert "gives traces, and no verdict" in done.stderr, "it is said before the first run"
+    assert "gives traces, and no verdict" in unperturbed(tmp_path, "doctor", spec).stdout
     campaign = tmp_path / "campaigns" / "phases"
     runs = traces(campaign, "steps")
     assert len(runs) == 3
@@ -148,7 +150,7 @@ def test_intervals_of_work_are_the_same_under_load(tmp_path: Path) -> None:
         ({"measure__hardware": ["PAPI_TOT_INS", *KERNEL]}, 3, "PAPI_TOT_INS cannot be counted on this host"),
         ({"measure__hardware": ["PAPI_TLB_DM", *KERNEL]}, 3, "take sampler: inside"),
         ({"measure__os": ["blocks_read"]}, 2, "take `bytes_read`"),
-        ({"measure__observer_cpu": 4000}, 1, "the observer's processor is not one that may be used here"),
+        ({"measure__observer_cpu": 4000}, 3, "4000 is not among the processors that may be used here"),
     ],
 )
 def test_what_the_observer_cannot_do_is_said(tmp_path: Path, changes: dict[str, object], code: int, said: str) -> None:
