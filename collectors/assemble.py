@@ -185,7 +185,7 @@ def _check(records: Records, software: Sequence[str]) -> None:
 
 
 _UNREAD_SHARE = 0.05
-"""Counts are cumulative: where one reading in a hundred fails, two intervals become one and nothing is lost."""
+"""Counts are cumulative: where a reading fails two intervals become one, and no count is lost. The report tells how many."""
 
 _SPOILS_SOFTWARE = Mark.EXEC | Mark.SHARED_FORK | Mark.UNSHARED
 _FATAL: Mapping[Mark, str] = MappingProxyType(

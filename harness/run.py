@@ -1,4 +1,4 @@
-"""One run: surroundings made, program launched with the sampler inside, result checked, trace written."""
+"""One run: surroundings made, program launched under its sampler, result checked, trace written."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def execute(
     pad_bytes: int,
     attributes: Mapping[str, Any],
 ) -> Trace:
-    """Run the program once with the sampler inside and write its trace.
+    """Run the program once under its sampler, inside or outside, and write its trace.
 
     Parameters
     ----------

@@ -2,6 +2,8 @@
 
 Run as a script, without this project's packages, with the path of a library or none. Prints one JSON object: `error`, `disabled`
 (perf_event's own words), `presets` and `counters`. Libraries and versions are tried as the runtime tries them (`collectors/runtime/papi.c`).
+`collectors.trials` asks PAPI more, by a C program: that needs a compiler and writes to the cache. The doctor without a spec needs none and
+writes nothing.
 """
 
 from __future__ import annotations

@@ -339,7 +339,10 @@ def test_interrupts_that_reading_causes_are_counted(tmp_path: Path) -> None:
     silent, _ = sample(tmp_path, [program], outside())
     reading, _ = sample(tmp_path, [program], outside(source="perf_event", events=(TASK_CLOCK, FAULTS)))
     share = reading.interrupts / len(reading.rows)
-    assert 0.3 < share < 2, "one a record, but for ticks at which the program was not running"
+    running = (
+        (reading.user_us + reading.system_us) * 1e3 / reading.wall_ns
+    )  # a program that waits for its processor is not interrupted
+    assert 0.5 * running < share < 2
     assert silent.interrupts / len(silent.rows) < share / 2
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import COUNTED, compile_program, sample
+from programs import BUSY, COUNTED, compile_program, sample
 
 from unperturbed.collectors import simulated
 from unperturbed.collectors.assemble import assemble
 from unperturbed.collectors.passes import plan_passes
-from unperturbed.collectors.record import Records, Setup
+from unperturbed.collectors.record import Mark, Records, Setup
 from unperturbed.collectors.simulated import Cache, Machine, combine, read_dumps, valgrind_command
 from unperturbed.errors import HostError, RunError
 
@@ -186,3 +186,19 @@ def test_no_cycle_estimate_is_made_of_page_misses(tmp_path: Path) -> None:
         records, collected, software=["a", "b"], os_metrics=[], derived={}, dumps=tmp_path / "dumps", attributes={}
     )
     assert trace.names("simulated") == ("PAPI_TLB_DM", "PAPI_TOT_INS")
+
+
+@pytest.mark.parametrize(
+    ("work", "uneven"), [("busy(40000000);", False), ("for (int i = 0; i < 300000; i++) write(fd, &fd, 1);", True)]
+)
+def test_work_that_system_calls_cut_short_is_told(tmp_path: Path, work: str, uneven: bool) -> None:
+    text = f"""{BUSY}
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) {{ int fd = open("/dev/null", O_WRONLY); busy(10); {work} return fd < 0; }}
+"""
+    program = compile_program(tmp_path, text, "-Wno-unused-result")
+    command = [*valgrind_command(Machine(), tmp_path / "dumps"), str(program)]
+    records, done = sample(tmp_path, command, Setup("simulated", 1, "work"))
+    assert (done.returncode, records.state) == (0, "finished")
+    assert (Mark.UNEVEN in records.marks) == uneven
