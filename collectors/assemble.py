@@ -16,13 +16,13 @@ from unperturbed.collectors.expressions import Expression
 from unperturbed.collectors.invariants import implausible
 from unperturbed.collectors.passes import Pass
 from unperturbed.collectors.record import Mark, Records, deltas
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.collectors.trace import Metric, Semantics, Trace
 from unperturbed.errors import RunError, SpecError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["assemble", "thread_traces"]
+__all__ = ["assemble", "milestone", "thread_traces"]
 
 _ALWAYS_SIMULATED = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
 """Callgrind counts all its events in every run, so what measuring added is known even when nobody asked for instructions."""
@@ -32,7 +32,7 @@ def assemble(
     records: Records,
     collected: Pass,
     *,
-    software: Sequence[str],
+    software: Sequence[Metric],
     os_metrics: Sequence[str],
     derived: Mapping[str, Expression],
     dumps: Path,
@@ -44,7 +44,7 @@ def assemble(
     ----------
     records : what the runtime committed; interval i lies between records i and i + 1.
     collected : the pass that the run was made for.
-    software : names of the software metrics, in the order in which the build numbered them.
+    software : the software metrics, in the order of their numbers; `milestone` describes one.
     os_metrics : names from `OS_METRICS` to keep.
     derived : metrics computed from others; one whose parts this pass lacks is left out.
     dumps : callgrind's dump files without their process number; not read unless simulated.
@@ -85,9 +85,10 @@ def assemble(
         coarse = " (told to others in ticks of 10 ms)" if records.wall_ns and name in ("user_time_us", "system_time_us") else ""
         metrics.append(Metric(name, "os", source=group.source, meaning=OS_METRICS[name] + whose + coarse))
         columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
-    for index, name in enumerate(software):
-        metrics.append(Metric(name, "software", source="instrumentation", meaning="milestone compiled into the program"))
-        columns[name] = deltas(rows["software"][:, index])
+    for index, metric in enumerate(software):
+        metrics.append(metric)
+        values = rows["software"][:, index]
+        columns[metric.name] = values[1:] if metric.semantics == "gauge" else deltas(values)
     for name, expression in derived.items():
         if all(part in columns for part in expression.names):
             metrics.append(_derived(name, expression, {metric.name: metric for metric in metrics}))
@@ -159,8 +160,33 @@ def _derived(name: str, expression: Expression, known: Mapping[str, Metric]) -> 
     return Metric(name, "derived", unit="", source="formula", meaning=meaning, components=components)
 
 
-def _check(records: Records, software: Sequence[str]) -> None:
-    counted = f"{', '.join(software)}: " if software else ""
+def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "counter") -> Metric:
+    """Describe a software metric, by what counts it.
+
+    Parameters
+    ----------
+    means : `compiled` into the program, `kernel` (a probe), `preload` (a library in between), `python` (an import hook).
+    """
+    source, meaning = _MEANS[means]
+    if semantics == "gauge":
+        meaning = "value of a variable of the program at the end of the interval"
+    unit = "" if semantics == "gauge" else "events"
+    return Metric(name, "software", unit=unit, semantics=semantics, source=source, meaning=meaning)
+
+
+_MEANS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "compiled": ("instrumentation", "milestone compiled into the program"),
+        "kernel": ("kernel probe", "hits of a probe, counted by the kernel"),
+        "preload": ("interposition", "calls of a library's function from elsewhere, counted on the way"),
+        "python": ("import hook", "entries of Python functions"),
+    }
+)
+
+
+def _check(records: Records, software: Sequence[Metric]) -> None:
+    within = [metric.name for metric in software if metric.source != _MEANS["kernel"][0]]
+    counted = f"{', '.join(within)}: " if within else ""
     if records.state == "waiting":
         raise RunError(
             "the sampler did not start in the measured program: is the program that runs the one that was built, linked by {cc} or {cxx}, "
@@ -168,13 +194,13 @@ def _check(records: Records, software: Sequence[str]) -> None:
         )
     if records.state == "failed":
         raise RunError(f"the sampler failed: {records.message}")
-    if software and records.tables == 0:
+    if within and records.tables == 0:
         raise SpecError(
             f"{counted}none of the code that counts was loaded by the program. Does it use a library of the system instead of the "
             'one that was built here? Then set, in the spec, environment: {LD_LIBRARY_PATH: "{build}"}, or link it statically'
         )
     for mark, sentence in _FATAL.items():
-        if mark in records.marks and (software or mark not in _SPOILS_SOFTWARE):
+        if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):
             raise RunError(f"{counted}{sentence}")
     if records.lost:
         raise RunError(f"the record file was full: {records.lost} intervals lost. Use a longer interval")

@@ -67,6 +67,7 @@ class HeaderStructure(ctypes.Structure):
         ("counts", ctypes.c_char * 24),
         ("message", ctypes.c_char * 240),
         ("event", EventStructure * EVENTS),
+        ("probes", ctypes.c_char * 4104),
     )
 
 

@@ -19,10 +19,12 @@ from unperturbed.errors import HostError, RunError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SIGNAL", "Event", "Mark", "Records", "Setup", "create_record_file", "read_record_file"]
+__all__ = ["SIGNAL", "Event", "Mark", "Probe", "Records", "Setup", "create_record_file", "read_record_file"]
 
-_MAGIC = b"UNPREC02"
+_MAGIC = b"UNPREC03"
 _EVENTS = 16
+_PROBES = 32
+_NAME_BYTES = 111
 _SOURCES = {"none": 0, "simulated": 1, "perf_event": 2, "papi": 3}
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3}
 _STATES = ("waiting", "attached", "finished", "failed")
@@ -55,6 +57,7 @@ class Mark(IntFlag):
 _EVENT = np.dtype(
     [("type", "<u4"), ("flags", "<u4"), ("config", "<u8"), ("config1", "<u8"), ("config2", "<u8"), ("name", "S112")]
 )
+_PROBE = np.dtype([("tracepoint", "<u8"), ("metric", "<u4"), ("reserved", "<u4"), ("name", "S112")])
 HEADER = np.dtype(
     [
         ("magic", "S8"),
@@ -92,6 +95,9 @@ HEADER = np.dtype(
         ("marks", "<u8"),
         ("message", "S240"),
         ("event", _EVENT, (_EVENTS,)),
+        ("probes", "<u4"),
+        ("reserved", "<u4"),
+        ("probe", _PROBE, (_PROBES,)),
     ]
 )
 _FIXED = [
@@ -128,6 +134,22 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Probe:
+    """A probe that is registered with the kernel, which counts its hits (`kernel_probes.register_probes`).
+
+    Attributes
+    ----------
+    metric : index of its software metric among all of the run.
+    tracepoint : its number in the kernel.
+    name : for messages.
+    """
+
+    metric: int
+    tracepoint: int
+    name: str
+
+
+@dataclass(frozen=True)
 class Setup:
     """What a sampler shall do in one run.
 
@@ -151,6 +173,7 @@ class Setup:
     signal : number of the sampler's signal.
     papi : PAPI library to try before the system's.
     observer_cpu : processor of the observer; -1: the last one allowed, the program gets the others; -2: neither is pinned.
+    probes : of the kernel, one for each software metric that is counted so; of all threads, and outside of children if they are wanted.
     """
 
     source: str
@@ -171,6 +194,7 @@ class Setup:
     signal: int = SIGNAL
     papi: str = ""
     observer_cpu: int = CHOOSE_PROCESSOR
+    probes: tuple[Probe, ...] = ()
 
     @property
     def os_groups(self) -> int:
@@ -256,11 +280,20 @@ def create_record_file(path: Path, setup: Setup) -> None:
     Raises
     ------
     HostError
-        More events than one record holds, or the disk is full.
+        More events or probes than one record holds, probes under the simulator, or the disk is full.
     """
     if len(setup.events) > _EVENTS:
         raise HostError(
             f"{len(setup.events)} hardware events in one run; a record holds {_EVENTS}. Ask for fewer, or split them"
+        )
+    if len(setup.probes) > _PROBES:
+        raise HostError(
+            f"{len(setup.probes)} probes of the kernel in one run; a record holds {_PROBES}. Ask for fewer, or split them"
+        )
+    if setup.probes and setup.source == "simulated":
+        raise HostError(
+            f"{setup.probes[0].name}: a probe of the kernel cannot be set under the simulator, which would take its breakpoint for the "
+            "program's own; take real counters or the kernel's, or leave it out"
         )
     header = np.zeros((), HEADER)
     header["magic"] = _MAGIC
@@ -282,6 +315,9 @@ def create_record_file(path: Path, setup: Setup) -> None:
     for index, event in enumerate(setup.events):
         flags = int(event.kernel) | int(not event.user) << 1
         header["event"][index] = (event.type, flags, event.config, event.config1, event.config2, event.name.encode())
+    header["probes"] = len(setup.probes)
+    for index, probe in enumerate(setup.probes):
+        header["probe"][index] = (probe.tracepoint, probe.metric, 0, probe.name.encode()[:_NAME_BYTES])
     needed = HEADER.itemsize + setup.capacity * setup.record.itemsize
     # A power of two: configurations differ in the size of a record, and their programs' mappings shall not differ for that.
     size = 1 << (needed - 1).bit_length()

@@ -10,7 +10,19 @@ from pathlib import Path
 
 from unperturbed.errors import HostError
 
-__all__ = ["BOUNDS", "SOURCES", "build_counters", "build_list", "build_observer", "build_preload", "build_probe", "user_cache"]
+__all__ = [
+    "BOUNDS",
+    "SOURCES",
+    "build_counters",
+    "build_hit_cost",
+    "build_interposer",
+    "build_list",
+    "build_observer",
+    "build_preload",
+    "build_probe",
+    "build_python_counter",
+    "user_cache",
+]
 
 _FOLDER = Path(__file__).parent / "runtime"
 
@@ -58,23 +70,47 @@ def build_probe(compiler: str) -> Path:
     return _build(compiler, "probe", _FLAGS, (*SOURCES, *_files("probe.c")))
 
 
+def build_interposer(compiler: str, text: str) -> Path:
+    """Compile a library that counts calls of other libraries' functions, and return its path.
+
+    Parameters
+    ----------
+    text : its C text, as `unperturbed.instrument.interposition` writes it.
+    """
+    return _build(compiler, "interposer.so", (*_FLAGS, "-shared", "-Wl,-z,initfirst"), BOUNDS, text)
+
+
+def build_python_counter(compiler: str) -> Path:
+    """Compile the module that counts for Python programs, whatever their version, and return its path."""
+    first, last = BOUNDS
+    return _build(compiler, "python.so", (*_FLAGS, "-shared"), (first, *_files("python.c"), last))
+
+
 def build_list(compiler: str) -> Path:
     """Compile the program that tries single events and lists what PAPI knows; return its path."""
     return _build(compiler, "list", _FLAGS, _files("list.c", "list_papi.c"))
 
 
-def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path, ...]) -> Path:
-    """Compile and link, cached by content: compiler, flags, sources and headers."""
-    content = hashlib.sha256(repr((compiler, flags)).encode())
+def build_hit_cost(compiler: str) -> Path:
+    """Compile the program that measures what a hit of a kernel's probe costs; return its path."""
+    return _build(compiler, "hit-cost", _FLAGS, _files("hit_cost.c", "perf.c"))
+
+
+def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path, ...], text: str = "") -> Path:
+    """Compile and link, cached by content: compiler, flags, sources and headers; `text` is one more source, before the last."""
+    content = hashlib.sha256(repr((compiler, flags, text)).encode())
     for source in (*sources, *_HEADERS):
         content.update(source.read_bytes())
     target = user_cache() / f"{content.hexdigest()[:16]}-{name}"
     if target.exists():
         return target
     aside = target.with_name(f".{target.name}.{os.getpid()}")
-    command = [*shlex.split(compiler), *flags, *map(str, sources), "-o", str(aside), "-ldl", "-lrt"]
+    files = list(map(str, sources))
+    if text:
+        files[-1:-1] = ["-x", "c", "-", "-x", "none"]
+    command = [*shlex.split(compiler), *flags, *files, "-o", str(aside), "-ldl", "-lrt"]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise HostError(
             f"there is no C compiler {compiler!r} on this host (on Debian: apt-get install gcc libc6-dev)"

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from unperturbed.collectors import runtime_build
@@ -36,13 +36,13 @@ class Build:
     ----------
     folder : where it was built. sites : number of sites of each software metric.
     skipped : sources that may hold sites and were compiled without counters, each with the reason.
-    missing : one message for each software metric that matches no place in the source; the build is then of no use.
+    missing : software metrics that match no place in the source, each with a message; the build is then of no use.
     """
 
     folder: Path
     sites: Mapping[str, int]
     skipped: Mapping[str, str]
-    missing: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_source(program: Program, spec_folder: Path) -> Path | None:
@@ -140,7 +140,7 @@ def build(
     if software:
         report = read_sites(folder / "toolchain")
         if missing := missing_metrics(report, software):
-            return Build(tree, sites, skipped, tuple(missing))
+            return Build(tree, sites, skipped, missing)
         sites = {name: len(found) for name, found in report.sites.items()}
         skipped = dict(report.skipped)
     marker.write_text(json.dumps({"key": key, "sites": sites, "skipped": skipped}))

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness import host
 from unperturbed.harness.manifest import Manifest, locked
 from unperturbed.harness.plan import PlannedRun, configurations, plan_runs
-from unperturbed.harness.prepare import Session, execute_in, fresh, pilots, prepare
+from unperturbed.harness.prepare import Session, execute_in, fresh, pilots, prepare, rehearse
 from unperturbed.harness.progress import Estimate, Progress
 from unperturbed.harness.run import Sampling
 from unperturbed.harness.spec import Campaign
@@ -51,6 +52,7 @@ def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
         _claim(manifest, campaign)
         session = prepare(campaign, folder, manifest, progress)
         samplings = pilots(session, manifest, progress)
+        rehearse(session, samplings, manifest, progress)
         _plan(campaign, list(session.passes), manifest)
         manifest.reopen()
         _carry_out(session, samplings, manifest, progress)
@@ -87,7 +89,6 @@ def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Ma
     """Make every planned run, one at a time."""
     design = session.campaign.campaign
     runs = manifest.runs()
-    software = {item.name: item.software for item in configurations(session.campaign)}
     cost = {name: manifest.fact(f"{PILOT}:{name}") for name in samplings}
     seconds = {name: fact["seconds"] for name, fact in cost.items()}
     planned = [state.run for state in runs if state.state == "planned"]
@@ -101,6 +102,7 @@ def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Ma
             notes=(
                 *(fact["note"] for fact in cost.values() if fact["note"]),
                 *filter(None, [manifest.fact("no_verdict")]),
+                *(manifest.fact("probe_notes") or ()),
             ),
         )
     )
@@ -114,9 +116,7 @@ def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Ma
             )
         progress.starting(run, done=len(runs) - len(planned) + position, total=len(runs), seconds_left=left)
         sampling = samplings[run.pass_name]
-        counted = Sampling(
-            sampling.collected, software[run.configuration], sampling.interval_ns, sampling.clock, sampling.capacity
-        )
+        counted = replace(sampling, milestones=session.milestones[run.configuration])
         took = _attempts(session, counted, run, manifest, progress)
         seconds[run.pass_name] += (took - seconds[run.pass_name]) / 4
 

@@ -143,8 +143,10 @@ def _check_pass(
             verdicts.append(_unchecked(campaign, configuration.name, why))
             continue
         notes += [
-            f"{metric} counted nothing in any run of {configuration.name}: its event never happens with this input, or the code that counts it "
-            "is not the code that runs."
+            f"{metric} was 0 whenever {configuration.name} was sampled."
+            if checked[0].metrics[metric].semantics == "gauge"
+            else f"{metric} counted nothing in any run of {configuration.name}: its event never happens with this input, or the code that counts "
+            "it is not the code that runs."
             for metric in configuration.software
             if not any(trace[metric].any() for trace in checked)
         ]

@@ -17,6 +17,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "doctor": "what this host can count, what is noisy, and what to do about it",
     "metrics": "every metric of this host: source, unit, meaning, and how many fit one run",
+    "sites": "where a spec's software metrics count, what they cannot see, and what an event costs",
     "run": "run or resume a campaign, check it, write the report",
     "check": "baseline, inner and outer verdicts of a campaign again",
     "report": "write a campaign's HTML report again",

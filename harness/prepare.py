@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,14 @@ from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness import host
 from unperturbed.harness.build import build, check_compilers, find_source
 from unperturbed.harness.manifest import Manifest
+from unperturbed.harness.milestones import Milestones, find_milestones, hit_rates, judge_rates
 from unperturbed.harness.plan import configurations
+from unperturbed.harness.program_command import program_command
 from unperturbed.harness.progress import Progress
 from unperturbed.harness.requirements import (
     check_budget,
     check_clock,
+    check_probes,
     check_processor,
     check_sampled_program,
     no_verdict,
@@ -34,8 +37,9 @@ from unperturbed.harness.run import Result, Sampling, execute, run_plain
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE, PILOT, REFERENCE
 from unperturbed.harness.spec.placeholders import substitute
+from unperturbed.harness.spec.where import at_metric
 
-__all__ = ["Session", "execute_in", "fresh", "pilots", "prepare"]
+__all__ = ["Session", "execute_in", "fresh", "pilots", "prepare", "rehearse"]
 
 _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17
@@ -52,6 +56,7 @@ class Session:
     folder: Path
     passes: Mapping[str, Pass]
     builds: Mapping[str, Path | None]
+    milestones: Mapping[str, Milestones]
     inputs: Path
     expected: Result
     host: str
@@ -108,6 +113,7 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
     progress.step("finding out what this host can count")
     passes = plan_counting(campaign)
     check_clock(campaign, passes)
+    check_probes(campaign, passes)
     check_budget(campaign, len(passes.passes))
     check_processor(campaign)
     manifest.set_facts(no_verdict=no_verdict(campaign, passes))
@@ -116,7 +122,19 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
     inputs = _inputs(campaign, folder, builds[REFERENCE], manifest, progress)
     expected = _reference(campaign, folder, builds[REFERENCE], inputs, manifest, progress)
     named = {item.name: item for item in passes.passes}
-    return Session(campaign, folder, named, builds, inputs, expected, here)
+    milestones = _milestones(campaign, folder, builds, inputs)
+    return Session(campaign, folder, named, builds, milestones, inputs, expected, here)
+
+
+def _milestones(campaign: Campaign, folder: Path, builds: Mapping[str, Path | None], inputs: Path) -> dict[str, Milestones]:
+    """Find what counts the software metrics of every configuration."""
+    found = {}
+    for item in configurations(campaign):
+        command = program_command(
+            campaign, scratch=folder / "runs" / "0000" / "scratch", build=builds[item.name], inputs=inputs
+        )
+        found[item.name] = find_milestones(campaign, {name: campaign.measure.software[name] for name in item.software}, command)
+    return found
 
 
 def _pass_facts(item: Pass) -> dict[str, Any]:
@@ -139,7 +157,7 @@ def _build_all(campaign: Campaign, folder: Path, manifest: Manifest, progress: P
     builds: dict[str, Path | None] = {}
     sites: dict[str, dict[str, int]] = {}
     skipped: dict[str, str] = {}
-    missing: dict[str, None] = {}
+    missing: dict[str, str] = {}
     for number, name in enumerate(wanted):
         events = {metric: campaign.measure.software[metric] for metric in software[name]} if name in software else None
         built = build(
@@ -153,9 +171,9 @@ def _build_all(campaign: Campaign, folder: Path, manifest: Manifest, progress: P
         builds[name] = built.folder
         sites[name] = dict(built.sites)
         skipped |= built.skipped
-        missing |= dict.fromkeys(built.missing)
+        missing |= built.missing
     if missing:
-        raise SpecError("\n".join(missing))
+        raise SpecError("\n".join(f"{at_metric(campaign, metric)}: {message}" for metric, message in missing.items()))
     manifest.set_facts(sites=sites, skipped=skipped)
     return builds
 
@@ -225,7 +243,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
             progress.step("pilot run" if len(session.passes) == 1 else f"pilot run ({name})")
             asked = session.campaign.measure.interval
             length = 1 if clock == "work" else asked.nanoseconds or _PILOT_INTERVAL_NS
-            first = Sampling(collected, (), length, clock, _PILOT_CAPACITY)
+            first = Sampling(collected, Milestones(), length, clock, _PILOT_CAPACITY)
             started = time.monotonic()
             trace = execute_in(
                 session, first, BASELINE, fresh(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0
@@ -248,8 +266,30 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
             )
         found = manifest.fact(fact)
         expected = found["intervals"] * found["first_interval_ns"] / found["interval_ns"]
-        samplings[name] = Sampling(collected, (), found["interval_ns"], clock, int(4 * expected) + 4096)
+        samplings[name] = Sampling(collected, Milestones(), found["interval_ns"], clock, int(4 * expected) + 4096)
     return samplings
+
+
+def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
+    """Run each configuration that has probes of the kernel once; note what they cost, and refuse those that are hit too often.
+
+    Raises
+    ------
+    SpecError
+        A probe is hit more often than its `max_rate`.
+    """
+    notes: dict[str, None] = {}
+    for name, milestones in session.milestones.items():
+        if not milestones.probes:
+            continue
+        fact = f"probes:{name}"
+        if manifest.fact(fact) is None:
+            progress.step(f"rehearsing the probes of {name}")
+            first = replace(next(iter(samplings.values())), milestones=milestones)
+            trace = execute_in(session, first, name, fresh(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0)
+            manifest.set_facts(**{fact: hit_rates(session.campaign, milestones, trace)})
+        notes |= dict.fromkeys(judge_rates(session.campaign, manifest.fact(fact)))
+    manifest.set_facts(probe_notes=list(notes))
 
 
 def _check_length(intervals: int, interval_ns: int, records: int | None) -> None:

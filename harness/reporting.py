@@ -66,6 +66,7 @@ def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> Repo
         spec_text=campaign.text,
         method=_METHOD,
         notes=checked.notes
+        + tuple(manifest.fact("probe_notes") or ())
         + tuple(f"{file} was compiled without counters: {why}" for file, why in (manifest.fact("skipped") or {}).items())
         + tuple(
             f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}): when that was done because of the verdicts then, "
@@ -217,7 +218,8 @@ def _alignment(campaign: Campaign, traces: Mapping[str, tuple[Trace, ...]]) -> A
 
 def _judge(software: tuple[str, ...], anchor: str | None, first: Trace, second: Trace) -> str | None:
     """Return a milestone that counted the same in both runs and is not the anchor; the rarest, which says most where it happens."""
-    usable = [name for name in software if name != anchor and first[name].sum() == second[name].sum() > 0]
+    counters = [name for name in software if name != anchor and first.metrics[name].semantics == "counter"]
+    usable = [name for name in counters if first[name].sum() == second[name].sum() > 0]
     return min(usable, key=lambda name: int(first[name].sum()), default=None)
 
 

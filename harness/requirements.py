@@ -9,8 +9,17 @@ from unperturbed.collectors.passes import Passes, plan_passes
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.plan import configurations
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.where import at_metric
 
-__all__ = ["check_budget", "check_clock", "check_processor", "check_sampled_program", "no_verdict", "plan_counting"]
+__all__ = [
+    "check_budget",
+    "check_clock",
+    "check_probes",
+    "check_processor",
+    "check_sampled_program",
+    "no_verdict",
+    "plan_counting",
+]
 
 
 def plan_counting(campaign: Campaign, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
@@ -74,6 +83,23 @@ def check_clock(campaign: Campaign, passes: Passes) -> None:
     if campaign.measure.clock == "work" and counted:
         raise SpecError(
             f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or take another clock"
+        )
+
+
+def check_probes(campaign: Campaign, passes: Passes) -> None:
+    """Refuse probes of the kernel where the program is simulated: the simulator would run into their breakpoints.
+
+    Raises
+    ------
+    SpecError
+        A pass is simulated, and a software metric is counted by a probe.
+    """
+    probed = [name for name, event in campaign.measure.software.items() if event.means == "kernel"]
+    simulated = [metric.name for item in passes.passes if item.source == "simulated" for metric in item.metrics]
+    if probed and simulated:
+        raise SpecError(
+            f"{at_metric(campaign, probed[0])}: the kernel's probes do not work in a simulated program, and {simulated[0]} is simulated here: "
+            "take counters that this host has (perf::page-faults, …), or compile the metric in"
         )
 
 

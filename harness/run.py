@@ -32,9 +32,9 @@ from unperturbed.collectors.simulated import valgrind_command
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import RunError
 from unperturbed.harness.launch import Command, Outcome, launch
+from unperturbed.harness.milestones import Milestones
+from unperturbed.harness.program_command import program_command
 from unperturbed.harness.spec import Campaign
-from unperturbed.harness.spec.placeholders import substitute
-from unperturbed.harness.spec.program import PROGRAM_PATH
 
 __all__ = ["Result", "Sampling", "digest_of_result", "execute", "run_plain"]
 
@@ -53,13 +53,13 @@ class Sampling:
     Attributes
     ----------
     collected : what is counted.
-    software : the software metrics, in the order in which the build numbered them.
+    milestones : the software metrics, and what counts those that are not compiled in.
     interval_ns : on the work clock, quanta of the simulator.
     capacity : records that fit.
     """
 
     collected: Pass
-    software: tuple[str, ...]
+    milestones: Milestones
     interval_ns: int
     clock: str
     capacity: int
@@ -127,13 +127,18 @@ def execute(
     SpecError
         The program loaded none of the code that counts its software metrics.
     """
-    preloaded = build is None and campaign.measure.sampler == "inside"
+    milestones = sampling.milestones
+    inside = campaign.measure.sampler == "inside"
+    preloaded = build is None and (inside or milestones.within)
     setup = _setup(campaign, sampling, Path(shlex.split(campaign.program.run)[0]).name if preloaded else "")
     record, dumps = folder / "record", folder / "dumps"
     create_record_file(record, setup)
     extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
-    if preloaded:
-        extra["LD_PRELOAD"] = str(build_preload(campaign.program.compilers["cc"]))
+    extra |= milestones.environment
+    libraries = [*([build_preload(campaign.program.compilers["cc"])] if preloaded else []), *milestones.preload]
+    if libraries:
+        # The observer hands it to the program, and loads nothing of it itself.
+        extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
     prefix = []
     if campaign.measure.sampler == "outside":
         prefix = [str(build_observer(campaign.program.compilers["cc"])), str(record)]
@@ -156,7 +161,7 @@ def execute(
     trace = assemble(
         records,
         sampling.collected,
-        software=sampling.software,
+        software=sampling.milestones.metrics,
         os_metrics=campaign.measure.os,
         derived=campaign.measure.derived,
         dumps=dumps,
@@ -194,7 +199,7 @@ def _setup(campaign: Campaign, sampling: Sampling, program: str) -> Setup:
         sampling.clock,
         sampling.collected.events,
         measure.os,
-        len(sampling.software),
+        len(sampling.milestones.metrics),
         sampling.capacity,
         program,
         sampler=measure.sampler,
@@ -209,41 +214,26 @@ def _setup(campaign: Campaign, sampling: Sampling, program: str) -> Setup:
         observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
         if measure.pin
         else NO_PINNING,
+        probes=sampling.milestones.probes,
     )
 
 
 def _command(
     campaign: Campaign, folder: Path, *, build: Path | None, inputs: Path, extra: Mapping[str, str], prefix: list[str]
 ) -> Command:
-    program = campaign.program
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
-    known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(campaign.folder)}
-    if build is not None:
-        known |= {"build": str(build), "source": str(build)}
-    argv = (
-        ["/bin/sh", "-c", substitute(program.run, known)]
-        if program.shell
-        else [substitute(word, known) for word in shlex.split(program.run)]
-    )
-    working_folder = Path(substitute(program.working_folder, known))
-    if working_folder.is_relative_to(scratch):
-        working_folder.mkdir(parents=True, exist_ok=True)
-    environment = {
-        "PATH": PROGRAM_PATH,
-        "HOME": str(scratch),
-        "LC_ALL": "C",
-        **{name: substitute(value, known) for name, value in program.environment.items()},
-        **extra,
-    }
+    program = program_command(campaign, scratch=scratch, build=build, inputs=inputs)
+    if program.folder.is_relative_to(scratch):
+        program.folder.mkdir(parents=True, exist_ok=True)
     return Command(
-        argv=[*prefix, *argv],
-        folder=working_folder,
-        environment=environment,
-        stdin=None if program.stdin is None else Path(substitute(program.stdin, known)),
+        argv=[*prefix, *program.words],
+        folder=program.folder,
+        environment={**program.environment, **extra},
+        stdin=program.stdin,
         stdout=folder / "stdout",
         stderr=folder / "stderr",
-        timeout_s=program.timeout.seconds,
+        timeout_s=campaign.program.timeout.seconds,
     )
 
 

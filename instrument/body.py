@@ -52,7 +52,7 @@ class Spot(NamedTuple):
 
 
 class Body(NamedTuple):
-    """What a body holds, each in the order of the text; what nested functions hold is theirs."""
+    """What a body holds, each in the order of the text; what nested functions hold is theirs. Of a variable: whether a statement may follow it."""
 
     loops: list[Spot]
     returns: list[Spot]
@@ -61,16 +61,20 @@ class Body(NamedTuple):
     assignments: list[tuple[Spot, Any]]
     calls: list[tuple[Spot, Any]]
     addresses: list[tuple[int, Any]]
+    variables: list[tuple[Any, bool]]
     nested: list[Function]
 
 
 class _Node(NamedTuple):
-    """A cursor to visit: how it stands, where a statement before it would go (None: at its start), what variable it initialises."""
+    """A cursor to visit: how it stands, where a statement before it would go (None: at its start), what variable it initialises; in a declaration
+    that stands between braces.
+    """
 
     cursor: Any
     position: int = _EXPRESSION
     anchor: int | None = None
     variable: Any = None
+    in_block: bool = False
 
 
 def read_body(function: Function, data: bytes, *, expressions: bool = True) -> Body:
@@ -78,7 +82,8 @@ def read_body(function: Function, data: bytes, *, expressions: bool = True) -> B
 
     Parameters
     ----------
-    expressions : look into expressions too; else `assignments`, `calls` and `addresses` stay empty, and lambdas unseen.
+    expressions : look into declarations and expressions too; else `assignments`, `calls`, `addresses` and `variables` stay empty, and
+        lambdas unseen.
 
     Notes
     -----
@@ -93,7 +98,7 @@ class _Reader:
         self._function = function
         self._expressions = expressions or _STATEMENT_EXPRESSION.search(data, function.opening, function.closing) is not None
         self._data = data
-        self._body = Body([], [], [], [], [], [], [], [])
+        self._body = Body([], [], [], [], [], [], [], [], [])
         self._lambdas = 0
         self._unevaluated = unevaluated(data, function.start, function.end)
 
@@ -118,6 +123,8 @@ class _Reader:
     def _visit(self, node: _Node) -> bool:
         """Note what a cursor does; return whether its children are looked at."""
         kind = node.cursor.kind
+        if kind == CursorKind.VAR_DECL:
+            self._body.variables.append((node.cursor, node.in_block))
         if kind in _NOT_RUN:
             return False
         if kind == CursorKind.LAMBDA_EXPR:
@@ -187,8 +194,10 @@ class _Reader:
             return Spot("block", offset, offset, at)
         if kind in _LABELS:
             return self._spot(_Node(list(cursor.get_children())[-1], node.position), at)
-        if kind == CursorKind.NULL_STMT and self._data[start : start + 1] == b":":
-            anchor = start + 1  # a label at the end of a block: libclang puts the missing statement on its colon
+        if kind == CursorKind.NULL_STMT and (node.position == _IN_BLOCK or self._data[start : start + 1] == b":"):
+            # Behind a semicolon: in C++ nothing else may follow a label's attributes. A label at the end of a block: libclang puts the
+            # missing statement on its colon.
+            anchor = start + 1
         return Spot("block" if node.position == _IN_BLOCK else "bare", anchor, anchor, at)
 
     def _children(self, node: _Node) -> list[_Node]:
@@ -213,8 +222,9 @@ class _Reader:
             children = [child for child in children if child.kind != CursorKind.VAR_DECL]
         bodies = {CursorKind.DO_STMT: (0,), CursorKind.CXX_TRY_STMT: range(len(children)), CursorKind.CXX_CATCH_STMT: (-1,)}
         bare = {index % len(children) for index in bodies.get(kind, (-1,) if kind in _BODY_LAST else ())} if children else set()
+        in_block = kind == CursorKind.DECL_STMT and node.position == _IN_BLOCK
         return [
-            _Node(child, _BARE if index in bare else _EXPRESSION, variable=node.variable)
+            _Node(child, _BARE if index in bare else _EXPRESSION, variable=node.variable, in_block=in_block)
             for index, child in enumerate(children)
         ]
 

@@ -13,11 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "FOLDER_FLAGS",
+    "LANGUAGES",
+    "SEPARATE",
+    "UNCOUNTED",
     "Added",
     "Command",
     "Source",
     "checking_arguments",
     "compiling_arguments",
+    "folder_flags",
+    "include_folders",
+    "is_cxx_driver",
     "machine_flags",
     "parse_command",
     "preprocessing_arguments",
@@ -31,15 +38,27 @@ _SEPARATE_TABLE = """
     -Xclang -Xanalyzer -aux-info -wrapper -target -arch -mllvm -framework --param --sysroot -dumpbase -dumpbase-ext -dumpdir
     -Ttext -Tdata -Tbss --serialize-diagnostics -serialize-diagnostics
 """
-_SEPARATE = frozenset(_SEPARATE_TABLE.split())
+SEPARATE = frozenset(_SEPARATE_TABLE.split())
 """Options whose value is the next argument."""
 
-_LANGUAGES = {
+LANGUAGES = {
     **dict.fromkeys((".c",), "c"),
     **dict.fromkeys((".cc", ".cp", ".cxx", ".cpp", ".CPP", ".c++", ".C"), "c++"),
     ".i": "cpp-output",
     ".ii": "c++-cpp-output",
 }
+UNCOUNTED = {
+    **dict.fromkeys((".s", ".S", ".sx"), "assembly"),
+    **dict.fromkeys((".f", ".for", ".ftn", ".F", ".FOR", ".fpp", ".FPP", ".FTN"), "Fortran"),
+    **dict.fromkeys((".f90", ".f95", ".f03", ".f08", ".F90", ".F95", ".F03", ".F08"), "Fortran"),
+    **dict.fromkeys((".m", ".mi", ".mm", ".M", ".mii"), "Objective-C"),
+    **dict.fromkeys((".adb", ".ads"), "Ada"),
+    ".d": "D",
+    ".go": "Go",
+}
+"""Ending of a source that gcc or clang compiles and nobody here can put counters into → its language."""
+
+_UNCOUNTED_FORCED = {"assembler": "assembly", "assembler-with-cpp": "assembly", "f77": "Fortran", "f95": "Fortran"}
 PREPROCESSED = {"c": "cpp-output", "c++": "c++-cpp-output", "cpp-output": "cpp-output", "c++-cpp-output": "c++-cpp-output"}
 """Language of a source → language of its preprocessed text."""
 
@@ -60,6 +79,12 @@ _BARE = re.compile(r"-r|-nostdlib|-nodefaultlibs|-nolibc|-nostartfiles|-ffreesta
 _LINKER_RELOCATABLE = {"-r", "-i", "--relocatable"}
 _LIBRARY = {"-shared", "--shared"}
 _LINKER_LIBRARY = {"-shared", "--shared", "-Bshareable"}
+
+FOLDER_FLAGS = (
+    *("-m*", "--sysroot*", "-isysroot*", "-target", "--target*", "-target=*", "-stdlib=*", "-nostdinc*", "-nostdlibinc"),
+    *("-nobuiltininc", "-B*", "--gcc-toolchain*", "-ffreestanding"),
+)
+"""Options that may change the folders which the compiler searches by itself; * at the end: and all that begin so."""
 
 _DEPENDENCIES = re.compile(r"-M(?:D|MD|P|G|F.*|T.*|Q.*|J.*)|--?write-(?:user-)?dependencies")
 _DEPENDENCY_VALUES = {"-MF", "-MT", "-MQ", "-MJ"}
@@ -87,6 +112,7 @@ class Command(NamedTuple):
     compiler : compiler with its launcher (`ccache gcc` are two words).
     arguments : what follows, response files expanded.
     sources : C and C++ sources that could be instrumented; empty when nothing is compiled.
+    uncounted : other sources that it compiles, such as assembly; `language` is its name for people.
     output : value of -o, '' when there is none.
     executable : the command links a program with the C library.
     library : it links a shared library with the C library.
@@ -98,6 +124,7 @@ class Command(NamedTuple):
     compiler: tuple[str, ...]
     arguments: tuple[str, ...]
     sources: tuple[Source, ...] = ()
+    uncounted: tuple[Source, ...] = ()
     output: str = ""
     executable: bool = False
     library: bool = False
@@ -152,9 +179,38 @@ def parse_command(words: tuple[str, ...]) -> Command:
     )
     if any(argument.name == "-" for argument in inputs):
         return command  # the text comes once, and is read by the compiler
-    sources = _sources(parsed, cxx_driver=_CXX_DRIVER.fullmatch(os.path.basename(compiler[-1])) is not None)
+    sources, uncounted = _sources(parsed, cxx_driver=is_cxx_driver(compiler[-1]))
     untouched = next((argument.name for argument in parsed if _UNTOUCHED.fullmatch(argument.name)), "")
-    return command._replace(sources=sources, reason=f"the command has {untouched}" if untouched else "")
+    reason = f"the command has {untouched}" if untouched else ""
+    return command._replace(sources=sources, uncounted=uncounted, reason=reason)
+
+
+def is_cxx_driver(compiler: str) -> bool:
+    """Tell whether a compiler of this name takes C sources for C++."""
+    return _CXX_DRIVER.fullmatch(os.path.basename(compiler)) is not None
+
+
+def folder_flags(command: Command) -> list[str]:
+    """Return the words of a command that may change the folders which the compiler searches by itself."""
+    exact = {flag for flag in FOLDER_FLAGS if not flag.endswith("*")}
+    beginnings = tuple(flag[:-1] for flag in FOLDER_FLAGS if flag.endswith("*"))
+    return _joined(
+        [
+            argument
+            for argument in _split(command.arguments)
+            if not argument.is_input and (argument.name in exact or argument.name.startswith(beginnings))
+        ]
+    )
+
+
+def include_folders(command: Command) -> list[str]:
+    """Return the folders of -I and -iquote: where a build keeps its own headers."""
+    return [
+        _joined_value(argument, option)
+        for argument in _split(command.arguments)
+        for option in ("-iquote", "-I")
+        if not argument.is_input and argument.name.startswith(option)
+    ]
 
 
 def preprocessing_arguments(command: Command, source: Source) -> list[str]:
@@ -267,7 +323,7 @@ def _split(arguments: tuple[str, ...]) -> list[_Argument]:
     index = 0
     while index < len(arguments):
         word = arguments[index]
-        width = 2 if word in _SEPARATE and index + 1 < len(arguments) else 1
+        width = 2 if word in SEPARATE and index + 1 < len(arguments) else 1
         result.append(_Argument(index, arguments[index : index + width], word == "-" or not word.startswith("-")))
         index += width
     return result
@@ -281,21 +337,25 @@ def _joined_value(argument: _Argument, option: str) -> str:
     return argument.words[1] if argument.name == option and len(argument.words) > 1 else argument.name[len(option) :]
 
 
-def _sources(parsed: list[_Argument], *, cxx_driver: bool) -> tuple[Source, ...]:
+def _sources(parsed: list[_Argument], *, cxx_driver: bool) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """Return the sources that could be instrumented, and those that are compiled and could not."""
     forced = ""
-    sources = []
+    sources, uncounted = [], []
     for argument in parsed:
         if not argument.is_input:
             if argument.name.startswith("-x"):
                 forced = _joined_value(argument, "-x")
                 forced = "" if forced == "none" else forced
             continue
-        language = forced or _LANGUAGES.get(os.path.splitext(argument.name)[1], "")
+        ending = os.path.splitext(argument.name)[1]
+        language = forced or LANGUAGES.get(ending, "")
         if cxx_driver and not forced and language in {"c", "cpp-output"}:
             language = {"c": "c++", "cpp-output": "c++-cpp-output"}[language]
         if language in PREPROCESSED:
             sources.append(Source(argument.position, argument.name, language, forced))
-    return tuple(sources)
+        elif other := _UNCOUNTED_FORCED.get(forced, "") if forced else UNCOUNTED.get(ending, ""):
+            uncounted.append(Source(argument.position, argument.name, other, forced))
+    return tuple(sources), tuple(uncounted)
 
 
 def _linked(parsed: list[_Argument]) -> str:

@@ -10,11 +10,14 @@ import json
 import os
 import re
 import subprocess
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from unperturbed.errors import HostError
 from unperturbed.instrument.commandline import Added, Command, machine_flags
 from unperturbed.instrument.settings import Settings, write_aside
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Facts", "ask_compiler", "link_arguments"]
 
@@ -34,6 +37,8 @@ _DIALECT = {
     "-fchar8_t": "-fchar8_t",
     "-fno-char8_t": "-fno-char8_t",
     "-fno-operator-names": "-fno-operator-names",
+    **{flag: flag for flag in ("-fshort-enums", "-fno-short-enums", "-fpack-struct", "-mms-bitfields", "-fshort-wchar")},
+    **{flag: flag for flag in ("-funsigned-char", "-fsigned-char", *(f"-fpack-struct={width}" for width in (1, 2, 4, 8, 16)))},
 }
 _EXPORTS = tuple(f"-Wl,--export-dynamic-symbol={name}" for name in ("unperturbed_register", "unperturbed_register_module"))
 
@@ -44,14 +49,15 @@ class Facts(NamedTuple):
     Attributes
     ----------
     clang : it is clang, not gcc.
-    x86_64 : it makes code for x86-64 and reads assembly in AT&T's dialect, or in both.
+    machine : how events can be counted by instructions of ours: `x86-64` (AT&T's dialect is read, or both), `aarch64`, `aarch64+lse`
+        (which has atomic additions); '' elsewhere.
     standard : language standard, as clang's -std= takes it.
     target : machine, as clang's -target takes it; '' when it does not matter.
-    dialect : options of the command that change the language itself, in clang's spelling.
+    dialect : options of the command that change the language itself or the layout of its types, in clang's spelling.
     """
 
     clang: bool
-    x86_64: bool
+    machine: str
     standard: str
     target: str
     dialect: tuple[str, ...] = ()
@@ -78,7 +84,15 @@ def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
         if result.returncode:
             raise HostError(f"{command.compiler[-1]} does not tell its predefined macros: {_first_line(result.stderr)}")
         found = re.findall(r"^#define (\w+) ?(.*)$", result.stdout.decode(errors="replace"), re.MULTILINE)
-        wanted = {"__clang__", "__STDC_VERSION__", "__cplusplus", "__STRICT_ANSI__", "__ILP32__", *_TARGETS}
+        wanted = {
+            "__clang__",
+            "__STDC_VERSION__",
+            "__cplusplus",
+            "__STRICT_ANSI__",
+            "__ILP32__",
+            "__ARM_FEATURE_ATOMICS",
+            *_TARGETS,
+        }
         macros = {name: value for name, value in found if name in wanted}
         write_aside(path, json.dumps(macros).encode())
     value = macros.get("__cplusplus" if language == "c++" else "__STDC_VERSION__", "0")
@@ -87,11 +101,23 @@ def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
     clang = "__clang__" in macros
     return Facts(
         clang=clang,
-        x86_64="__x86_64__" in macros and not (clang and "-masm=intel" in command.arguments),
+        machine=_machine(settings, macros, reads_att=not (clang and "-masm=intel" in command.arguments)),
         standard=("c" if "__STRICT_ANSI__" in macros else "gnu") + language[1:] + number,
         target=next((target for macro, target in _TARGETS.items() if macro in macros), ""),
         dialect=tuple(_DIALECT[word] for word in command.arguments if word in _DIALECT),
     )
+
+
+def _machine(settings: Settings, macros: Mapping[str, str], *, reads_att: bool) -> str:
+    if "__x86_64__" in macros and reads_att:
+        return "x86-64"
+    if "__aarch64__" in macros:
+        return "aarch64+lse" if "__ARM_FEATURE_ATOMICS" in macros else "aarch64"
+    if settings.sham and "__x86_64__" in macros:
+        raise HostError("sham builds with clang need AT&T's assembly: take -masm=intel out of the build's flags")
+    if settings.sham:
+        raise HostError("sham builds are for x86-64 and AArch64: on other machines the length of an increment is not known")
+    return ""
 
 
 def link_arguments(settings: Settings, command: Command) -> Added:
@@ -114,12 +140,18 @@ def link_arguments(settings: Settings, command: Command) -> Added:
     if settings.bounds:
         first, last = settings.bounds
         kind = ["-DUNPERTURBED_EXECUTABLE"] if command.executable else []
+        # What lld makes of LLVM's own objects comes behind all others: between the bounds only if these are among them.
+        flags = [*flags, *(word for word in command.arguments if word.startswith("-flto") and _is_clang(command))]
         before.append(_runtime_object(settings, command, [*flags, *kind], first))
         after.append(_runtime_object(settings, command, flags, last))
     if command.executable and settings.runtime:
         after += [*(_EXPORTS if _takes_export(settings, command, flags) else ()), "-ldl", "-lrt"]
     # An earlier -x would hold for the objects too.
     return Added(tuple(before), ("-x", "none", *after) if after else ())
+
+
+def _is_clang(command: Command) -> bool:
+    return "clang" in os.path.realpath(_found_on_path(command.compiler[-1])).rpartition("/")[2]
 
 
 def _runtime_object(settings: Settings, command: Command, flags: list[str], source: str) -> str:
@@ -132,7 +164,7 @@ def _runtime_object(settings: Settings, command: Command, flags: list[str], sour
     path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
     if not os.path.exists(path):
         aside = _aside(path)
-        result = _run([command.compiler[-1], *flags, "-O2", "-fPIC", "-fno-lto", "-g", "-x", "c", "-c", source, "-o", aside])
+        result = _run([command.compiler[-1], "-fno-lto", *flags, "-O2", "-fPIC", "-g", "-x", "c", "-c", source, "-o", aside])
         if result.returncode:
             raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {_first_line(result.stderr)}")
         os.replace(aside, path)

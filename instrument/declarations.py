@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from clang.cindex import CursorKind, StorageClass, conf
 
 from unperturbed.instrument.parse import ParsedText, span
-from unperturbed.instrument.preprocessed import next_token
+from unperturbed.instrument.preprocessed import after_parentheses, next_token
 
 __all__ = [
     "FUNCTION_KINDS",
@@ -19,8 +19,10 @@ __all__ = [
     "field_names",
     "function_names",
     "function_of",
+    "has_initialiser",
     "lambda_of",
     "members",
+    "qualified_name",
     "record_names",
     "top_level",
     "typedef_names",
@@ -98,8 +100,8 @@ def members(scope: Any) -> Iterator[Any]:
 def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Function | None:
     """Return the function that a declaration's cursor defines, None when it has no body of its own here."""
     body = _body(cursor)
-    if body is None:
-        return None
+    if body is None or not data.startswith((b"{", b"<%"), span(body)[0]):
+        return None  # of a function that is `= default` libclang shows the body that the compiler makes
     start, end = span(cursor)
     names = function_names(cursor)
     if outer is not None:
@@ -158,7 +160,8 @@ def after_brace(data: bytes, brace: int) -> int:
 def function_names(cursor: Any) -> tuple[str, ...]:
     """Return a function's qualified names: without and with its inline namespaces, last with its parameter types."""
     scopes = _scopes(cursor)
-    own = re.sub(r"<.*>$", "", cursor.spelling) if cursor.kind == CursorKind.CONSTRUCTOR else cursor.spelling
+    of_template = cursor.kind in (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR)
+    own = re.sub(r"<.*>$", "", cursor.spelling) if of_template else cursor.spelling
     parameters = cursor.displayname[len(cursor.spelling) :]
     plain = _qualified([name for name, hidden in scopes if not hidden], own)
     full = _qualified([name for name, _ in scopes], own)
@@ -176,6 +179,19 @@ def variable_names(cursor: Any, function: Function | None) -> tuple[str, ...]:
     scopes = _scopes(cursor)
     plain = _qualified([name for name, hidden in scopes if not hidden], cursor.spelling)
     return tuple(dict.fromkeys((plain, _qualified([name for name, _ in scopes], cursor.spelling))))
+
+
+def qualified_name(cursor: Any, *, inline: bool = False) -> str:
+    """Return a declaration's name with all that it stands in; inline namespaces only when asked for."""
+    return _qualified([name for name, hidden in _scopes(cursor) if inline or not hidden], cursor.spelling)
+
+
+def has_initialiser(variable: Any, data: bytes) -> bool:
+    """Tell whether a variable's declaration gives it its first value."""
+    token, offset = next_token(data, variable.location.offset + len(variable.spelling.encode()))
+    while token == b"[":
+        token, offset = next_token(data, after_parentheses(data, offset))
+    return token in (b"=", b"{")
 
 
 def field_names(cursor: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:

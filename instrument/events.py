@@ -7,6 +7,11 @@ An event is one kind with a target, and optional filters, as a spec's `software:
     nblock:   {write: EState.nblock}
     gtu_iter: {loop: "mainGtU#1"}
     out_bits: {enter: bsW, add: n}
+    backlog:  {gauge: "server.c::queue.length"}
+    decoded:  {probe: {uprobe: "xz:lzma_code"}}
+    thrown:   {probe: {usdt: "libstdc++.so.6:libstdcxx:throw"}}
+    allocs:   {preload: malloc}
+    parsed:   {python: {enter: json.decoder.JSONDecoder.decode}}
 
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 3.1, counts "every update of a particular
 variable or every call to a particular function"; the other kinds follow the same idea.
@@ -16,12 +21,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any, Literal
 
 from unperturbed.errors import SpecError
 
-__all__ = ["EVENT_KINDS", "Event", "parse_event"]
+__all__ = ["DEFAULT_MAX_RATE", "EVENT_KINDS", "SOURCELESS_KINDS", "Event", "parse_event"]
 
 EVENT_KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -32,17 +38,35 @@ EVENT_KINDS: Mapping[str, str] = MappingProxyType(
         "line": "the first statement that starts on a line is reached: file.c:120",
         "label": "a label is reached, by goto or from above: function::label",
         "return": "a return statement, or the end, of a function is reached: name or glob",
+        "gauge": "no event, but a value at each sample: of a variable x with static storage, function::x, or a part of it, x.field",
     }
 )
-"""Kind of event → what is counted, and the forms its target may have."""
+"""Kind of event that is compiled into the program → what is counted, and the forms its target may have."""
 
-_FILTERS: Mapping[str, str] = MappingProxyType({"in": "within", "file": "file", "add": "add"})
+SOURCELESS_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "uprobe": "a function of a binary is entered, counted by the kernel at some 1 us a hit: binary:function",
+        "usdt": "a static probe of a binary is passed, counted by the kernel at some 1 us a hit: binary:provider:name",
+        "preload": "a function of a shared library is called by another part of the program: its name",
+        "python": "a function written in Python is entered: module.function or module.Class.method; globs too",
+    }
+)
+"""Kind of event that needs no source and no build → what is counted, and the form of its target."""
+
+DEFAULT_MAX_RATE = 10_000
+"""Hits a second that a probe of the kernel may have unless more are asked for: at 1 us a hit, one hundredth of the run's time."""
+
+_FILTERS: Mapping[str, str] = MappingProxyType({"in": "within", "file": "file", "add": "add", "threads": "threads"})
+_NESTED: Mapping[str, tuple[str, ...]] = MappingProxyType({"probe": ("uprobe", "usdt"), "python": ("enter",)})
 _WITH_CALLER = ("call", "write")
+_THREADS = ("plain", "exact")
 
 _WORD = r"[\w$*?[~][]\w$*?![~-]*"
 _NAME = rf"(?:::)?{_WORD}(?:::{_WORD})*"
 _FUNCTION = rf"{_NAME}(?:\(.*\))?|(?:{_NAME}::)?operator\b.*"
 _PLACE = r"[^:]*[^:\s][^:]*:[1-9]\d*"
+_PLAIN = r"[A-Za-z_$][\w$]*"
+_PYTHON = r"[^\W\d][\w*?]*|[*?][\w*?]*"
 _FORMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "enter": (_FUNCTION, "a function's name, such as f, sort_* or ns::f"),
@@ -52,9 +76,22 @@ _FORMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "loop": (rf"{_NAME}(?:#[1-9]\d*)?|{_PLACE}", "f, f#1 or file.c:120"),
         "line": (_PLACE, "file.c:120"),
         "label": (rf"{_NAME}::{_WORD}", "function::label"),
+        "gauge": (
+            rf"(?:::)?(?:[^\s:]+::)*{_PLAIN}(?:\.{_PLAIN}|\[\d+\])*",
+            "a variable x, file.c::x, ns::x or function::x, or a part of it such as x.field or x[2]",
+        ),
+        "uprobe": (r"[^:\s][^:]*:\S+", "binary:function, such as xz:lzma_code"),
+        "usdt": (r"[^:\s][^:]*:[\w*?-]+:[\w*?-]+", "binary:provider:name, such as libstdc++.so.6:libstdcxx:throw"),
+        "preload": (_PLAIN, "a function's name, such as malloc"),
+        "python": (rf"(?:{_PYTHON})(?:\.(?:{_PYTHON}))+", "module.function or module.Class.method"),
     }
 )
 """Kind of event → pattern of its target, and how an error describes it."""
+
+Means = Literal["compiled", "kernel", "preload", "python"]
+_MEANS: Mapping[str, Means] = MappingProxyType({"uprobe": "kernel", "usdt": "kernel", "preload": "preload", "python": "python"})
+_KEYS = (*EVENT_KINDS, "probe", "preload", "python")
+"""Keys of a mapping of which an event has exactly one."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +100,15 @@ class Event:
 
     Attributes
     ----------
-    kind : one of `EVENT_KINDS`.
+    kind : one of `EVENT_KINDS` or `SOURCELESS_KINDS`.
     target : as the kind wants it; globs are those of fnmatch, case matters.
     within : glob over the enclosing function's name (`call` and `write`).
     file : glob over the file that the line markers name; `x.c` also matches `src/x.c`.
     add : C expression; its value, evaluated where and just before the event happens, is added instead of 1. Macros do not
         expand in it; it is converted to a 64-bit integer.
+    threads : `plain`: one instruction an event; where several threads count at one site at once, some counts are lost. `exact`: none
+        is, by an atomic addition that costs ten times as much.
+    max_rate : hits a second above which a probe of the kernel is refused.
     """
 
     kind: str
@@ -76,11 +116,28 @@ class Event:
     within: str | None = None
     file: str | None = None
     add: str | None = None
+    threads: str = "plain"
+    max_rate: int = DEFAULT_MAX_RATE
 
-    def to_json(self) -> dict[str, str]:
+    @property
+    def means(self) -> Means:
+        """Return by what means the event is counted: `compiled` into the program, `kernel` probe, `preload`ed library, `python` hook."""
+        return _MEANS.get(self.kind, "compiled")
+
+    @property
+    def semantics(self) -> Literal["counter", "gauge"]:
+        """Return whether the metric counts or is a value at the end of an interval."""
+        return "gauge" if self.kind == "gauge" else "counter"
+
+    def to_json(self) -> dict[str, object]:
         """Return the mapping that `parse_event` reads back."""
+        if self.means == "kernel":
+            rate = {} if self.max_rate == DEFAULT_MAX_RATE else {"max_rate": self.max_rate}
+            return {"probe": {self.kind: self.target, **rate}}
+        if self.means == "python":
+            return {"python": {"enter": self.target}}
         filters = {key: getattr(self, name) for key, name in _FILTERS.items()}
-        return {self.kind: self.target, **{key: value for key, value in filters.items() if value is not None}}
+        return {self.kind: self.target, **{key: value for key, value in filters.items() if value not in (None, "plain")}}
 
 
 def parse_event(mapping: Mapping[str, object]) -> Event:
@@ -88,7 +145,8 @@ def parse_event(mapping: Mapping[str, object]) -> Event:
 
     Parameters
     ----------
-    mapping : exactly one kind with its target, and any of `in`, `file`, `add`.
+    mapping : exactly one kind with its target, and any of `in`, `file`, `add`, `threads`; or `probe:` with a mapping of `uprobe` or
+        `usdt` and `max_rate`; or `python:` with a mapping of `enter`; or `preload:`.
 
     Raises
     ------
@@ -96,31 +154,50 @@ def parse_event(mapping: Mapping[str, object]) -> Event:
         Unknown key (with the nearest one), no kind or two, a target of the wrong form, a filter where it has no meaning.
     """
     if not isinstance(mapping, Mapping) or not mapping:
-        raise SpecError(f"an event is a mapping such as {{enter: function}}, with one of {', '.join(EVENT_KINDS)}")
+        raise SpecError(f"an event is a mapping such as {{enter: function}}, with one of {', '.join(_KEYS)}")
     for key in mapping:
-        if key not in EVENT_KINDS and key not in _FILTERS:
+        if key not in _KEYS and key not in _FILTERS:
             raise SpecError(_unknown_key(str(key)))
-    kinds = [key for key in mapping if key in EVENT_KINDS]
+    kinds = [key for key in mapping if key in _KEYS]
     if len(kinds) != 1:
         found = f"it has {' and '.join(kinds)}" if kinds else "it has none"
-        raise SpecError(f"an event needs exactly one of {', '.join(EVENT_KINDS)}; {found}")
-    kind = kinds[0]
-    event = Event(
-        kind,
-        _text(kind, mapping[kind]),
-        **{name: _text(key, mapping[key]) for key, name in _FILTERS.items() if key in mapping},
-    )
+        raise SpecError(f"an event needs exactly one of {', '.join(_KEYS)}; {found}")
+    key = kinds[0]
+    filters: dict[str, Any] = {name: _text(key, mapping[key]) for key, name in _FILTERS.items() if key in mapping}
+    event = _nested(key, mapping[key]) if key in _NESTED else replace(Event(key, _text(key, mapping[key])), **filters)
+    if filters and (event.kind in SOURCELESS_KINDS or event.kind == "gauge"):
+        meant = {"gauge": "file", "preload": "threads"}.get(event.kind)
+        useless = [key for key in mapping if key in _FILTERS and key != meant]
+        if useless:
+            raise SpecError(f"{' and '.join(useless)} {'has' if len(useless) == 1 else 'have'} no meaning with {key}")
     _check_form(event)
     return event
+
+
+def _nested(key: str, value: object) -> Event:
+    """Read `probe: {uprobe: …}` and `python: {enter: …}`."""
+    inner = _NESTED[key]
+    form = f"{key}: is a mapping such as {{{inner[0]}: {_FORMS[inner[0] if key == 'probe' else key][1].split(', ')[0]}}}"
+    if not isinstance(value, Mapping):
+        raise SpecError(form)
+    allowed = (*inner, *(("max_rate",) if key == "probe" else ()))
+    unknown = [name for name in value if name not in allowed]
+    chosen = [name for name in inner if name in value]
+    if unknown or len(chosen) != 1:
+        raise SpecError(f"{form}, with one of {', '.join(inner)}" + (f"; unknown key {unknown[0]!r}" if unknown else ""))
+    rate = value.get("max_rate", DEFAULT_MAX_RATE)
+    if not isinstance(rate, int) or isinstance(rate, bool) or rate < 1:
+        raise SpecError(f"max_rate: {rate!r} is no number of hits a second, such as {DEFAULT_MAX_RATE}")
+    return Event("python" if key == "python" else chosen[0], _text(chosen[0], value[chosen[0]]), max_rate=rate)
 
 
 def _unknown_key(key: str) -> str:
     from rapidfuzz import process  # noqa: PLC0415  only an error needs it
 
-    known = [*EVENT_KINDS, *_FILTERS]
+    known = [*_KEYS, *_FILTERS]
     nearest = process.extractOne(key, known, score_cutoff=50)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
-    return f"unknown key {key!r} in an event{hint} an event has one of {', '.join(EVENT_KINDS)}, and may have in, file, add"
+    return f"unknown key {key!r} in an event{hint} an event has one of {', '.join(_KEYS)}, and may have {', '.join(_FILTERS)}"
 
 
 def _text(key: str, value: object) -> str:
@@ -141,6 +218,8 @@ def _check_form(event: Event) -> None:
             raise SpecError(f"in: has a meaning with {' and '.join(_WITH_CALLER)} only, not with {event.kind}")
         if not re.fullmatch(_FUNCTION, event.within):
             raise SpecError(f"in: {event.within!r} is no function's name or glob")
+    if event.threads not in _THREADS:
+        raise SpecError(f"threads: {event.threads!r} is neither plain (fast, loses counts of threads that collide) nor exact")
     if event.add is not None and not _is_expression(event.add):
         raise SpecError(f"add: {event.add!r} is not one C expression on one line, with its parentheses closed")
 

@@ -11,20 +11,33 @@ from clang.cindex import CursorKind
 from unperturbed.instrument.body import Body, Spot, read_body
 from unperturbed.instrument.declarations import (
     FUNCTION_KINDS,
+    RECORD_KINDS,
     Function,
     field_names,
     function_names,
     function_of,
+    has_initialiser,
     members,
+    record_names,
     top_level,
     typedef_names,
     variable_names,
 )
 from unperturbed.instrument.expressions import called, objects
-from unperturbed.instrument.parse import ParsedText, UnreadableError, span
+from unperturbed.instrument.gauges import Gauge, gauge_of, is_definition
+from unperturbed.instrument.parse import ParsedText, UnreadableError, cursor_at, span
 from unperturbed.instrument.prefilter import Need, can_hold_site
+from unperturbed.instrument.preprocessed import next_token
 from unperturbed.instrument.settings import Selected
-from unperturbed.instrument.targets import LineTarget, file_matches, is_glob, name_matches, split_line
+from unperturbed.instrument.targets import (
+    LineTarget,
+    file_matches,
+    is_glob,
+    name_matches,
+    needed_words,
+    split_gauge,
+    split_line,
+)
 
 __all__ = ["Found", "Hit", "Unseen", "find_sites"]
 
@@ -34,7 +47,7 @@ _CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
 
 
 class Hit(NamedTuple):
-    """One place where one metric counts.
+    """One place where one metric counts, or one variable that it reads.
 
     Attributes
     ----------
@@ -42,12 +55,14 @@ class Hit(NamedTuple):
     spot : where the counting text goes.
     add : expression whose value is added, '' for 1.
     guarded : the function may run in the compiler, where nothing can be counted.
+    gauge : the variable; None for an event that is counted.
     """
 
     metric: int
     spot: Spot
     add: str
     guarded: bool
+    gauge: Gauge | None = None
 
 
 class Unseen(NamedTuple):
@@ -59,7 +74,7 @@ class Unseen(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Sites and names of one text; `names` sorts names by `function`, `variable`, `field`, `label`, `loop`, `line`."""
+    """Sites (gauges last) and names of one text; `names` sorts names by `function`, `variable`, `field`, `label`, `loop`, `line`."""
 
     hits: list[Hit]
     unseen: list[Unseen]
@@ -91,16 +106,25 @@ class _Finder:
         self._parsed = parsed
         self._text = parsed.text
         self._data = parsed.text.data
+        self._standard = standard
         self._is_cxx = "++" in standard
         self._constexpr_holds_statements = not standard.endswith("++11")
         self._events = list(enumerate(metrics))
         # Within a piece of the text only the innermost name need stand; namespaces and classes may be opened before it.
         self._needs = [_needed_within(metric.need) for metric in metrics]
         self._lines = {index: place for index, event in self._events if (place := _line_of(event)) is not None}
+        self._by_kind: dict[str, list[tuple[int, Selected]]] = {}
+        for index, event in self._events:
+            self._by_kind.setdefault(event.kind, []).append((index, event))
+        self._numbers: dict[int, list[int]] = {}
+        for index, _ in self._of("line"):
+            self._numbers.setdefault(self._lines[index][1], []).append(index)
+        self._targets = {index: split_gauge(event.target) for index, event in self._events if event.kind == "gauge"}
         self._inside = frozenset(index for index, event in self._events if event.kind != "enter")
         self._reaching_system = frozenset(index for index, event in self._events if self._reaches_system(index, event))
         self._typedefs = typedef_names(parsed) if any(event.kind == "write" for event in metrics) else {}
         self._hits: dict[tuple[int, Spot], Hit] = {}
+        self._gauges: dict[tuple[int, int], Hit] = {}
         self._unseen: dict[tuple[int, int], Unseen] = {}
         self._names: dict[str, set[str]] = {}
 
@@ -113,15 +137,16 @@ class _Finder:
                 continue
             spans.append(whole)
             for member in members(cursor):
-                self._declaration(member, system=system)
+                self._declaration(member, cursor, system=system)
+        self._function_pointers()
         for offset, message in self._parsed.errors:
             held = next((whole for whole in spans if whole[0] <= offset < whole[1]), None)
             if held is None or self._may_count(*held):
                 file, line = self._text.locate(offset)
                 raise UnreadableError(f"{file}:{line}: libclang: {message}")
-        return Found(list(self._hits.values()), list(self._unseen.values()), self._names)
+        return Found([*self._hits.values(), *self._gauges.values()], list(self._unseen.values()), self._names)
 
-    def _declaration(self, cursor: Any, *, system: bool) -> None:
+    def _declaration(self, cursor: Any, outermost: Any, *, system: bool) -> None:
         if cursor.kind in FUNCTION_KINDS:
             function = function_of(cursor, self._data)
             if function is not None:
@@ -130,19 +155,28 @@ class _Finder:
                 self._function_events(function)
         elif not system and cursor.kind == CursorKind.FIELD_DECL:
             self._name("field", field_names(cursor, self._typedefs))
-        elif not system and cursor.kind == CursorKind.VAR_DECL and cursor.spelling:
-            self._name("variable", variable_names(cursor, None))
+        elif cursor.kind == CursorKind.VAR_DECL and cursor.spelling:
+            if not system:
+                self._name("variable", variable_names(cursor, None))
+                self._initialiser(cursor, None)
+            self._gauge_events(cursor, outermost, None, in_block=True)
 
     def _function_events(self, function: Function) -> None:
         for index, event in self._of("enter"):
             if _matches(function.names, event.target):
                 self._add(index, function, Spot("block", function.opening, function.opening, _name_offset(function)))
         if self._wants_body(function):
-            body = read_body(function, self._data, expressions=self._is_cxx or bool(self._of("call") or self._of("write")))
+            inner = ("call", "write", "gauge")
+            body = read_body(function, self._data, expressions=self._is_cxx or any(self._of(kind) for kind in inner))
             self._flow_events(function, body)
             self._line_events(function, body)
             self._write_events(function, body)
             self._call_events(function, body)
+            for variable, _ in body.variables:
+                self._initialiser(variable, function)
+            for variable, in_block in body.variables if self._targets else ():
+                self._name("variable", variable_names(variable, function)[:1])
+                self._gauge_events(variable, variable, function, in_block=in_block)
             for nested in body.nested:
                 self._function_events(nested)
 
@@ -155,10 +189,11 @@ class _Finder:
             if _matches(function.names, scope):
                 self._name("label", (f"{function.names[0]}::{label}" for label, _ in body.labels))
                 self._add_all(index, function, [spot for label, spot in body.labels if name_matches(label, wanted)])
-        for index, event in self._of("loop"):
+        loops = self._of("loop")
+        by_line = self._by_line(body.loops, loops)
+        for index, event in loops:
             if index in self._lines:
-                self._name_lines(body.loops, self._lines[index])
-                self._add_all(index, function, list(self._on_line(body.loops, self._lines[index]))[:1])
+                self._add_all(index, function, list(_on_line(by_line, self._lines[index]))[:1])
                 continue
             name, _, number = event.target.partition("#")
             if _matches(function.names, name):
@@ -167,15 +202,25 @@ class _Finder:
                 self._add_all(index, function, chosen)
 
     def _line_events(self, function: Function, body: Body) -> None:
-        for index, _ in self._of("line"):
-            target = self._lines[index]
-            spots = [*self._header(function, target), *self._on_line(body.statements, target)]
-            self._add_all(index, function, spots[:1])
-            self._name_lines(body.statements, target)
+        by_line = self._by_line(body.statements, self._of("line"))
+        if self._numbers and function.outer is None:
+            file, first = self._text.locate(function.start)
+            header = file, Spot("block", function.opening, function.opening, function.start)
+            for line in range(first, 1 + self._text.locate(function.opening - 1)[1]):
+                by_line.setdefault(line, []).insert(0, header)
+        for line in by_line.keys() & self._numbers.keys():
+            for index in self._numbers[line]:
+                self._add_all(index, function, list(_on_line(by_line, self._lines[index]))[:1])
 
-    def _name_lines(self, spots: Iterable[Spot], target: LineTarget) -> None:
-        places = (self._text.locate(spot.at) for spot in spots)
-        self._name("line", (f"{target[0]}:{line}" for file, line in places if file_matches(file, target[0])))
+    def _by_line(self, spots: Sequence[Spot], events: Sequence[tuple[int, Selected]]) -> dict[int, list[tuple[str, Spot]]]:
+        """Return the spots with their files by line, where events name lines; the lines of their files are noted as names."""
+        wanted = {self._lines[index][0] for index, _ in events if index in self._lines}
+        found: dict[int, list[tuple[str, Spot]]] = {}
+        for spot in spots if wanted else ():
+            file, line = self._text.locate(spot.at)
+            found.setdefault(line, []).append((file, spot))
+            self._name("line", (f"{name}:{line}" for name in wanted if file_matches(file, name)))
+        return found
 
     def _write_events(self, function: Function, body: Body) -> None:
         for spot, left in body.assignments:
@@ -184,6 +229,46 @@ class _Finder:
         for offset, operand in body.addresses:
             for index in self._written(function, operand):
                 self._note_unseen(index, offset, "address taken: writes through it are not counted")
+
+    def _initialiser(self, variable: Any, function: Function | None) -> None:
+        """Note a variable that gets its first value where it is declared, which is no assignment."""
+        events = [(index, event) for index, event in self._of("write") if function is None or _within(event, function)]
+        if not events or not has_initialiser(variable, self._data):
+            return
+        names = variable_names(variable, function)
+        record = variable.type.get_canonical().get_declaration()
+        records = record_names(record, self._typedefs) if record.kind in RECORD_KINDS else ()
+        for index, event in events:
+            holder, is_field, _ = event.target.rpartition(".")
+            if _matches(records if is_field else names, holder if is_field else event.target):
+                self._note_unseen(index, variable.location.offset, "an initialiser: not counted as a write")
+
+    def _function_pointers(self) -> None:
+        """Note where a function's name stands for its address: what is called through it is seen by `enter` alone."""
+        for index, event in self._of("call"):
+            words = needed_words(event.target)
+            if not words:
+                continue  # every function is meant, and most of them are called by pointers somewhere
+            more = rb"[\w$]*" if is_glob(event.target) else b""
+            word = rb"(?<![\w$])" + more + re.escape(words[-1].encode()) + more + rb"(?![\w$])"
+            for found in re.finditer(word, self._data):
+                if self._text.is_system(found.start()) or self._is_called(found.end()):
+                    continue
+                reference = cursor_at(self._parsed, found.start())
+                if reference is None or reference.kind != CursorKind.DECL_REF_EXPR or reference.referenced is None:
+                    continue
+                function = reference.referenced
+                if function.kind in FUNCTION_KINDS and _matches(function_names(function), event.target):
+                    self._note_unseen(
+                        index, found.start(), "its address is taken: calls through it are not counted; use enter:"
+                    )
+
+    def _is_called(self, offset: int) -> bool:
+        """Tell whether a name that ends at an offset is called there: f(…), (f)(…)."""
+        token, offset = next_token(self._data, offset)
+        while token == b")":
+            token, offset = next_token(self._data, offset + 1)
+        return token == b"("
 
     def _written(self, function: Function, expression: Any) -> set[int]:
         """Return the indices of the `write` metrics whose variable or field holds the object that an lvalue designates."""
@@ -212,6 +297,26 @@ class _Finder:
                     else:
                         self._add(index, function, spot)
 
+    def _gauge_events(self, variable: Any, outermost: Any, function: Function | None, *, in_block: bool) -> None:
+        if not self._targets or not is_definition(variable, is_cxx=self._is_cxx):
+            return
+        names = variable_names(variable, function)
+        at = variable.location.offset
+        for index, target in self._targets.items():
+            if not _matches(names, target.name) or not self._is_in_file(index, at):
+                continue
+            if target.file and not file_matches(self._text.locate(at)[0], target.file):
+                continue
+            found = gauge_of(
+                variable, target, self._data, self._standard, outermost=outermost, function=function, in_block=in_block
+            )
+            if isinstance(found, str):
+                self._note_unseen(index, at, found)
+            else:  # of several tentative definitions the last one, whose type is whole
+                self._gauges[index, variable.canonical.location.offset] = Hit(
+                    index, found[0], "", guarded=False, gauge=found[1]
+                )
+
     def _add_all(self, index: int, function: Function, spots: Iterable[Spot]) -> None:
         for spot in spots:
             self._add(index, function, spot)
@@ -221,7 +326,10 @@ class _Finder:
         if reason:
             self._note_unseen(index, spot.at, reason)
         elif self._is_in_file(index, spot.at):
-            hit = Hit(index, spot, self._events[index][1].add or "", function.constant)
+            # From C++17 on a lambda that can be constant is, said or not.
+            is_lambda = function.cursor.kind == CursorKind.LAMBDA_EXPR
+            guarded = function.constant or (is_lambda and self._standard[-2:] not in ("98", "11", "14"))
+            hit = Hit(index, spot, self._events[index][1].add or "", guarded)
             self._hits.setdefault((index, spot), hit)
 
     def _note_unseen(self, index: int, offset: int, reason: str) -> None:
@@ -236,7 +344,7 @@ class _Finder:
         return self._reaches_system(index, event) or not self._text.is_system(offset)
 
     def _reaches_system(self, index: int, event: Selected) -> bool:
-        return event.file is not None or index in self._lines or not is_glob(event.target)
+        return event.file is not None or index in self._lines or index in self._targets or not is_glob(event.target)
 
     def _cannot_count(self, function: Function, spot: Spot) -> str:
         if function.constant and (
@@ -258,41 +366,23 @@ class _Finder:
     def _may_count(self, start: int, end: int, *, among: frozenset[int] | None = None) -> bool:
         """Tell whether a piece of the text may hold sites of the metrics (of those `among` them)."""
         piece = self._data[start:end]
+        ends = (self._text.locate(start), self._text.locate(end - 1)) if self._lines else None
         for index, _ in self._events:
             if among is not None and index not in among:
                 continue
-            if index in self._lines:
-                if self._reaches(start, end, self._lines[index]):
+            if ends is not None and index in self._lines:
+                if _reaches(*ends, self._lines[index]):
                     return True
             elif can_hold_site(self._text, [self._needs[index]], piece):
                 return True
         return False
-
-    def _reaches(self, start: int, end: int, target: LineTarget) -> bool:
-        file, first = self._text.locate(start)
-        last_file, last = self._text.locate(end - 1)
-        if file != last_file:
-            return True
-        return file_matches(file, target[0]) and first <= target[1] <= last
-
-    def _header(self, function: Function, target: LineTarget) -> Iterator[Spot]:
-        file, first = self._text.locate(function.start)
-        _, last = self._text.locate(function.opening - 1)
-        if function.outer is None and file_matches(file, target[0]) and first <= target[1] <= last:
-            yield Spot("block", function.opening, function.opening, function.start)
-
-    def _on_line(self, spots: Iterable[Spot], target: LineTarget) -> Iterator[Spot]:
-        for spot in spots:
-            file, line = self._text.locate(spot.at)
-            if line == target[1] and file_matches(file, target[0]):
-                yield spot
 
     def _is_constant(self, callee: Any) -> bool:
         start = span(callee)[0]
         return self._is_cxx and _CONSTANT.search(self._data, start, max(start, callee.location.offset)) is not None
 
     def _of(self, kind: str) -> list[tuple[int, Selected]]:
-        return [(index, event) for index, event in self._events if event.kind == kind]
+        return self._by_kind.get(kind, [])
 
     def _name(self, kind: str, names: Iterable[str]) -> None:
         self._names.setdefault(kind, set()).update(names)
@@ -304,6 +394,15 @@ def _needed_within(need: Need) -> Need:
 
 def _line_of(event: Selected) -> LineTarget | None:
     return split_line(event.target) if event.kind in ("line", "loop") else None
+
+
+def _on_line(by_line: dict[int, list[tuple[str, Spot]]], target: LineTarget) -> Iterator[Spot]:
+    return (spot for file, spot in by_line.get(target[1], ()) if file_matches(file, target[0]))
+
+
+def _reaches(first: tuple[str, int], last: tuple[str, int], target: LineTarget) -> bool:
+    """Tell whether a target lies between two places; they may also enclose text of another file."""
+    return first[0] != last[0] or (file_matches(first[0], target[0]) and first[1] <= target[1] <= last[1])
 
 
 def _matches(names: Sequence[str], pattern: str) -> bool:

@@ -14,7 +14,7 @@ from unperturbed.errors import HostError
 from unperturbed.instrument.compiler import Facts
 from unperturbed.instrument.preprocessed import PreprocessedText
 
-__all__ = ["ParsedText", "UnreadableError", "parse", "span"]
+__all__ = ["ParsedText", "UnreadableError", "cursor_at", "parse", "span"]
 
 _PATH = "/preprocessed"
 _SHIMS_PATH = "/shims.h"
@@ -119,6 +119,14 @@ def span(cursor: Any) -> tuple[int, int]:
     """Return the byte offsets where a cursor's text begins and ends."""
     extent = cursor.extent
     return extent.start.offset, extent.end.offset
+
+
+def cursor_at(parsed: ParsedText, offset: int) -> Any | None:
+    """Return the innermost cursor at a byte offset, None when there is none."""
+    from clang import cindex  # noqa: PLC0415  as above
+
+    file = parsed.unit.get_file(parsed.root.spelling)
+    return cindex.Cursor.from_location(parsed.unit, cindex.SourceLocation.from_offset(parsed.unit, file, offset))
 
 
 def _readable(data: bytes) -> bytes:

@@ -10,28 +10,28 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unperturbed.instrument.preprocessed import PreprocessedText, after_parentheses, next_token
-from unperturbed.instrument.targets import file_matches, is_glob, needed_words, split_line
+from unperturbed.instrument.targets import file_matches, is_glob, needed_words, split_gauge, split_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unperturbed.instrument.events import Event
 
-__all__ = ["Need", "can_hold_site", "lexical_names", "need_of"]
+__all__ = ["Need", "can_hold_site", "need_of"]
 
 _TRAILERS = {b"__attribute__", b"__attribute", b"__asm__", b"asm", b"__asm", b"noexcept", b"throw", b"__extension__"}
-_KEYWORD_TABLE = """
-    if else for while do switch case default return goto break continue sizeof typedef struct union enum static extern inline
-    const volatile void int char short long unsigned signed float double register auto restrict class public private protected
-    template typename namespace using operator new delete this throw try catch __attribute__ __extension__ __asm__ asm
-    __builtin_expect defined alignof decltype noexcept constexpr virtual explicit friend bool true false nullptr
-"""
-_KEYWORDS = frozenset(_KEYWORD_TABLE.split())
 _BEFORE_EXPRESSION = frozenset(
     b"return else do case throw co_return co_yield co_await and or not xor compl bitand bitor __extension__ new delete".split()
 )
+_BEHIND_VARIABLE = frozenset((b"=", b";", b"[", b",", b"{", b"(", b")", b":")) | _TRAILERS
+_DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
+_LAST_WORD = re.compile(rb"[A-Za-z_$][\w$]*\Z")
+_BEFORE_DECLARATOR = (b"*", b"&", b">", b",", b"]", b"::")
+_SPECIFIER = re.compile(rb"\b(?:alignas|_Alignas|__attribute__|__attribute|typeof|__typeof__|__typeof|decltype|_Atomic)\b")
+_OPEN_DECLARATOR = re.compile(
+    rb"\b(?:int|char|short|long|unsigned|signed|_Bool|bool|float|double)\s*\(\Z|\([*&^](?:[\s*]|const|volatile)*\Z"
+)
 _WORD_BEFORE = re.compile(rb"([A-Za-z_$][\w$]*)\s+\Z")
-_LABEL = re.compile(r"(?:^|[;{}])\s*([A-Za-z_]\w*)\s*:(?![:])", re.MULTILINE)
 
 
 class Need(NamedTuple):
@@ -42,7 +42,7 @@ class Need(NamedTuple):
     words : all must occur.
     inner : the one of them that must occur in the function that holds the site: of the innermost name, '' when a glob hides it.
     used : a name that must not only be declared, '' when a glob hides it.
-    use : what must happen to it: `defined`, `called` or `written`.
+    use : what must happen to it: `defined`, `called`, `written`, or for a variable `stored`.
     files : globs; for each a line marker must name such a file.
     """
 
@@ -63,6 +63,10 @@ def need_of(event: Event) -> Need:
     files = [event.file] if event.file else []
     if event.kind in ("line", "loop") and (place := split_line(event.target)) is not None:
         return Need((), "", "", "", (*files, place[0]))
+    if event.kind == "gauge":
+        gauge = split_gauge(event.target)
+        files += [gauge.file] if gauge.file else []
+        return Need(tuple(needed_words(gauge.name)), gauge.variable, gauge.variable, "stored", tuple(files))
     name = event.target.partition("#")[0] if event.kind == "loop" else event.target
     words = (needed_words(event.within) if event.within else []) + needed_words(name)
     inner = needed_words(_innermost(name))
@@ -127,20 +131,31 @@ def _may_write(data: bytes, name: bytes) -> bool:
     return sum(1 for _ in _occurrences(data, name)) > sum(1 for _ in re.finditer(declared, data))
 
 
-_USES = {"defined": _may_define, "called": _may_call, "written": _may_write}
+def _may_store(data: bytes, name: bytes) -> bool:
+    """Tell whether some occurrence of the name looks like a variable's definition: behind a type or another declarator, and not only `extern`."""
+    for found in _occurrences(data, name):
+        token, _ = next_token(data, found.end())
+        if token not in _BEHIND_VARIABLE:
+            continue
+        start = max(data.rfind(sign, 0, found.start()) for sign in (b";", b"{", b"}"))
+        before = _DIRECTIVE.sub(b"", data[start + 1 : found.start()]).strip()
+        if re.match(rb"extern\b|__extension__\s+extern\b", before) and token not in (b"=", b"{"):
+            continue
+        if not before and start >= 0 and data[start : start + 1] == b"}":
+            return True  # struct {…} x
+        if _may_be_type(before):
+            return True
+    return False
 
 
-def lexical_names(text: PreprocessedText) -> dict[str, set[str]]:
-    """Return names of the user's own text, sorted by how they are written, so that an error can give the nearest.
+def _may_be_type(before: bytes) -> bool:
+    """Tell whether what stands between the end of the last statement and a name can be the beginning of the name's declaration."""
+    if before.count(b"(") != before.count(b")"):
+        return _OPEN_DECLARATOR.search(before) is not None
+    word = _LAST_WORD.search(before)
+    if word is not None:
+        return word[0] not in _BEFORE_EXPRESSION
+    return before.endswith(_BEFORE_DECLARATOR) or (before.endswith(b")") and _SPECIFIER.search(before) is not None)
 
-    Returns
-    -------
-    Sets `function` (followed by a parenthesis), `field` (behind . or ->), `label`, and `variable` (the rest).
-    """
-    user = text.user_text().decode("utf-8", "replace")
-    user = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', user)
-    names: dict[str, set[str]] = {"function": set(), "field": set(), "variable": set()}
-    for access, name, call in set(re.findall(r"(\.|->)?\s*\b([A-Za-z_]\w*)\b(\s*\()?", user)):
-        names["function" if call else "field" if access else "variable"].add(name)
-    labels = set(_LABEL.findall(user))
-    return {kind: found - _KEYWORDS for kind, found in {**names, "label": labels}.items()}
+
+_USES = {"defined": _may_define, "called": _may_call, "written": _may_write, "stored": _may_store}

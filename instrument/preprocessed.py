@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 
 __all__ = ["PreprocessedText", "after_parentheses", "next_token"]
@@ -49,10 +49,15 @@ class PreprocessedText:
     def locate(self, offset: int) -> tuple[str, int]:
         """Return file and line that the byte at `offset` came from; ('', line) before the first line marker."""
         index = bisect_right(self._starts, offset) - 1
+        before = bisect_left(self._line_ends, offset)
         if index < 0:
-            return "", 1 + self.data.count(b"\n", 0, offset)
+            return "", 1 + before
         file, line, _ = self._origins[index]
-        return file, line + self.data.count(b"\n", self._starts[index], offset)
+        return file, line + before - bisect_left(self._line_ends, self._starts[index])
+
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        return [found.start() for found in re.finditer(b"\n", self.data)]
 
     def is_system(self, offset: int) -> bool:
         """Tell whether the byte came from a system header."""

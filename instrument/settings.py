@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Selected", "Settings", "read_settings", "settings_text", "write_aside"]
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 class Selected(NamedTuple):
-    """One software metric as the wrapper knows it: its name, its event's parts (as in `Event`), and its prefilter."""
+    """One metric that is compiled in: its name, its number among all software metrics, its event's parts (as in `Event`), its prefilter."""
 
     name: str
+    number: int
     kind: str
     target: str
     within: str | None
     file: str | None
     add: str | None
+    threads: str
     need: Need
 
 
@@ -40,21 +42,38 @@ class Settings(NamedTuple):
 
     Attributes
     ----------
-    metrics : the software metrics, in the order that gives their indices.
+    metrics : the software metrics that are compiled in.
     runtime : C sources compiled and linked into every program.
     bounds : C sources compiled and linked first and last into every program and shared library: between them lie its counters.
+    sham : put a no-op of the same length in the place of each increment: the layout without the counting.
     folder : where settings, site log, cache and passing files stand.
     """
 
     metrics: tuple[Selected, ...]
     runtime: tuple[str, ...]
     bounds: tuple[str, ...]
+    sham: bool
     folder: str
 
     @property
     def site_folder(self) -> str:
         """Return the folder of the site log."""
         return os.path.join(self.folder, "sites")
+
+    @property
+    def passed_log(self) -> str:
+        """Return the file to which sources are appended that hold no site."""
+        return os.path.join(self.site_folder, "passed")
+
+    @property
+    def folders_prefix(self) -> str:
+        """Return the beginning of the files in which the compiler's own folders are noted."""
+        return os.path.join(self.cache_folder, "folders")
+
+    @property
+    def noted_folder(self) -> str:
+        """Return the folder of marks: what has been said on standard error, to be said once."""
+        return os.path.join(self.folder, "noted")
 
     @property
     def cache_folder(self) -> str:
@@ -67,25 +86,29 @@ class Settings(NamedTuple):
         return os.path.join(self.folder, "passing")
 
 
-def settings_text(software: Mapping[str, Event], runtime: Sequence[Path], bounds: Sequence[Path]) -> str:
-    """Return the JSON text of the settings file."""
+def settings_text(software: Mapping[str, Event], runtime: Sequence[Path], bounds: Sequence[Path], *, sham: bool = False) -> str:
+    """Return the JSON text of the settings file; the order of `software` gives the metrics' numbers."""
     metrics = [
         {
             "name": name,
+            "number": number,
             "kind": event.kind,
             "target": event.target,
             "within": event.within,
             "file": event.file,
             "add": event.add,
+            "threads": event.threads,
             "need": need_of(event)._asdict(),
         }
-        for name, event in software.items()
+        for number, (name, event) in enumerate(software.items())
+        if event.means == "compiled"
     ]
     described = {
         "format": _FORMAT,
         "metrics": metrics,
         "runtime": [str(path.absolute()) for path in runtime],
         "bounds": [str(path.absolute()) for path in bounds],
+        "sham": sham,
     }
     return json.dumps(described, indent=1) + "\n"
 
@@ -107,6 +130,7 @@ def read_settings(path: str) -> Settings:
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
             tuple(described["runtime"]),
             tuple(described["bounds"]),
+            bool(described["sham"]),
             os.path.dirname(os.path.abspath(path)),
         )
     except OSError as error:
@@ -115,8 +139,13 @@ def read_settings(path: str) -> Settings:
         raise SpecError(f"{path}: this is no settings file of the instrumenting compiler") from None
 
 
-def write_aside(path: str, content: bytes, *, executable: bool = False) -> None:
-    """Write a file that appears whole or not at all, however many processes write it at once."""
+def write_aside(path: str, content: bytes, *, executable: bool = False, changed_ns: int | None = None) -> None:
+    """Write a file that appears whole or not at all, however many processes write it at once.
+
+    Parameters
+    ----------
+    changed_ns : time of change that it shall have; None: the time when it is written.
+    """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     try:
@@ -124,6 +153,8 @@ def write_aside(path: str, content: bytes, *, executable: bool = False) -> None:
             file.write(content)
         if executable:
             os.chmod(aside, 0o755)
+        if changed_ns is not None:
+            os.utime(aside, ns=(changed_ns, changed_ns))
         os.replace(aside, path)
     except BaseException:
         if os.path.exists(aside):

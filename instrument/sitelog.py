@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unperturbed.instrument.settings import write_aside
-from unperturbed.instrument.targets import file_matches, split_line
+from unperturbed.instrument.targets import file_matches, split_gauge, split_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,8 @@ class SourceRecord(NamedTuple):
     state : `instrumented`, `passed over` or `not instrumented`; the reason of the last.
     sites : where metrics count.
     unseen : where a metric's event may happen uncounted; `text` says why.
-    names : names that could have been targets, by kind of name.
+    names : names that could have been targets, by kind of name, as a parse found them. All others are read from the source when needed.
+    include_folders : where the command looks for the build's own headers.
     """
 
     source: str
@@ -68,6 +69,7 @@ class SourceRecord(NamedTuple):
     sites: tuple[Site, ...] = ()
     unseen: tuple[Site, ...] = ()
     names: Mapping[str, tuple[str, ...]] = {}
+    include_folders: tuple[str, ...] = ()
 
 
 class SiteReport:
@@ -78,11 +80,12 @@ class SiteReport:
     sites : metric → its sites, each file, line and text once, in order.
     unseen : metric → places where its event may happen uncounted.
     skipped : source → why it is compiled without counters though it may hold sites.
-    sources : every source that was compiled.
+    sources : every source that was compiled; of those without a site also such whose compilation then failed.
     """
 
     def __init__(self, records: list[SourceRecord]) -> None:
         self._records = records
+        self._written: dict[str, set[str]] | None = None
         self.sites = _by_metric(site for record in records for site in record.sites)
         self.unseen = _by_metric(site for record in records for site in record.unseen)
         self.skipped = {record.source: record.reason for record in records if record.state == NOT_INSTRUMENTED}
@@ -98,6 +101,7 @@ class SiteReport:
             "loop": ("function", "loop", "line"),
             "line": ("line",),
             "label": ("label",),
+            "gauge": ("variable",),
         }[kind]
         return {name for part in kinds for name in self._named(part)}
 
@@ -106,7 +110,11 @@ class SiteReport:
         return self._named("file")
 
     def _named(self, part: str) -> set[str]:
-        return {name for record in self._records for name in record.names.get(part, ())}
+        if self._written is None:
+            from unperturbed.instrument.names import written_names  # noqa: PLC0415  only an error needs it
+
+            self._written = written_names([(record.folder, record.source, record.include_folders) for record in self._records])
+        return self._written.get(part, set()).union(*(record.names.get(part, ()) for record in self._records))
 
 
 def write_log(folder: str, records: list[SourceRecord]) -> None:
@@ -118,17 +126,43 @@ def write_log(folder: str, records: list[SourceRecord]) -> None:
 
 def read_sites(folder: Path) -> SiteReport:
     """Read the site log of a toolchain's folder. Of a source compiled more than once into one output, the last run counts."""
+    records = []
+    for path in (folder / "sites").glob("*.json"):
+        described = json.loads(path.read_bytes())
+        records += [(described["time_ns"], _read(source)) for source in described["sources"]]
+    passed = folder / "sites" / "passed"
+    if passed.is_file():
+        records += _read_passed(passed.read_bytes())
     latest: dict[tuple[str, str, str], SourceRecord] = {}
-    for path in sorted((folder / "sites").glob("*.json")):
-        for described in json.loads(path.read_bytes())["sources"]:
-            record = _read(described)
-            latest[record.folder, record.source, record.output] = record
+    for _, record in sorted(records, key=lambda timed: timed[0]):
+        key = (record.folder, record.source, record.output)
+        latest.pop(key, None)
+        latest[key] = record
     return SiteReport(list(latest.values()))
 
 
-def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> list[str]:
-    """Return one message for each metric without a site: what was looked for, where, and the nearest names of the right kind."""
-    return [_missing(name, event, report) for name, event in software.items() if not report.sites.get(name)]
+def _read_passed(log: bytes) -> Iterator[tuple[int, SourceRecord]]:
+    """Read what the launcher noted: fields of a letter and a value, each ended by a zero, an empty one behind each record."""
+    fields: dict[bytes, list[str]] = {}
+    for field in log.split(b"\0"):
+        if field[:1] == b"t":
+            fields = {}  # a record that was cut off stands before this one
+        if field:
+            fields.setdefault(field[:1], []).append(field[1:].decode("utf-8", "surrogateescape"))
+        elif {b"t", b"f", b"s", b"o"} <= fields.keys():
+            source, output, folder = (fields[name][0] for name in (b"s", b"o", b"f"))
+            folders = tuple(fields.get(b"i", ()))
+            yield int(fields[b"t"][0]), SourceRecord(source, output, folder, PASSED_OVER, include_folders=folders)
+            fields = {}
+
+
+def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[str, str]:
+    """Return, for each metric without a site, a message: what was looked for, where, and the nearest names of the right kind."""
+    return {
+        name: _missing(name, event, report)
+        for name, event in software.items()
+        if event.means == "compiled" and not report.sites.get(name)
+    }
 
 
 def _missing(name: str, event: Event, report: SiteReport) -> str:
@@ -139,6 +173,8 @@ def _missing(name: str, event: Event, report: SiteReport) -> str:
     unseen = report.unseen.get(name)
     if unseen:
         return f"{message} that can be counted; {unseen[0].file}:{unseen[0].line}: {unseen[0].text}"
+    if event.kind == "gauge":
+        message += _without_definition(event, report)
     nearest = _nearest(event, report)
     message += f"; nearest names: {', '.join(nearest)}" if nearest else "; no name is near it"
     shown = ", ".join(report.sources[:_SHOWN_FILES])
@@ -159,6 +195,7 @@ def _nearest(event: Event, report: SiteReport) -> list[str]:
         )
         files = process.extract(place[0], sorted(report.files()), scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50)
         return lines[:_SHOWN_NAMES] or [f"{file}:…" for file, _, _ in files if not file_matches(file, place[0])]
+    wanted = event.target if event.kind != "gauge" else split_gauge(event.target).name
     candidates = set(names)
     for mark in (".", "::"):
         scope, found, last = event.target.rpartition(mark)
@@ -168,10 +205,20 @@ def _nearest(event: Event, report: SiteReport) -> list[str]:
                 last, {name for name in names if mark not in name}, scorer=fuzz.ratio, limit=3, score_cutoff=60
             )
             candidates |= {f"{scope}{mark}{name}" for name, _, _ in near}
-    ranked = process.extract(
-        event.target, sorted(candidates - {event.target}), scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50
-    )
+    ranked = process.extract(wanted, sorted(candidates - {wanted}), scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50)
     return [name for name, _, _ in ranked]
+
+
+def _without_definition(event: Event, report: SiteReport) -> str:
+    """Say what is known of a gauge's variable that is named in the sources, '' when it is not."""
+    gauge = split_gauge(event.target)
+    names = report.names("gauge")
+    scoped = sorted(name for name in names if name.endswith(f"::{gauge.variable}") and name != gauge.name)
+    if scoped:
+        return f"; {gauge.variable} is the name of {', '.join(scoped[:_SHOWN_NAMES])}"
+    if gauge.name in names:
+        return f"; {gauge.name} is named there, but none of the sources defines it (a variable in a function is function::variable)"
+    return ""
 
 
 def _by_metric(sites: Any) -> dict[str, tuple[Site, ...]]:
@@ -189,4 +236,4 @@ def _described(record: SourceRecord) -> dict[str, Any]:
 def _read(described: dict[str, Any]) -> SourceRecord:
     sites = {key: tuple(Site(**site) for site in described[key]) for key in ("sites", "unseen")}
     names = {kind: tuple(names) for kind, names in described["names"].items()}
-    return SourceRecord(**{**described, **sites, "names": names})
+    return SourceRecord(**{**described, **sites, "names": names, "include_folders": tuple(described["include_folders"])})

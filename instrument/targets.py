@@ -12,27 +12,53 @@ import os.path
 import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import NamedTuple
 
-__all__ = ["LineTarget", "file_matches", "is_glob", "name_matches", "needed_words", "split_line"]
+__all__ = ["GaugeTarget", "LineTarget", "file_matches", "is_glob", "name_matches", "needed_words", "split_gauge", "split_line"]
 
 _GLOB = re.compile(r"[*?\[]")
+_VERBATIM = re.compile(r"(?:\boperator\W|\().*")
+"""Where the signs * and [] are mostly C++'s own: an operator's name, and the types of parameters."""
+
 _LITERAL = re.compile(r"[\w$]+")
 _UNNAMED = re.compile(r"lambda(\d+|\W.*)?$")
 _LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)$")
+_GAUGE = re.compile(r"(?:::)?(?P<scopes>(?:.*::)?)(?P<variable>[\w$]+)(?P<parts>.*)")
+_PART = re.compile(r"\.(?P<field>[\w$]+)|\[(?P<index>\d+)\]")
 
 LineTarget = tuple[str, int]
 """A file (as the user wrote it) and a line."""
 
 
+class GaugeTarget(NamedTuple):
+    """A variable and a part of it.
+
+    Attributes
+    ----------
+    file : glob over the file of its definition, '' for any.
+    name : x, ns::x, Class::x or function::x; the scopes may be globs.
+    parts : fields and indices, outermost first.
+    """
+
+    file: str
+    name: str
+    parts: tuple[str | int, ...]
+
+    @property
+    def variable(self) -> str:
+        """Return the variable's own name."""
+        return self.name.rpartition("::")[2]
+
+
 def is_glob(name: str) -> bool:
-    """Tell whether a name holds glob signs."""
-    return _GLOB.search(name) is not None
+    """Tell whether a name holds glob signs; those of `operator*` and `f(char*)` are none."""
+    return _GLOB.search(_VERBATIM.sub("", name)) is not None
 
 
 @lru_cache(maxsize=4096)
 def name_matches(name: str, pattern: str) -> bool:
     """Compare one qualified name with a target's name or glob; spaces and a leading `::` do not matter."""
-    return fnmatchcase(_bare(name), _bare(pattern))
+    return fnmatchcase(_bare(name), _glob(pattern))
 
 
 @lru_cache(maxsize=1024)
@@ -51,6 +77,18 @@ def split_line(target: str) -> LineTarget | None:
     return found["file"], int(found["line"])
 
 
+def split_gauge(target: str) -> GaugeTarget:
+    """Split `file.c::ns::x.field[2]`; a first scope with a dot or a slash in it is a file."""
+    found = _GAUGE.fullmatch(target)
+    if found is None:
+        raise ValueError(f"{target!r} names no variable")
+    file, scopes = "", found["scopes"]
+    if re.match(r"[^:]*[./]", scopes):
+        file, _, scopes = scopes.partition("::")
+    parts = tuple(part["field"] or int(part["index"]) for part in _PART.finditer(found["parts"]))
+    return GaugeTarget(file, scopes + found["variable"], parts)
+
+
 def needed_words(name: str) -> list[str]:
     """Return literal pieces that must all occur in a text which holds what a qualified name or glob stands for.
 
@@ -66,5 +104,12 @@ def needed_words(name: str) -> list[str]:
     return words
 
 
+@lru_cache(maxsize=4096)
+def _glob(pattern: str) -> str:
+    """Return a target as `fnmatch` takes it; in place of a whole parameter * is a glob sign, behind a type it is not."""
+    return _VERBATIM.sub(lambda found: re.sub(r"(?<![(,])\*|[?[]", r"[\g<0>]", found[0]), _bare(pattern))
+
+
+@lru_cache(maxsize=65536)
 def _bare(name: str) -> str:
     return re.sub(r"\s+", "", name).removeprefix("::")

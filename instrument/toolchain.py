@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import importlib.util
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +17,7 @@ import unperturbed.instrument
 from unperturbed.errors import SpecError
 from unperturbed.instrument import wrapper
 from unperturbed.instrument.events import Event, parse_event
+from unperturbed.instrument.launching import write_executables
 from unperturbed.instrument.settings import read_settings, settings_text, write_aside
 from unperturbed.instrument.sitelog import Site, SiteReport, missing_metrics, read_sites
 
@@ -21,12 +25,12 @@ __all__ = ["Site", "SiteReport", "Toolchain", "missing_metrics", "read_sites", "
 
 _DEFAULT_COMPILERS: Mapping[str, str] = MappingProxyType({"cc": "gcc", "cxx": "g++"})
 
-# -I: neither the build's PYTHON… variables nor a module in its folder may change what runs; so the package's place is said.
-_SCRIPT = """\
-#!/bin/sh
-exec {python} -I -c {program} --settings {settings} -- {compiler} "$@"
+_PROGRAM = """\
+import sys
+sys.path += {places!r}
+from unperturbed.instrument.wrapper import run_and_leave
+run_and_leave(sys.argv[1:])
 """
-_PROGRAM = "import sys; sys.path[:0] = set({places!r}) - set(sys.path); from unperturbed.instrument.wrapper import main; sys.exit(main(sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ def write_toolchain(
     compilers: Mapping[str, str],
     runtime: Sequence[Path] = (),
     bounds: Sequence[Path] = (),
+    sham: bool = False,
 ) -> Toolchain:
     """Write the compilers of a build.
 
@@ -56,6 +61,7 @@ def write_toolchain(
     compilers : `cc` and `cxx` → the command behind each (`gcc`, `clang-16`, `ccache gcc`); gcc and g++ when missing.
     runtime : C sources that are compiled by the same compiler and linked into every program.
     bounds : two C sources, linked first and last into every program and shared library, so that its counters fill pages of their own.
+    sham : put a no-op of the same length in the place of each increment: the layout of the program that counts, without its counting.
 
     Raises
     ------
@@ -71,32 +77,35 @@ def write_toolchain(
         if not source.is_file():
             raise SpecError(f"{source}: the runtime's source is missing")
     folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
-    text = settings_text(software, runtime, bounds).encode()
-    if not settings.is_file() or settings.read_bytes() != text:
-        shutil.rmtree(folder / "sites", ignore_errors=True)
-        write_aside(str(settings), text)
-    for name, command in {**_DEFAULT_COMPILERS, **compilers}.items():
-        script = _SCRIPT.format(
-            python=shlex.quote(sys.executable),
-            program=shlex.quote(_PROGRAM.format(places=_places())),
-            settings=shlex.quote(str(settings)),
-            compiler=shlex.join(shlex.split(command)),
-        )
-        write_aside(str(folder / name), script.encode(), executable=True)
+    text = settings_text(software, runtime, bounds, sham=sham).encode()
+    commands = {name: shlex.split(command) for name, command in {**_DEFAULT_COMPILERS, **compilers}.items()}
+    with _alone_in(folder):
+        if not settings.is_file() or settings.read_bytes() != text:
+            for name in ("sites", "noted"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+            write_aside(str(settings), text)
+        write_executables(read_settings(str(settings)), commands, [*_python(), "--settings", str(settings), "--"])
     return Toolchain(folder / "cc", folder / "cxx", folder)
 
 
 def run_compiler(
-    metrics_file: Path, command: Sequence[str], *, runtime: Sequence[Path] = (), bounds: Sequence[Path] = ()
+    metrics_file: Path,
+    command: Sequence[str],
+    *,
+    runtime: Sequence[Path] = (),
+    bounds: Sequence[Path] = (),
+    sham: bool = False,
 ) -> int:
     """Run one compiler command with the counters that a metrics file asks for.
 
     Parameters
     ----------
-    metrics_file : YAML with a mapping `software:`, or a whole spec. Settings and site log stand in `<metrics_file>.toolchain`.
+    metrics_file : YAML with a mapping `software:`, or a whole spec. Settings and site log stand in `<metrics_file>.toolchain`, those of a
+        sham in `<metrics_file>.sham.toolchain`.
     command : the compiler and its arguments.
-    runtime, bounds : as for `write_toolchain`.
+    runtime, bounds, sham : as for `write_toolchain`.
 
     Returns
     -------
@@ -113,9 +122,8 @@ def run_compiler(
     if not command:
         raise SpecError("no compiler command is given; write it behind --, as in: -- gcc -O2 -c x.c")
     software = _read_metrics(metrics_file)
-    toolchain = write_toolchain(
-        metrics_file.with_name(metrics_file.name + ".toolchain"), software, compilers={}, runtime=runtime, bounds=bounds
-    )
+    folder = metrics_file.with_name(metrics_file.name + (".sham" if sham else "") + ".toolchain")
+    toolchain = write_toolchain(folder, software, compilers={}, runtime=runtime, bounds=bounds, sham=sham)
     return wrapper.run(read_settings(str(toolchain.folder / "settings.json")), tuple(command))
 
 
@@ -145,7 +153,24 @@ def _read_metrics(path: Path) -> dict[str, Event]:
     return events
 
 
-def _places() -> list[str]:
-    """Return the folders below which the package's namespace is found; none when Python finds it by itself."""
-    places = (Path(place).absolute() for place in unperturbed.instrument.__path__)
-    return [str(place.parents[1]) for place in places if place.parent.name == "unperturbed"]
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other writers of the same toolchain waiting: the compilers of a build may each be run by `run_compiler`."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _python() -> list[str]:
+    """Return the command that runs the wrapper.
+
+    -I: neither the build's PYTHON… variables nor a module in its folder may change what runs; so the packages' places are said. -S: a
+    virtual environment's start-up files would cost every file 2 ms; they are read where the places cannot be said.
+    """
+    places = {Path(place).absolute() for place in unperturbed.instrument.__path__}
+    clang = importlib.util.find_spec("clang")
+    known = [str(place.parents[1]) for place in sorted(places) if place.parent.name == "unperturbed"]
+    if known and clang is not None:
+        known += [str(Path(place).parent) for place in clang.submodule_search_locations or ()]
+        return [sys.executable, "-I", "-S", "-c", _PROGRAM.format(places=list(dict.fromkeys(known)))]
+    return [sys.executable, "-I", "-c", _PROGRAM.format(places=known)]

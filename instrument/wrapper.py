@@ -14,6 +14,8 @@ ever, and an error ends with the compiler's own exit code; warnings that only op
 not shown for an instrumented source. Whatever cannot be instrumented (libclang cannot read it, or the rewritten text does not
 compile though the original does) is compiled by the original command, said once on standard error and recorded in the site log.
 All other commands run as they are; those that link get the runtime, and the bounds of the pages that hold their counters.
+
+Most commands of a build never come here: the launcher (launcher.c) has passed them on.
 """
 
 # pathlib would cost every command of a build 5 ms.
@@ -22,22 +24,23 @@ All other commands run as they are; those that link get the runtime, and the bou
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
-from unperturbed.errors import HostError, SpecError, UnperturbedError
+from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.instrument.commandline import (
     Added,
     Command,
     Source,
     checking_arguments,
     compiling_arguments,
+    include_folders,
     parse_command,
     preprocessing_arguments,
 )
-from unperturbed.instrument.prefilter import can_hold_site, lexical_names
+from unperturbed.instrument.prefilter import can_hold_site
 from unperturbed.instrument.preprocessed import PreprocessedText
+from unperturbed.instrument.processes import Process, captured, execute, exit_code
 from unperturbed.instrument.settings import Settings, read_settings
 from unperturbed.instrument.sitelog import (
     INSTRUMENTED,
@@ -48,7 +51,7 @@ from unperturbed.instrument.sitelog import (
     write_log,
 )
 
-__all__ = ["main", "run"]
+__all__ = ["main", "run", "run_and_leave"]
 
 _USAGE = "usage: python -m unperturbed.instrument.wrapper --settings FILE -- COMPILER ARGUMENTS…"
 _OWN_ERROR = 2
@@ -78,6 +81,13 @@ def main(arguments: list[str]) -> int:
     return _OWN_ERROR
 
 
+def run_and_leave(arguments: list[str]) -> NoReturn:
+    """Run the wrapper as a program, and end it without tidying up: giving back a syntax tree costs as much as reading it."""
+    code = main(arguments)
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def run(settings: Settings, words: tuple[str, ...]) -> int:
     """Run one compiler command with counters in what it compiles.
 
@@ -98,18 +108,25 @@ def run(settings: Settings, words: tuple[str, ...]) -> int:
     command = parse_command(words)
     added = _link_arguments(settings, command)
     whole = added.to(command.compiler, words[len(command.compiler) :])
-    if not settings.metrics or not command.sources:
-        return _execute(whole)
+    if not settings.metrics or not (command.sources or command.uncounted):
+        return exit_code(execute(whole))
+    uncounted = [_record(command, source, NOT_INSTRUMENTED, f"it is {source.language}") for source in command.uncounted]
     texts = {} if command.reason else {source: _preprocess(command, source) for source in command.sources}
     if len(texts) < len(command.sources) or None in texts.values():
-        code = _execute(whole)  # when the preprocessor failed, the compiler will say what is wrong
+        code = execute(whole)  # when the preprocessor failed, the compiler will say what is wrong
         reason = command.reason or "it cannot be preprocessed alone"
-        return _logged(settings, [_record(command, source, NOT_INSTRUMENTED, reason) for source in command.sources], code)
+        return _logged(
+            settings,
+            command,
+            [_record(command, source, NOT_INSTRUMENTED, reason) for source in command.sources] + uncounted,
+            code,
+        )
+    _note_folders(settings, command)
     needs = [metric.need for metric in settings.metrics]
     held = {source: can_hold_site(text, needs) for source, text in texts.items() if text}
     if not any(held.values()):
-        code = _execute(whole)
-        return _logged(settings, [_passed_over(command, source, text) for source, text in texts.items() if text], code)
+        code = execute(whole)
+        return _logged(settings, command, [_record(command, source, PASSED_OVER) for source in texts] + uncounted, code)
     return _instrument(settings, command, {source: text for source, text in texts.items() if text}, held, added)
 
 
@@ -120,31 +137,31 @@ def _instrument(
     held: dict[Source, bool],
     added: Added,
 ) -> int:
-    check = _start([*command.compiler, *checking_arguments(command, color=_shows_color())], stderr=subprocess.PIPE)
+    check = Process([*command.compiler, *checking_arguments(command, color=_shows_color())])
     try:
         rewritten = {
             source: _rewrite(settings, command, source, text)
             if held[source]
-            else _Rewritten(_passed_over(command, source, text), None)
+            else _Rewritten(_record(command, source, PASSED_OVER), None)
             for source, text in texts.items()
         }
     finally:
-        _, diagnostics = check.communicate()
-    if check.returncode:
+        code, _, diagnostics = check.wait()
+    if code:
         _show(diagnostics)
-        return _exit_code(check.returncode)
+        return exit_code(code)
     records = {source: result.record for source, result in rewritten.items()}
     made = {source: result.text for source, result in rewritten.items() if result.text is not None}
     if made:
-        result = _compile(settings, command, made, added)
-        if result.returncode == 0:
-            _show(diagnostics + result.stderr)
-            return _logged(settings, list(records.values()), 0)
-    code = _execute(added.to(command.compiler, command.words[len(command.compiler) :]))  # which shows its diagnostics itself
+        code, errors = _compile(settings, command, made, added)
+        if code == 0:
+            _show(diagnostics + errors)
+            return _logged(settings, command, list(records.values()), 0)
+    code = execute(added.to(command.compiler, command.words[len(command.compiler) :]))  # which shows its diagnostics itself
     if made and code == 0:
-        reason = f"the rewritten text does not compile: {_first_error(result.stderr)}"
+        reason = f"the rewritten text does not compile: {_first_error(errors)}"
         records |= {source: _record(command, source, NOT_INSTRUMENTED, reason) for source in made}
-    return _logged(settings, list(records.values()), code)
+    return _logged(settings, command, list(records.values()), code)
 
 
 def _preprocess(command: Command, source: Source) -> PreprocessedText | None:
@@ -155,12 +172,8 @@ def _preprocess(command: Command, source: Source) -> PreprocessedText | None:
                 return PreprocessedText(file.read())
         except OSError:
             return None
-    words = [*command.compiler, *preprocessing_arguments(command, source)]
-    try:
-        result = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False, close_fds=False)
-    except OSError as error:
-        raise HostError(f"the compiler {words[0]} cannot be run ({error.strerror}); is it installed and on PATH?") from None
-    return None if result.returncode else PreprocessedText(result.stdout)
+    code, output, _ = captured([*command.compiler, *preprocessing_arguments(command, source)])
+    return None if code else PreprocessedText(output)
 
 
 def _rewrite(settings: Settings, command: Command, source: Source, text: PreprocessedText) -> _Rewritten:
@@ -179,21 +192,17 @@ def _rewrite(settings: Settings, command: Command, source: Source, text: Preproc
         return _Rewritten(_record(command, source, NOT_INSTRUMENTED, str(error)), None)
     sites = [_site(settings, text, hit.metric, slot, hit.spot.at) for slot, hit in enumerate(found.hits)]
     unseen = [_site(settings, text, place.metric, 0, place.at)._replace(text=place.reason) for place in found.unseen]
-    names = {**lexical_names(text), "file": text.user_files()}
     record = _record(command, source, INSTRUMENTED if found.hits else PASSED_OVER)._replace(
-        sites=tuple(sites),
-        unseen=tuple(unseen),
-        names={kind: tuple(sorted(names.get(kind, set()) | found.names.get(kind, set()))) for kind in {*names, *found.names}},
+        sites=tuple(sites), unseen=tuple(unseen), names={kind: tuple(sorted(names)) for kind, names in found.names.items()}
     )
     if not found.hits:
         return _Rewritten(record, None)
-    return _Rewritten(record, rewrite(text, found.hits, source=source.path, language=language, x86_64=facts.x86_64))
+    how = {"source": source.path, "language": language, "machine": facts.machine}
+    return _Rewritten(record, rewrite(text, found.hits, settings.metrics, **how, sham=settings.sham))
 
 
-def _compile(
-    settings: Settings, command: Command, made: dict[Source, bytes], added: Added
-) -> subprocess.CompletedProcess[bytes]:
-    """Compile rewritten texts in place of their sources."""
+def _compile(settings: Settings, command: Command, made: dict[Source, bytes], added: Added) -> tuple[int, bytes]:
+    """Compile rewritten texts in place of their sources; return the compiler's exit code and standard error."""
     folder = os.path.join(settings.passing_folder, f"{os.getpid()}-{os.urandom(4).hex()}")
     paths = {}
     try:
@@ -206,7 +215,8 @@ def _compile(
             with open(path, "wb") as file:
                 file.write(text)
         words = added.to(command.compiler, compiling_arguments(command, paths))
-        return subprocess.run(words, stderr=subprocess.PIPE, check=False, close_fds=False)
+        code, _, errors = Process(words).wait()
+        return code, errors
     finally:
         for path in paths.values():
             if os.path.exists(path):
@@ -224,14 +234,17 @@ def _link_arguments(settings: Settings, command: Command) -> Added:
     return link_arguments(settings, command)
 
 
-def _passed_over(command: Command, source: Source, text: PreprocessedText) -> SourceRecord:
-    found = {**lexical_names(text), "file": text.user_files()}
-    names = {kind: tuple(sorted(names)) for kind, names in found.items()}
-    return _record(command, source, PASSED_OVER)._replace(names=names)
+def _note_folders(settings: Settings, command: Command) -> None:
+    """Note for the launcher where the compiler looks for headers by itself, so that it can pass over the next sources."""
+    from unperturbed.instrument.folders import note_folders  # noqa: PLC0415  what is only noted once needs no time of others
+
+    for language in {source.language for source in command.sources} & {"c", "c++"}:
+        note_folders(settings, command, language)
 
 
 def _record(command: Command, source: Source, state: str, reason: str = "") -> SourceRecord:
-    return SourceRecord(source.path, command.output, os.getcwd(), state, reason)
+    folders = tuple(include_folders(command))
+    return SourceRecord(source.path, command.output, os.getcwd(), state, reason, include_folders=folders)
 
 
 def _site(settings: Settings, text: PreprocessedText, metric: int, slot: int, offset: int) -> Site:
@@ -240,25 +253,33 @@ def _site(settings: Settings, text: PreprocessedText, metric: int, slot: int, of
     return Site(settings.metrics[metric].name, slot, file, line, " ".join(shown.split())[:_TEXT_LENGTH])
 
 
-def _logged(settings: Settings, records: list[SourceRecord], code: int) -> int:
-    """Log what a command that succeeded did, and tell what stays without counters."""
+def _logged(settings: Settings, command: Command, records: list[SourceRecord], code: int) -> int:
+    """Log what a command that succeeded did, and tell what stays without counters; return the exit code."""
     if code == 0:
         write_log(settings.site_folder, records)
         for record in records:
             if record.state == NOT_INSTRUMENTED:
-                print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}", file=sys.stderr)
-    return code
+                _note(
+                    settings,
+                    record,
+                    of_all=record.reason in {command.reason, *(f"it is {source.language}" for source in command.uncounted)},
+                )
+    return exit_code(code)
 
 
-def _start(words: list[str], stderr: int | None = None) -> subprocess.Popen[bytes]:
+def _note(settings: Settings, record: SourceRecord, *, of_all: bool) -> None:
+    """Say once a toolchain that a source stays without counters; once for all sources of which the reason holds."""
+    from hashlib import blake2b  # noqa: PLC0415  most commands of a build come by without
+
+    said = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
+    mark = os.path.join(settings.noted_folder, blake2b(said.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest())
+    os.makedirs(settings.noted_folder, exist_ok=True)
     try:
-        return subprocess.Popen(words, stderr=stderr, close_fds=False)  # make's job server comes in open files
-    except OSError as error:
-        raise HostError(f"the compiler {words[0]} cannot be run ({error.strerror}); is it installed and on PATH?") from None
-
-
-def _execute(words: list[str]) -> int:
-    return _exit_code(_start(words).wait())
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return
+    others = " (nor has any other source of which this holds; it is said once)" if of_all else ""
+    print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
 
 
 def _show(diagnostics: bytes) -> None:
@@ -270,11 +291,6 @@ def _show(diagnostics: bytes) -> None:
 def _shows_color() -> bool:
     """Tell whether a compiler that writes to our standard error would use colour."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-
-
-def _exit_code(code: int) -> int:
-    """Return the exit code a shell would give: 128 + n for a process that signal n ended."""
-    return code if code >= 0 else 128 - code
 
 
 def _first_error(stderr: bytes) -> str:

@@ -45,6 +45,15 @@ if [ "$goal" != run ]; then
     command -v chromedriver >/dev/null || need chromium-driver
     command -v git >/dev/null || need git
     command -v perf >/dev/null || need linux-perf
+    # What programs are built with elsewhere: other compilers, linkers, build systems and caches.
+    command -v clang >/dev/null || need clang
+    command -v ld.lld >/dev/null || need lld
+    command -v cmake >/dev/null || need cmake
+    command -v ninja >/dev/null || need ninja-build
+    command -v ccache >/dev/null || need ccache
+    command -v distcc >/dev/null || need distcc
+    command -v csmith >/dev/null || need csmith
+    [ -f /usr/include/x86_64-linux-gnu/sys/sdt.h ] || [ -f /usr/include/sys/sdt.h ] || need systemtap-sdt-dev
 fi
 if [ "$goal" = bench ]; then
     command -v addr2line >/dev/null || need binutils

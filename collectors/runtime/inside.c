@@ -36,6 +36,7 @@ struct unperturbed_sampler {
 
 static struct unperturbed_sampler main_sampler;
 static struct unperturbed_os_files os_files;
+static struct unperturbed_probes probes; /* of all threads; they end with the process, which waits some 70 ms for each */
 static int begun;
 
 /* The calling thread's sampler: a late tick, or one of a timer of the program's own, finds another or none. Its place is fixed when the program is loaded:
@@ -76,8 +77,10 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
     if (header->clock != CLOCK_IS_MONOTONIC)
         record->cpu_ns = unperturbed_nanoseconds(header->clock == CLOCK_IS_THREAD_CPU ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID);
     int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
-    if (header->os)
-        unread |= unperturbed_os_read(&os_files, header->os, 0, value);
+    if (header->os | header->probes) {
+        unread |= header->os && unperturbed_os_read(&os_files, header->os, 0, value);
+        unread |= sampler == &main_sampler && unperturbed_probes_read(&probes, header, value + header->os_values);
+    }
     if (unread) { /* a record of zeros would be worse than none */
         __atomic_fetch_add(&header->unread, 1, __ATOMIC_RELAXED);
         return;
@@ -219,6 +222,22 @@ static int open_source(struct unperturbed_sampler *sampler)
     return 0;
 }
 
+static int open_probes(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    if (header->probes && RUNNING_ON_VALGRIND) {
+        header->error = ENOTSUP; /* it would take the kernel's breakpoint for the program's own instruction, and end the program */
+        snprintf(header->message, sizeof header->message, "the kernel's probe of %s: not under valgrind; take real counters, or leave it out",
+                 header->probe[0].name);
+        return -1;
+    }
+    if (unperturbed_probes_open(&probes, header, 0) != 0)
+        return -1;
+    for (uint32_t i = 0; i < probes.count; i++)
+        move_up(&probes.fd[i]);
+    return 0;
+}
+
 /* The record that begins a thread's first interval, or ends its last one. */
 static void write_bound(struct unperturbed_sampler *sampler)
 {
@@ -288,7 +307,7 @@ static void begin(void)
 {
     begun = 1;
     unperturbed_header->tables = unperturbed_tables();
-    uint64_t state = open_os_files() == 0 && take_signal() == 0 && unperturbed_sampler_start() ? STATE_ATTACHED : STATE_FAILED;
+    uint64_t state = open_os_files() == 0 && take_signal() == 0 && open_probes() == 0 && unperturbed_sampler_start() ? STATE_ATTACHED : STATE_FAILED;
     __atomic_store_n(&unperturbed_header->state, state, __ATOMIC_RELEASE);
 }
 
@@ -299,11 +318,10 @@ int unperturbed_samples_threads(void)
     if (!is_sampled())
         return 0;
     unperturbed_mark(MARK_THREADS);
-    if (!(unperturbed_header->options & OPTION_THREADS))
-        return 0;
-    if (!begun && unperturbed_header->state == STATE_WAITING)
-        begin(); /* a library starts its threads in its constructor */
-    return unperturbed_header->state == STATE_ATTACHED;
+    int threads = !!(unperturbed_header->options & OPTION_THREADS);
+    if (!begun && unperturbed_header->state == STATE_WAITING && (threads || unperturbed_header->probes))
+        begin(); /* a library starts its threads in its constructor; probes count those that are made after them */
+    return threads && unperturbed_header->state == STATE_ATTACHED;
 }
 
 /* After every other constructor of the executable, so that their work is not counted as the program's first interval. */

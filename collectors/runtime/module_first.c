@@ -4,9 +4,13 @@
 __attribute__((section("unperturbed_sites"), aligned(UNPERTURBED_PAGE), used, visibility("hidden"))) char unperturbed_sites_first[0];
 extern char unperturbed_sites_last[] __attribute__((visibility("hidden")));
 
+/* The linker makes these where there are gauges. */
+extern struct unperturbed_gauge __start_unperturbed_gauges[] __attribute__((weak, visibility("hidden")));
+extern struct unperturbed_gauge __stop_unperturbed_gauges[] __attribute__((weak, visibility("hidden")));
+
 void unperturbed_register_module(struct unperturbed_module *module, char **environment) __attribute__((weak, visibility("default")));
 
-static struct unperturbed_module module = {0, unperturbed_sites_first, unperturbed_sites_last, 0, 0};
+static struct unperturbed_module module = {0, unperturbed_sites_first, unperturbed_sites_last, 0, 0, __start_unperturbed_gauges, __stop_unperturbed_gauges};
 
 static void make_known(int argc, char **argv, char **environment)
 {

@@ -22,10 +22,12 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define CHECK_IMAGE_NS 16000000
+#define GAUGES_A_CALL 1000 /* process_vm_readv(2) takes 1024 places */
 #define ENDING_TRIES 200
 #define ENDING_PAUSE_NS 10000
 #define FROZEN_SHARE 0.9
@@ -36,6 +38,7 @@ struct observed {
     int watch; /* pidfd */
     struct unperturbed_counters counters;
     struct unperturbed_counters task_clock;
+    struct unperturbed_probes probes;
     struct unperturbed_os_files os_files;
     int64_t os_value[UNPERTURBED_USAGE + UNPERTURBED_SCHEDULER + UNPERTURBED_IO];
     int64_t checked_ns;
@@ -95,6 +98,16 @@ static int share_processors(cpu_set_t *program)
     return 0;
 }
 
+/* What is preloaded into the program alone: here it would share this process's own symbols. */
+static void preload(void)
+{
+    const char *ours = getenv("UNPERTURBED_PRELOAD"), *own = getenv("LD_PRELOAD");
+    char *both;
+    if (ours && *ours && asprintf(&both, "%s%s%s", ours, own && *own ? ":" : "", own ? own : "") > 0)
+        setenv("LD_PRELOAD", both, 1);
+    unsetenv("UNPERTURBED_PRELOAD");
+}
+
 /* Forks a child that waits for a word on `go`, then becomes the program; when it cannot, the reason comes by `trouble`. */
 static pid_t start_waiting(char **arguments, const cpu_set_t *processors, int go[2], int trouble[2])
 {
@@ -112,6 +125,7 @@ static pid_t start_waiting(char **arguments, const cpu_set_t *processors, int go
         close(go[1]);
         if (read(go[0], &word, 1) != 1)
             _exit(127);
+        preload();
         execvp(arguments[0], arguments);
         int error = errno;
         if (write(trouble[1], &error, sizeof error) < 0)
@@ -168,6 +182,12 @@ static int open_counters(struct observed *observed)
     if (result != 0 && by_group)
         let_papi_explain();
     open_task_clock(observed);
+    if (result == 0 && header->probes && source == SOURCE_CALLGRIND) {
+        errno = ENOTSUP; /* valgrind would take the kernel's breakpoint for the program's own instruction, and end the program */
+        return refuse("the kernel's probes under valgrind; take real counters, or leave them out");
+    }
+    if (result == 0)
+        result = unperturbed_probes_open(&observed->probes, header, observed->pid);
     return result == 0 ? unperturbed_os_open(&observed->os_files, header->os, observed->pid) : -1;
 }
 
@@ -179,6 +199,57 @@ static void read_shared_software(int64_t *value)
         if (metric && metric <= unperturbed_header->software)
             value[metric - 1] += (int64_t)__atomic_load_n(&area->slot[slot], __ATOMIC_RELAXED);
     }
+}
+
+/* The gauges' values as they were last read; the program's image that they were read from is gone. */
+static int64_t gauge_value[UNPERTURBED_GAUGES];
+static int gauges_are_gone;
+
+/* Reads gauges from the program's memory by one system call, together with the word that tells its image from another. */
+static int read_gauges_from(uint64_t first, uint64_t count)
+{
+    static unsigned char copy[sizeof(uint64_t) * (GAUGES_A_CALL + 1)];
+    struct iovec place[GAUGES_A_CALL + 1], local = {copy, 0};
+    place[0] = (struct iovec){(void *)(uintptr_t)area->token, sizeof(uint64_t)};
+    for (uint64_t i = 0; i <= count; i++) {
+        if (i > 0)
+            place[i] = (struct iovec){(void *)(uintptr_t)area->gauge[first + i - 1].address, area->gauge[first + i - 1].bytes};
+        local.iov_len += place[i].iov_len;
+    }
+    ssize_t length = process_vm_readv((pid_t)unperturbed_header->owner, &local, 1, place, count + 1, 0);
+    if (length < 0 && errno != ESRCH && errno != EFAULT)
+        return refuse("the gauges cannot be read from the program's memory (is kernel.yama.ptrace_scope above 1, or the program a set-uid one?)");
+    uint64_t token = 0;
+    if (length >= (ssize_t)sizeof token)
+        memcpy(&token, copy, sizeof token);
+    if (token != UNPERTURBED_TOKEN) {
+        gauges_are_gone = 1; /* it has ended, or is another program now */
+        return 0;
+    }
+    if (length != (ssize_t)local.iov_len) {
+        errno = EFAULT;
+        return refuse("a gauge lies in memory that the program gave back");
+    }
+    const unsigned char *next = copy + sizeof token;
+    for (uint64_t i = first; i < first + count; next += area->gauge[i++].bytes)
+        gauge_value[i] = unperturbed_gauge_value(next, area->gauge[i].bytes, area->gauge[i].is_signed);
+    return 0;
+}
+
+/* Before the program has attached there are none, and the sum is 0; after it has ended the last values stand. */
+static int read_gauges(int64_t *value)
+{
+    uint64_t count = __atomic_load_n(&area->gauges, __ATOMIC_ACQUIRE), told = 0;
+    while (told < count && told < UNPERTURBED_GAUGES && __atomic_load_n(&area->gauge[told].metric, __ATOMIC_ACQUIRE))
+        told++; /* one that is just being told comes with the next record */
+    for (uint64_t first = 0; first < told && !gauges_are_gone; first += GAUGES_A_CALL)
+        if (read_gauges_from(first, told - first < GAUGES_A_CALL ? told - first : GAUGES_A_CALL) != 0)
+            return -1;
+    int ended = gauges_are_gone && __atomic_load_n(&area->ended, __ATOMIC_ACQUIRE);
+    for (uint64_t i = 0; i < told; i++)
+        if (area->gauge[i].metric <= unperturbed_header->software)
+            value[area->gauge[i].metric - 1] += ended ? area->gauge[i].last : gauge_value[i];
+    return 0;
 }
 
 /* Another image than the one that attached has counters of its own, which nobody reads. */
@@ -197,6 +268,11 @@ static void check_image(struct observed *observed, int64_t now_ns)
         unperturbed_mark(MARK_EXEC);
 }
 
+static int read_counts(struct observed *observed, struct unperturbed_record *record, int64_t *software)
+{
+    return unperturbed_read(&observed->counters, record) != 0 || unperturbed_probes_read(&observed->probes, unperturbed_header, software) != 0;
+}
+
 static void observe(struct observed *observed, uint64_t overruns, int has_ended)
 {
     struct unperturbed_header *header = unperturbed_header;
@@ -206,14 +282,15 @@ static void observe(struct observed *observed, uint64_t overruns, int has_ended)
         return;
     record->overruns = overruns;
     record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
-    int unread = unperturbed_read(&observed->counters, record);
+    int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
+    int unread = read_counts(observed, record, value + header->os_values);
     const struct timespec pause = {0, ENDING_PAUSE_NS};
     for (int tries = 0; unread && errno == ECHILD && tries < ENDING_TRIES; tries++) {
         nanosleep(&pause, NULL); /* a thread of the program is just ending, and has closed its part of the group */
-        unread = unperturbed_read(&observed->counters, record);
+        unread = read_counts(observed, record, value + header->os_values);
     }
-    int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
     read_shared_software(value + header->os_values);
+    unread |= read_gauges(value + header->os_values) != 0;
     if (header->os) {
         /* Of a process that has ended not all is told any more: then the last values stand. */
         unread |= unperturbed_os_read(&observed->os_files, header->os, observed->pid, observed->os_value) != 0 && !has_ended;
@@ -281,14 +358,12 @@ static void watch_until_the_end(struct observed *observed, int timer)
 
 static void compare_times(struct observed *observed)
 {
-    static struct {
-        struct unperturbed_record record;
-        int64_t value[1];
-    } clock;
+    static int64_t room[sizeof(struct unperturbed_record) / sizeof(int64_t) + 1];
+    struct unperturbed_record *clock = (struct unperturbed_record *)room;
     int64_t spent_us = unperturbed_header->program_user_us + unperturbed_header->program_system_us;
-    if (observed->task_clock.events == 0 || unperturbed_read(&observed->task_clock, &clock.record) != 0)
+    if (observed->task_clock.events == 0 || unperturbed_read(&observed->task_clock, clock) != 0)
         return;
-    double counted_us = (double)clock.value[0] / 1000;
+    double counted_us = (double)clock->value[0] / 1000;
     if (counted_us < FROZEN_SHARE * (double)spent_us - FROZEN_SLACK_US)
         unperturbed_mark(MARK_FROZEN);
 }
@@ -307,7 +382,7 @@ static void end_as(int status)
 int main(int count, char **argument)
 {
     struct observed observed;
-    int go[2], trouble[2], error, status;
+    int go[2], trouble[2], error = EPIPE, status;
     cpu_set_t processors;
     if (count < 3 || unperturbed_map(argument[1]) != 0) {
         fprintf(stderr, "usage: observer RECORD PROGRAM [ARGUMENT…]\n");
@@ -354,7 +429,7 @@ int main(int count, char **argument)
     header->program_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
     header->interrupts = interrupts_elsewhere() - interrupts;
     compare_times(&observed);
-    if (header->state != STATE_FAILED && (header->state == STATE_ATTACHED || header->software == 0))
+    if (header->state != STATE_FAILED && (header->state == STATE_ATTACHED || header->software == header->probes))
         __atomic_store_n(&header->state, STATE_FINISHED, __ATOMIC_RELEASE);
     end_as(status);
     return 127;

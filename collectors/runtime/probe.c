@@ -3,6 +3,6 @@ int main(void)
 {
     volatile unsigned long work = 0;
     for (unsigned long i = 0; i < 3000000; i++)
-        work += i;
+        work = work + i;
     return 0;
 }

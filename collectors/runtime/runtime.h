@@ -40,7 +40,25 @@ static inline int64_t unperturbed_nanoseconds(clockid_t clock)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* software.c: sums of all counters by metric (about 30 ns for 64 of them). */
+/* What a gauge's bytes say, whether they are aligned or not. */
+static inline int64_t unperturbed_gauge_value(const volatile void *at, uint32_t bytes, uint32_t is_signed)
+{
+    typedef uint16_t loose16 __attribute__((aligned(1), may_alias));
+    typedef uint32_t loose32 __attribute__((aligned(1), may_alias));
+    typedef uint64_t loose64 __attribute__((aligned(1), may_alias));
+    switch (bytes) {
+    case 1:
+        return is_signed ? (int64_t) * (const volatile int8_t *)at : (int64_t) * (const volatile uint8_t *)at;
+    case 2:
+        return is_signed ? (int64_t)(int16_t) * (const volatile loose16 *)at : (int64_t) * (const volatile loose16 *)at;
+    case 4:
+        return is_signed ? (int64_t)(int32_t) * (const volatile loose32 *)at : (int64_t) * (const volatile loose32 *)at;
+    default:
+        return (int64_t) * (const volatile loose64 *)at;
+    }
+}
+
+/* software.c: sums of all counters by metric (about 30 ns for 64 of them), and of the gauges' values. */
 void unperturbed_read_software(int64_t *value, uint32_t software);
 uint64_t unperturbed_tables(void);
 void unperturbed_watch_forks(void);

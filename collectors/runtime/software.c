@@ -1,7 +1,8 @@
-/* Software counters: the tables that instrumented code registers, and their pages shared with an observer.
+/* Software counters: the tables that instrumented code registers, and their pages shared with an observer; and gauges, variables of the program's own.
  *
  * Counters are plain words in the program's own memory. The inside sampler reads them there. For an observer the pages that hold them are replaced, before
- * any instrumented code runs, by pages of the observer's memory: the program counts as before, and another process sees it.
+ * any instrumented code runs, by pages of the observer's memory: the program counts as before, and another process sees it. Gauges stay where
+ * they are: the observer is told their addresses, and reads the program's memory.
  */
 #define _GNU_SOURCE
 #include "runtime.h"
@@ -18,7 +19,9 @@
 static struct unperturbed_table *tables;   /* pushed before main and by dlopen; read by the handler */
 static uint32_t metrics;                   /* the greatest that any table names, + 1 */
 static struct unperturbed_module *modules; /* pushed in the same way */
+static uint32_t simple_from;               /* a run that records so many metrics is read by tables alone; with gauges, none is */
 static struct unperturbed_counters_area *area;
+static uint64_t token; /* tells the observer that this is still the image that told it where the gauges are */
 static int kept; /* this is a child whose counters are its own */
 
 static int is_own_run(void) { return unperturbed_header && unperturbed_header->owner == (uint64_t)getpid(); }
@@ -47,6 +50,8 @@ static int map_area(void)
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return unperturbed_fail("the observer's memory cannot be opened");
+    if (area)
+        return fd;
     void *map = mmap(NULL, sizeof *area, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) {
         close(fd);
@@ -108,6 +113,8 @@ void unperturbed_register(struct unperturbed_table *table)
     for (uint32_t site = 0; site < table->sites; site++)
         if (table->metric[site] >= metrics)
             metrics = table->metric[site] + 1;
+    if (simple_from < metrics)
+        simple_from = metrics;
     struct unperturbed_table *head = __atomic_load_n(&tables, __ATOMIC_RELAXED);
     do
         table->next = head;
@@ -118,16 +125,83 @@ void unperturbed_register(struct unperturbed_table *table)
         publish(table);
 }
 
+/* Whether an entry for the same variable and metric stands before this one: a header's inline variable, a common one, has one in each translation unit. */
+static int is_told(const struct unperturbed_module *module, const struct unperturbed_gauge *gauge)
+{
+    const struct unperturbed_gauge *end = gauge;
+    for (; module; module = module->next, end = module ? module->gauges_end : NULL)
+        for (const struct unperturbed_gauge *other = module->gauges; other < end; other++)
+            if (other->address == gauge->address && other->metric == gauge->metric)
+                return 1;
+    return 0;
+}
+
+/* Before the module is pushed: from then on the handler reads its gauges. */
+static uint64_t take_gauges(struct unperturbed_module *module)
+{
+    uint64_t taken = 0;
+    module->next = __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
+    for (struct unperturbed_gauge *gauge = module->gauges; gauge < module->gauges_end; gauge++, taken++)
+        if (is_told(module, gauge))
+            gauge->bytes = 0;
+    return taken;
+}
+
+/* Tells the observer where a module's gauges are: their values never leave the program's own memory. */
+static int publish_gauges(const struct unperturbed_module *module)
+{
+    if (module->gauges == module->gauges_end)
+        return 0;
+    int fd = map_area();
+    if (fd < 0)
+        return -1;
+    close(fd);
+    token = UNPERTURBED_TOKEN;
+    __atomic_store_n(&area->token, (uint64_t)(uintptr_t)&token, __ATOMIC_RELEASE);
+    for (const struct unperturbed_gauge *gauge = module->gauges; gauge < module->gauges_end; gauge++) {
+        if (gauge->bytes == 0)
+            continue;
+        uint64_t place = __atomic_fetch_add(&area->gauges, 1, __ATOMIC_RELAXED);
+        if (place >= UNPERTURBED_GAUGES) {
+            errno = ENOSPC;
+            return unperturbed_fail("more gauges than the observer has room for");
+        }
+        struct unperturbed_shared_gauge *shared = &area->gauge[place];
+        shared->address = (uint64_t)(uintptr_t)gauge->address;
+        shared->bytes = gauge->bytes;
+        shared->is_signed = gauge->is_signed;
+        __atomic_store_n(&shared->metric, gauge->metric + 1, __ATOMIC_RELEASE);
+    }
+    return 0;
+}
+
+/* What the observer cannot read any more when it is told that the program has ended. A program that ends past exit(3) leaves what was read last. */
+__attribute__((destructor(101))) static void leave_last_values(void)
+{
+    if (!is_shared_run() || !area || area->token != (uint64_t)(uintptr_t)&token)
+        return;
+    uint64_t count = __atomic_load_n(&area->gauges, __ATOMIC_RELAXED);
+    for (uint64_t place = 0; place < count && place < UNPERTURBED_GAUGES; place++) {
+        struct unperturbed_shared_gauge *gauge = &area->gauge[place];
+        if (__atomic_load_n(&gauge->metric, __ATOMIC_ACQUIRE))
+            gauge->last = unperturbed_gauge_value((const void *)(uintptr_t)gauge->address, gauge->bytes, gauge->is_signed);
+    }
+    __atomic_store_n(&area->ended, 1, __ATOMIC_RELEASE);
+}
+
 /* Called for the executable before any library is set up, for a library before its other constructors. */
 void unperturbed_register_module(struct unperturbed_module *module, char **environment)
 {
     keep_loaded(module);
+    uint64_t taken = take_gauges(module);
     struct unperturbed_module *head = __atomic_load_n(&modules, __ATOMIC_RELAXED);
     do
         module->next = head;
     while (!__atomic_compare_exchange_n(&modules, &head, module, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    if (taken)
+        __atomic_store_n(&simple_from, UINT32_MAX, __ATOMIC_RELEASE);
     unperturbed_claim(environment);
-    if (is_shared_run() && share(module) != 0)
+    if (is_shared_run() && (share(module) != 0 || publish_gauges(module) != 0))
         __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
 }
 
@@ -194,20 +268,34 @@ static void add_table(const struct unperturbed_table *table, int64_t *value)
 }
 
 /* The same of a build with more metrics than the run records. */
-static APART void add_part(const struct unperturbed_table *table, uint32_t software, int64_t *value)
+static void add_part(const struct unperturbed_table *table, uint32_t software, int64_t *value)
 {
     for (uint32_t site = 0; site < table->sites; site++)
         if (table->metric[site] < software)
             value[table->metric[site]] += (int64_t)__atomic_load_n(&table->counts[site], __ATOMIC_RELAXED);
 }
 
+/* Gauges too: some 10 instructions each. Apart, so that a program without them does not even pay a comparison. */
+static APART void read_all(const struct unperturbed_table *table, uint32_t software, int64_t *value)
+{
+    for (; table; table = table->next)
+        if (software >= metrics)
+            add_table(table, value);
+        else
+            add_part(table, software, value);
+    for (const struct unperturbed_module *module = __atomic_load_n(&modules, __ATOMIC_ACQUIRE); module; module = module->next)
+        for (const struct unperturbed_gauge *gauge = module->gauges; gauge < module->gauges_end; gauge++)
+            if (gauge->bytes && gauge->metric < software)
+                value[gauge->metric] += unperturbed_gauge_value(gauge->address, gauge->bytes, gauge->is_signed);
+}
+
 void unperturbed_read_software(int64_t *value, uint32_t software)
 {
     const struct unperturbed_table *table = __atomic_load_n(&tables, __ATOMIC_ACQUIRE);
-    if (software >= metrics)
-        for (; table; table = table->next)
-            add_table(table, value);
-    else
-        for (; table; table = table->next)
-            add_part(table, software, value);
+    if (software < __atomic_load_n(&simple_from, __ATOMIC_RELAXED)) {
+        read_all(table, software, value);
+        return;
+    }
+    for (; table; table = table->next)
+        add_table(table, value);
 }

@@ -35,6 +35,19 @@ void unperturbed_papi_close(struct unperturbed_counters *counters);
  * Returns 0; 1 when one of them has no such encoding; -1 with header->message when PAPI itself refuses. */
 int unperturbed_papi_encode(struct unperturbed_header *header);
 
+/* The kernel's probes of one process, with the threads that it makes from then on (children too with OPTION_CHILDREN); one group beside the hardware's. */
+struct unperturbed_probes {
+    uint32_t count;
+    int fd[UNPERTURBED_PROBES]; /* the first leads the group */
+};
+
+/* Opens the header's probes on the calling thread (pid 0), counting at once, or on process `pid`, from its next exec on: some 10 ms each.
+ * Returns 0, or fills header->error and header->message and returns -1. */
+int unperturbed_probes_open(struct unperturbed_probes *probes, struct unperturbed_header *header, pid_t pid);
+
+/* Adds the hits since opening to the software metrics of a record: one read(2), about 1 us. Returns -1, and adds nothing, when they could not be read. */
+int unperturbed_probes_read(const struct unperturbed_probes *probes, const struct unperturbed_header *header, int64_t *software);
+
 static inline int unperturbed_open(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
 {
     counters->source = header->source;

@@ -9,9 +9,10 @@
 
 #include <stdint.h>
 
-#define UNPERTURBED_MAGIC "UNPREC02"
+#define UNPERTURBED_MAGIC "UNPREC03"
 #define UNPERTURBED_ENVIRONMENT "UNPERTURBED_RECORD"
 #define UNPERTURBED_EVENTS 16
+#define UNPERTURBED_PROBES 32
 
 /* The largest page of the machine: counters that an observer shall see fill pages of their own. */
 #if defined(__aarch64__) || defined(__powerpc64__)
@@ -66,6 +67,14 @@ struct unperturbed_event {
     char name[112];
 };
 
+/* A probe that is registered with the kernel, which counts its hits. */
+struct unperturbed_probe {
+    uint64_t tracepoint; /* its number there */
+    uint32_t metric;     /* index of the software metric that the hits are added to */
+    uint32_t reserved;
+    char name[112];
+};
+
 struct unperturbed_header {
     char magic[8];
     uint32_t header_bytes;
@@ -104,6 +113,9 @@ struct unperturbed_header {
     uint64_t marks;     /* set of enum unperturbed_mark */
     char message[240];
     struct unperturbed_event event[UNPERTURBED_EVENTS];
+    uint32_t probes; /* software metrics that the kernel counts */
+    uint32_t reserved;
+    struct unperturbed_probe probe[UNPERTURBED_PROBES];
 };
 
 /* A record: cumulative values at one moment. Followed by `events` hardware values, when multiplexed enabled and running time of each event in
@@ -130,22 +142,47 @@ struct unperturbed_table {
     uint32_t version; /* 1 */
 };
 
-/* Pages of one executable or library that hold its counters and nothing else. */
+/* A variable, or a part of one, whose value is a software metric: what the instrumenting compiler puts behind its definition, in section
+ * `unperturbed_gauges`, with no code at all. */
+struct unperturbed_gauge {
+    const volatile void *address;
+    uint32_t metric;
+    uint16_t bytes; /* 1, 2, 4 or 8; 0 for one that says again what another says */
+    uint16_t is_signed;
+};
+
+/* Pages of one executable or library that hold its counters and nothing else, and its gauges. */
 struct unperturbed_module {
     struct unperturbed_module *next;
     char *first;
     char *last;
     uint64_t place; /* of `first` in the shared counters */
     uint64_t shared; /* it is mapped there */
+    struct unperturbed_gauge *gauges, *gauges_end;
 };
 
-/* The counters as the observer sees them, in memory that both map: which metric each slot belongs to, and the slots. */
+/* A gauge as the observer sees it: where its value is in the program's own memory, and once the program has come to its end, what it was. */
+struct unperturbed_shared_gauge {
+    uint64_t address;
+    uint32_t metric; /* index + 1, stored last; 0 for none */
+    uint16_t bytes;
+    uint16_t is_signed;
+    int64_t last;
+};
+
+/* The counters as the observer sees them, in memory that both map: which metric each slot belongs to, and the slots; and where the gauges are. */
 #define UNPERTURBED_SLOTS (1u << 20)
+#define UNPERTURBED_GAUGES 8192 /* whole pages of any size */
+#define UNPERTURBED_TOKEN 0x6761756765730a01u
 struct unperturbed_counters_area {
     uint64_t used; /* bytes of `slot` that are given to modules */
-    char pad[UNPERTURBED_PAGE - sizeof(uint64_t)];
+    uint64_t gauges; /* entries of `gauge` that are given away */
+    uint64_t token; /* address in the program of a word that holds UNPERTURBED_TOKEN: another image has none there */
+    uint64_t ended; /* `last` of every gauge holds the value at the program's end */
+    char pad[UNPERTURBED_PAGE - 4 * sizeof(uint64_t)];
+    struct unperturbed_shared_gauge gauge[UNPERTURBED_GAUGES];
     uint32_t metric[UNPERTURBED_SLOTS]; /* index + 1 of the software metric; 0 for none */
-    uint64_t slot[UNPERTURBED_SLOTS];
+    uint64_t slot[UNPERTURBED_SLOTS]; /* on a page's bound */
 };
 
 void unperturbed_register(struct unperturbed_table *table);

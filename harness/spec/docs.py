@@ -64,13 +64,16 @@ measure:
   software:
     blocks: {enter: compress_block}
     compares: {call: compare, in: "sort_*", file: "*.c"}
-    pushes: {write: Stack.depth}
+    pushes: {write: Stack.depth, threads: exact}
+    depth: {gauge: "stack.c::depth"}
+    allocations: {preload: malloc}
+    reads: {probe: {uprobe: "libc.so.6:read", max_rate: 20000}}
   derived: {IPC: PAPI_TOT_INS / PAPI_TOT_CYC}
   simulator: {I1: 32 KiB 8-way 64 B, D1: 32 KiB 8-way 64 B, LL: 1 MiB 16-way 64 B}
 campaign:
   baseline_runs: 10
   runs: 5
-  subsets: {light: [compares], heavy: [compares, pushes]}
+  subsets: {light: [compares], heavy: [compares, pushes], others: [depth, allocations, reads]}
   seed: 1
   order: blocks
   retries: 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +22,7 @@ from unperturbed.harness.spec.models import Campaign, Measure
 from unperturbed.harness.spec.program import check_program
 from unperturbed.harness.spec.sampling import check_sampling
 from unperturbed.harness.spec.yamlpos import MAX_BYTES, decode, read_yaml
-from unperturbed.instrument.events import Event
+from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
 
 __all__ = ["load_spec", "parse_spec"]
 
@@ -127,7 +127,7 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, BaseModel):
         value = {name: getattr(value, name) for name in type(value).model_fields}
     elif isinstance(value, Event):
-        value = value.to_json()
+        value = replace(value, max_rate=DEFAULT_MAX_RATE).to_json()  # a limit, as those of `_NOT_OF_THE_RUNS`
     elif isinstance(value, Expression):
         value = value.text
     elif is_dataclass(value) and not isinstance(value, type):

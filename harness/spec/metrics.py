@@ -51,6 +51,10 @@ def check_metrics(draft: Draft) -> None:
     anchor = draft.text("analysis", "anchor")
     if anchor is not None and names.measured.get(anchor) != "software":
         draft.blame(("analysis", "anchor"), _not_software(draft, anchor, names))
+    elif anchor is not None and draft.has("measure", "software", anchor, "gauge"):
+        draft.blame(
+            ("analysis", "anchor"), f"`{anchor}` is a gauge, which has no events to align by: take a metric that counts"
+        )
     _check_align_on(draft, names)
 
 

@@ -30,6 +30,8 @@ from unperturbed.harness.spec.fields import (
     MetricName,
     OsMetric,
     PackageName,
+    ProbeFields,
+    PythonFields,
     Records,
     Section,
     Simulator,
@@ -206,7 +208,8 @@ class Measure(Section):
     )
     software: Annotated[Mapping[MetricName, Software], Frozen] = Field(
         default_factory=_nothing,
-        description="Software metrics: a name, and the event in the source code that it counts. They are compiled into the program.",
+        description="Software metrics: a name, and the event that it counts. Most are compiled into the program; `probe`, `preload` and "
+        "`python` count in a program as it is.",
         examples=[{"blocks": {"enter": "compress_block"}}],
         json_schema_extra={"default": {}},
     )
@@ -349,6 +352,8 @@ MAPPINGS: Mapping[tuple[str, ...], type[Section]] = MappingProxyType(
         ("measure",): Measure,
         ("measure", "interval"): Records,
         ("measure", "software", "*"): EventFields,
+        ("measure", "software", "*", "probe"): ProbeFields,
+        ("measure", "software", "*", "python"): PythonFields,
         ("measure", "simulator"): MachineFields,
         ("measure", "simulator", "*"): CacheFields,
         ("campaign",): Design,

@@ -25,6 +25,8 @@ _WORKING_FOLDER = re.compile(r"\{(scratch|build|source)\}(/.*)?")
 _SHELL_WORD = re.compile(r"\|\|?|&&?|;|[0-9]?[<>].*|.*;")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _MOST_LISTED = 500
+_SOURCELESS = {"probe", "preload", "python"}
+_PRELOADED = {"preload", "python"}
 
 
 def check_program(draft: Draft) -> None:
@@ -54,17 +56,32 @@ def _check_source(draft: Draft) -> None:
     source = draft.text("program", "source")
     if source is not None and not _is_folder(draft.folder / source):
         draft.blame(("program", "source"), _no_such(draft, "folder", source))
-    if draft.keys("measure", "software"):
+    compiled = [path for path in draft.keys("measure", "software").values() if not _needs_no_source(draft.value(*path))]
+    if compiled:
         build = draft.text("program", "build")
         if not has_build:
-            what = "software metrics are compiled into the program, but nothing is compiled: `program:` has no `build`"
-            draft.blame_key(("measure", "software"), what)
+            everything = len(compiled) == len(draft.keys("measure", "software"))
+            what = (
+                f"{'software metrics are' if everything else 'this software metric is'} compiled into the program, but nothing is compiled: "
+                "`program:` has no `build`"
+            )
+            for path in [("measure", "software")] if everything else compiled:
+                draft.blame_key(path, what)
         elif build is not None and not {"cc", "cxx"} & set(find_placeholders(build)):
             draft.blame(
                 ("program", "build"),
                 "software metrics need the instrumenting compiler: write `{cc}` or `{cxx}` where this command names its compiler, "
                 "as in `make CC={cc}`",
             )
+
+
+def _software(draft: Draft) -> Iterator[object]:
+    return (draft.value(*path) for path in draft.keys("measure", "software").values())
+
+
+def _needs_no_source(event: object) -> bool:
+    """Tell whether a software metric counts in a program as it is: by a probe, a library in between, a hook of the interpreter."""
+    return isinstance(event, dict) and bool(_SOURCELESS & set(event))
 
 
 def _templates(draft: Draft) -> Iterator[tuple[YamlPath, str, str]]:
@@ -212,6 +229,8 @@ def _check_environment(draft: Draft) -> None:
             draft.blame_key(path, f"`{name}`: variables that begin with UNPERTURBED_ belong to the sampler")
         elif name == "LD_PRELOAD" and not draft.has("program", "build"):
             draft.blame_key(path, "`LD_PRELOAD` belongs to the sampler, as the program is not built here")
+        elif name == "LD_PRELOAD" and any(_PRELOADED & set(event) for event in _software(draft) if isinstance(event, dict)):
+            draft.blame_key(path, "`LD_PRELOAD` belongs to the software metrics that are counted by a library in between")
 
 
 def _check_times(draft: Draft) -> None:

@@ -40,6 +40,25 @@ def check_sampling(draft: Draft) -> None:
         )
     _check_multiplexing(draft)
     _check_work(draft)
+    _check_software(draft)
+
+
+def _check_software(draft: Draft) -> None:
+    """Check software metrics that are not compiled in against what carries them."""
+    for path in draft.keys("measure", "software").values():
+        event = draft.value(*path)
+        kinds = set(event) if isinstance(event, dict) else set()
+        if "probe" in kinds and draft.value("measure", "source") == "simulated":
+            draft.blame_key(
+                path,
+                "the kernel's probes do not work in a simulated program: measure its real counters (source: perf_event), or compile the "
+                "metric in",
+            )
+        if kinds & {"preload", "python"} and draft.value("program", "shell") is True and not draft.has("program", "build"):
+            draft.blame_key(
+                path,
+                "a program that is not built here is found by its name: give the program itself in `run`, without `shell: true`",
+            )
 
 
 def _check_outside(draft: Draft) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from unperturbed.harness.spec.models import Campaign
+from unperturbed.harness.spec.models import MAPPINGS, Campaign
 
 __all__ = ["json_schema"]
 
@@ -45,6 +45,11 @@ def json_schema() -> dict[str, Any]:
     made = Campaign.model_json_schema(schema_generator=_Generator)
     for definition in made["$defs"].values():
         del definition["title"]
+    for model in MAPPINGS.values():
+        # pydantic drops the description of an optional field that refers to another model.
+        for name, field in model.model_fields.items():
+            described = made if model is Campaign else made["$defs"][model.__name__]
+            described["properties"][field.alias or name].setdefault("description", field.description)
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         **made,

@@ -22,14 +22,15 @@ USAGE = ("user_time_us",)
 
 
 def test_python_and_c_agree_on_the_layout(tmp_path: Path) -> None:
-    fields = [name for name in HEADER.names or () if name != "event"]
-    lines = "".join(f'printf("{name} %zu\\n", offsetof(struct unperturbed_header, {name}));' for name in [*fields, "event"])
+    fields = HEADER.names or ()
+    lines = "".join(f'printf("{name} %zu\\n", offsetof(struct unperturbed_header, {name}));' for name in fields)
     text = f"""#include <stddef.h>
 #include <stdio.h>
 #include "unperturbed.h"
 int main(void) {{
     {lines}
     printf("all %zu event %zu ", sizeof(struct unperturbed_header), sizeof(struct unperturbed_event));
+    printf("probe %zu ", sizeof(struct unperturbed_probe));
     printf("record %zu", sizeof(struct unperturbed_record));
     return 0;
 }}
@@ -39,8 +40,8 @@ int main(void) {{
     ).stdout.splitlines()
     assert printed[:-1] == [f"{name} {HEADER.fields[name][1]}" for name in HEADER.names or ()]  # type: ignore[index]
     assert (
-        printed[-1]
-        == f"all {HEADER.itemsize} event {record._EVENT.itemsize} record {Setup('none', 1, 'monotonic').record.itemsize}"
+        printed[-1] == f"all {HEADER.itemsize} event {record._EVENT.itemsize} probe {record._PROBE.itemsize} "
+        f"record {Setup('none', 1, 'monotonic').record.itemsize}"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from programs import BUSY, COUNTED, compile_program, sample
 
 from unperturbed.collectors import simulated
-from unperturbed.collectors.assemble import assemble
+from unperturbed.collectors.assemble import assemble, milestone
 from unperturbed.collectors.passes import plan_passes
 from unperturbed.collectors.record import Mark, Records, Setup
 from unperturbed.collectors.simulated import Cache, Machine, combine, read_dumps, valgrind_command
@@ -183,7 +183,7 @@ def test_no_cycle_estimate_is_made_of_page_misses(tmp_path: Path) -> None:
     assert collected.machine is not None
     records, _ = _measure(tmp_path, collected.machine)
     trace = assemble(
-        records, collected, software=["a", "b"], os_metrics=[], derived={}, dumps=tmp_path / "dumps", attributes={}
+        records, collected, software=[milestone("a"), milestone("b")], os_metrics=[], derived={}, dumps=tmp_path / "dumps", attributes={}
     )
     assert trace.names("simulated") == ("PAPI_TLB_DM", "PAPI_TOT_INS")
 

@@ -58,14 +58,21 @@ def test_everything_that_is_written_comes_out(folder: Path) -> None:
     assert dict(measure.software) == {
         "blocks": Event("enter", "compress_block"),
         "compares": Event("call", "compare", within="sort_*", file="*.c"),
-        "pushes": Event("write", "Stack.depth"),
+        "pushes": Event("write", "Stack.depth", threads="exact"),
+        "depth": Event("gauge", "stack.c::depth"),
+        "allocations": Event("preload", "malloc"),
+        "reads": Event("uprobe", "libc.so.6:read", max_rate=20_000),
     }
     assert measure.derived["IPC"].names == ("PAPI_TOT_INS", "PAPI_TOT_CYC")
     assert measure.simulator == Machine()
     design = campaign.campaign
     assert (design.baseline_runs, design.runs, design.seed, design.order, design.retries) == (10, 5, 1, "blocks", 1)
     assert (design.max_runs, design.max_hours) == (200, 4.0)
-    assert dict(design.subsets) == {"light": ("compares",), "heavy": ("compares", "pushes")}
+    assert dict(design.subsets) == {
+        "light": ("compares",),
+        "heavy": ("compares", "pushes"),
+        "others": ("depth", "allocations", "reads"),
+    }
     analysis = campaign.analysis
     assert (analysis.align_on, analysis.anchor, analysis.alpha, analysis.tolerance) == (("IPC",), "blocks", 0.05, 0.1)
 

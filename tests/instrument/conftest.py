@@ -88,11 +88,14 @@ def workshop(tmp_path: Path) -> MakeWorkshop:
         compilers: Mapping[str, str] | None = None,
         runtime: tuple[Path, ...] = (RUNTIME,),
         name: str = "work",
+        sham: bool = False,
     ) -> Workshop:
         events = {metric: parse_event(mapping) for metric, mapping in software.items()}
         folder = tmp_path / name
         folder.mkdir()
-        toolchain = write_toolchain(tmp_path / f"{name}.toolchain", events, compilers=compilers or {}, runtime=runtime)
+        toolchain = write_toolchain(
+            tmp_path / f"{name}.toolchain", events, compilers=compilers or {}, runtime=runtime, sham=sham
+        )
         return Workshop(folder, toolchain, tuple(events))
 
     return make

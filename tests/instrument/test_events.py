@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unperturbed.errors import SpecError
-from unperturbed.instrument.events import EVENT_KINDS, Event, parse_event
+from unperturbed.instrument.events import EVENT_KINDS, SOURCELESS_KINDS, Event, parse_event
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,18 @@ from unperturbed.instrument.events import EVENT_KINDS, Event, parse_event
         ({"line": "compress.c:170"}, Event("line", "compress.c:170")),
         ({"label": "BZ2_decompress::save_state_and_return"}, Event("label", "BZ2_decompress::save_state_and_return")),
         ({"return": "full_search"}, Event("return", "full_search")),
+        ({"enter": "push", "threads": "exact"}, Event("enter", "push", threads="exact")),
+        ({"gauge": "server.c::queue.length"}, Event("gauge", "server.c::queue.length")),
+        ({"gauge": "ns::Pool::used[2]", "file": "*.cc"}, Event("gauge", "ns::Pool::used[2]", file="*.cc")),
+        ({"probe": {"uprobe": "xz:lzma_code"}}, Event("uprobe", "xz:lzma_code")),
+        ({"probe": {"uprobe": "/usr/lib/libz.so.1:ns::f(int)"}}, Event("uprobe", "/usr/lib/libz.so.1:ns::f(int)")),
+        (
+            {"probe": {"usdt": "libc.so.6:libc:setjmp", "max_rate": 50000}},
+            Event("usdt", "libc.so.6:libc:setjmp", max_rate=50000),
+        ),
+        ({"preload": "malloc"}, Event("preload", "malloc")),
+        ({"preload": "malloc", "threads": "exact"}, Event("preload", "malloc", threads="exact")),
+        ({"python": {"enter": "json.decoder.JSONDecoder.decode"}}, Event("python", "json.decoder.JSONDecoder.decode")),
     ],
 )
 def test_events_are_read_and_written_back(mapping, event):
@@ -41,7 +53,10 @@ def test_events_are_read_and_written_back(mapping, event):
     [
         ({"entr": "f"}, "unknown key 'entr' in an event; did you mean 'enter'?"),
         ({"enter": "f", "qqq": "x"}, "unknown key 'qqq' in an event; an event has one of enter, call"),
-        ({"file": "x.c"}, "needs exactly one of enter, call, write, loop, line, label, return; it has none"),
+        (
+            {"file": "x.c"},
+            "needs exactly one of enter, call, write, loop, line, label, return, gauge, probe, preload, python; it has none",
+        ),
         ({"enter": "f", "call": "g"}, "it has enter and call"),
         ({}, "an event is a mapping such as {enter: function}"),
         (["enter"], "an event is a mapping"),
@@ -60,6 +75,20 @@ def test_events_are_read_and_written_back(mapping, event):
         ({"enter": "f", "add": "n; m"}, "add: 'n; m' is not one C expression"),
         ({"enter": "f", "add": "g(n"}, "with its parentheses closed"),
         ({"enter": "f", "add": True}, "add: True is no text"),
+        ({"enter": "f", "threads": "all"}, "threads: 'all' is neither plain"),
+        ({"gauge": "p->n"}, "a variable x, file.c::x, ns::x or function::x"),
+        ({"gauge": "x", "in": "f"}, "in has no meaning with gauge"),
+        ({"gauge": "x", "add": "n"}, "add has no meaning with gauge"),
+        ({"preload": "mall*"}, "a function's name, such as malloc"),
+        ({"preload": "malloc", "file": "x.c", "add": "n"}, "file and add have no meaning with preload"),
+        ({"probe": "xz:lzma_code"}, "probe: is a mapping such as {uprobe: binary:function}"),
+        ({"probe": {"uprob": "xz:f"}}, "unknown key 'uprob'"),
+        ({"probe": {"uprobe": "xz:f", "usdt": "a:b:c"}}, "with one of uprobe, usdt"),
+        ({"probe": {"uprobe": "lzma_code"}}, "binary:function, such as xz:lzma_code"),
+        ({"probe": {"usdt": "libc:setjmp"}}, "binary:provider:name"),
+        ({"probe": {"uprobe": "xz:f", "max_rate": 0}}, "max_rate: 0 is no number of hits a second"),
+        ({"python": {"enter": "decode"}}, "module.function or module.Class.method"),
+        ({"python": "json.loads"}, "python: is a mapping such as {enter: module.function"),
     ],
 )
 def test_each_mistake_has_one_clear_message(mapping, message):
@@ -70,13 +99,37 @@ def test_each_mistake_has_one_clear_message(mapping, message):
 
 
 def test_every_kind_is_explained_in_one_line():
-    assert set(EVENT_KINDS) == {"enter", "call", "write", "loop", "line", "label", "return"}
-    assert all(meaning and "\n" not in meaning for meaning in EVENT_KINDS.values())
+    assert set(EVENT_KINDS) == {"enter", "call", "write", "loop", "line", "label", "return", "gauge"}
+    assert set(SOURCELESS_KINDS) == {"uprobe", "usdt", "preload", "python"}
+    assert all(meaning and "\n" not in meaning for meaning in (*EVENT_KINDS.values(), *SOURCELESS_KINDS.values()))
+
+
+def test_an_event_tells_by_what_means_it_is_counted_and_what_its_values_mean():
+    means = {
+        "enter": "compiled",
+        "gauge": "compiled",
+        "uprobe": "kernel",
+        "usdt": "kernel",
+        "preload": "preload",
+        "python": "python",
+    }
+    assert {kind: Event(kind, "x").means for kind in means} == means
+    assert {kind: Event(kind, "x").semantics for kind in means} == {
+        kind: "gauge" if kind == "gauge" else "counter" for kind in means
+    }
 
 
 @given(
     st.dictionaries(
-        st.sampled_from([*EVENT_KINDS, "in", "file", "add", "x"]), st.one_of(st.text(max_size=8), st.integers(), st.none())
+        st.sampled_from([*EVENT_KINDS, "probe", "preload", "python", "in", "file", "add", "threads", "x"]),
+        st.one_of(
+            st.text(max_size=8),
+            st.integers(),
+            st.none(),
+            st.dictionaries(
+                st.sampled_from(["uprobe", "usdt", "enter", "max_rate"]), st.text(max_size=8) | st.integers(), max_size=2
+            ),
+        ),
     )
 )
 def test_whatever_is_given_the_answer_is_an_event_or_a_message(mapping):

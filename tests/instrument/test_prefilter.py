@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.prefilter import can_hold_site, lexical_names, need_of
+from unperturbed.instrument.names import lexical_names
+from unperturbed.instrument.prefilter import can_hold_site, need_of
 from unperturbed.instrument.preprocessed import PreprocessedText, after_parentheses, next_token
 
 MARKED = b"""\
@@ -134,11 +135,66 @@ def test_files_and_globs():
 
 
 def test_names_of_the_users_own_text():
-    names = lexical_names(
-        PreprocessedText(MARKED + b'int go(void) { s.part = call(p->other, "not(this)"); goto out; out: return 1; }\n')
-    )
+    text = MARKED + b'int go(void) { s.part = call(p->other, "not(this)"); goto out; out: return 1; }\n'
+    names = lexical_names(PreprocessedText(text).user_text().decode())
     assert names["function"] == {"own", "go", "call"}
     assert names["field"] == {"part", "other"}
     assert names["label"] == {"label", "out"}
     assert {"last", "field", "s", "p"} <= names["variable"]
     assert not {"sys", "more", "not", "return", "int"} & set().union(*names.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int x;",
+        "static unsigned long int x = 3, y;",
+        "int y, *x;",
+        "int a[] = {1, 2}, x;",
+        "struct { int a; } x;",
+        "struct s { int a; } *const x = 0;",
+        "enum e x, y;",
+        "std::atomic<int> x{0};",
+        "int C::x = 0;",
+        "int (*x)(void);",
+        "int (x) = 3;",
+        "extern int x = 3;",
+        "int x __attribute__((aligned(8)));",
+        "__attribute__((aligned(8))) int x;",
+        "alignas(8) x_t y; _Atomic(int) x;",
+        "typeof(int) x;",
+        '# 3 "a.c"\nstatic int\n# 4 "a.c"\nx\n;',
+        "int f(void) { static int x; return x; }",
+        "class C { inline static int x{3}; };",
+        "int x[] = {1};",
+        "int x asm(\"y\") = 3;",
+    ],
+)
+def test_texts_that_may_define_a_variable(text):
+    assert holds({"gauge": "x"}, text)
+    assert holds({"gauge": "::x.part[2]"}, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int y;",
+        "extern int x;",
+        "__extension__ extern int x, y;",
+        "struct s { int a; }; extern struct s x;",
+        "int f(void) { return x; }",
+        "int f(void) { x = 3; g(x); g(1, x); if (x > 2) g(p->x); else x = 4; return s.x; }",
+        "int f(int x);",
+        "void x2(void);",
+    ],
+)
+def test_texts_that_only_use_a_variable(text):
+    assert not holds({"gauge": "x"}, text)
+
+
+def test_the_file_of_a_gauge_is_looked_for_in_the_markers():
+    text = '# 1 "src/queue.c"\nint x;\n'
+    assert holds({"gauge": "queue.c::x"}, text)
+    assert holds({"gauge": "src/*.c::x", "file": "queue.c"}, text)
+    assert not holds({"gauge": "stack.c::x"}, text)
+    assert not holds({"gauge": "queue.c::f::x"}, text)

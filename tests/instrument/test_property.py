@@ -1,12 +1,14 @@
-"""Random C programs that count for themselves: the same output with and without counters, and equal counts.
+"""Random C programs that count for themselves: the same output with and without counters, and equal counts; and none in a sham build.
 
 Every event is counted by hand where the generator writes it (`own[n]++`), so the program is its own naive oracle. Each expression
-has at most one part with a side effect, or a sequence point between two: the order of evaluation is then the same everywhere.
+has at most one part with a side effect, or a sequence point between two: the order of evaluation is then the same everywhere. Of
+gauges the program tells the value that the variable has at its end.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -27,16 +29,25 @@ SOFTWARE = {
     "label": {"label": "f?::l*"},
     "weight": {"enter": "f1", "add": "p & 7"},
     "within": {"call": "f?", "in": "f3"},
+    "exact": {"loop": "f?", "threads": "exact"},
+    "exact weight": {"enter": "f2", "add": "p * 3 - 5", "threads": "exact"},
+    "variable": {"gauge": "g"},
+    "part": {"gauge": "prog.c::s.b[2]"},
+    "kept": {"gauge": "f1::kept"},
+    "byte": {"gauge": "f3::byte"},
 }
 INDEX = {name: n for n, name in enumerate(SOFTWARE)}
 FUNCTIONS = 4
 DEPTH = 3
+COMPILERS = tuple(compiler for compiler in ("gcc", "clang") if shutil.which(compiler))
+GAUGES = {"variable": "g", "part": "s.b[2]"}
+"""Variables of the whole program; those of functions are told there."""
 
 HEAD = """\
 #include <stdio.h>
 typedef unsigned u32;
 typedef struct { u32 a, b[3]; } S;
-static long own[16];
+static long own[20];
 static u32 g, h, fuel = 400;
 static S s, *ps = &s;
 #define DO(x) do { x; } while (0)
@@ -128,7 +139,7 @@ class Writer:
         return self.loop(depth)
 
     def loop(self, depth: int) -> str:
-        seen = count("loop")
+        seen = count("loop", "exact")
         kind = self.below(5)
         if kind == 0:
             return f"for (u32 i = {self.pure(1)} & 3; i < 5 && fuel && fuel--; i++) if ({seen}, {self.pure(1)}) {self.statement(depth - 1)}"
@@ -144,7 +155,11 @@ class Writer:
         return "{ " + "\n    ".join(self.statement(depth) for _ in range(1 + self.below(3))) + " }"
 
     def body(self) -> str:
-        weight = f" own[{INDEX['weight']}] += p & 7;" if self.function == 1 else ""
+        weight = {
+            1: f" static u32 kept = 9; own[{INDEX['weight']}] += p & 7; kept ^= p * 77777; own[{INDEX['kept']}] = kept;",
+            2: f" own[{INDEX['exact weight']}] += p * 3 - 5;",
+            3: f" static signed char byte = 1, other; byte += 50 + other; other = (signed char)p; own[{INDEX['byte']}] = byte;",
+        }.get(self.function, "")
         statements = "\n    ".join(self.statement(DEPTH) for _ in range(1 + self.below(4)))
         return (
             f"static u32 f{self.function}(u32 p) {{ {count('enter')};{weight}\n    u32 v = p;\n    {statements}\n    {count('return')};\n"
@@ -162,28 +177,40 @@ def programs(draw: st.DrawFn) -> str:
     return (
         f"{HEAD}{functions}int main(void) {{\n{calls}"
         '    printf("%u %u %u %u %u\\n", g, h, s.a, s.b[1], s.b[2]);\n'
-        f'    for (int i = 0; i < {len(SOFTWARE)}; i++) printf("own %ld\\n", own[i]);\n    return 0;\n}}\n'
+        + "".join(f"    own[{INDEX[name]}] = {variable};\n" for name, variable in GAUGES.items())
+        + f'    for (int i = 0; i < {len(SOFTWARE)}; i++) printf("own %ld\\n", own[i]);\n    return 0;\n}}\n'
     )
 
 
 def test_random_programs_count_what_they_count_themselves(workshop):
-    shop = workshop(SOFTWARE)
+    shops = {
+        (compiler, sham): workshop(
+            SOFTWARE, compilers={"cc": compiler}, name=f"{compiler}-{'sham' if sham else 'real'}", sham=sham
+        )
+        for compiler in COMPILERS
+        for sham in (False, True)
+    }
 
     @settings(
         max_examples=EXAMPLES,
         deadline=None,
         derandomize=True,
         database=None,
-        phases=[Phase.generate],  # an example costs half a second, and is small
+        phases=[Phase.generate],  # an example costs a second, and is small
         suppress_health_check=list(HealthCheck),
     )
-    @given(programs(), st.sampled_from(["-O0", "-O2", "-O3"]))
-    def check(text: str, level: str) -> None:
-        shop.write("prog.c", text)
-        shop.call("-w", level, "prog.c", "-o", "prog")
-        output, counts = shop.run()
-        assert shop.report.skipped == {}
-        assert output == plain_output(shop.folder, "gcc", "-w", "-O0", "prog.c")
-        assert list(counts.values()) == own_counts(output)
+    @given(programs(), st.sampled_from(["-O0", "-O2", "-O3"]), st.sampled_from(COMPILERS))
+    def check(text: str, level: str, compiler: str) -> None:
+        outputs, counts = {}, {}
+        for sham in (False, True):
+            shop = shops[compiler, sham]
+            shop.write("prog.c", text)
+            shop.call("-w", level, "prog.c", "-o", "prog")
+            outputs[sham], counts[sham] = shop.run()
+            assert shop.report.skipped == {}
+        assert outputs[False] == outputs[True] == plain_output(shop.folder, "gcc", "-w", "-O0", "prog.c")
+        assert list(counts[False].values()) == own_counts(outputs[False])
+        gauges = {name for name, event in SOFTWARE.items() if "gauge" in event}
+        assert counts[True] == {name: value if name in gauges else 0 for name, value in counts[False].items()}
 
     check()

@@ -48,7 +48,7 @@ def test_sites_tell_metric_file_line_and_text(built):
     assert [site.text.split(";")[0] for site in report.sites["writes"]] == ["total += 1", "depth++"]
     assert report.sources == ("sort.c", "other.c")
     assert report.skipped == {}
-    assert missing_metrics(report, {}) == []
+    assert missing_metrics(report, {}) == {}
 
 
 def test_compiling_again_replaces_what_was_logged(built):
@@ -86,7 +86,7 @@ def test_names_by_kind(built):
 def test_a_metric_without_a_site_is_told_the_nearest_names(built, event, nearest):
     software = {"wrong": parse_event(event), "right": parse_event({"enter": "mainSort"})}
     shop = built({name: metric.to_json() for name, metric in software.items()})
-    (message,) = missing_metrics(shop.report, software)
+    (message,) = missing_metrics(shop.report, software).values()
     kind = next(iter(event))
     assert message.startswith(f"software metric 'wrong': no place in the program matches {kind}: {event[kind]}")
     assert f"nearest names: {nearest}" in message
@@ -96,10 +96,10 @@ def test_a_metric_without_a_site_is_told_the_nearest_names(built, event, nearest
 
 def test_messages_say_what_else_may_be_wrong(built, workshop):
     software = {"f": parse_event({"enter": "qqqqqqqq", "file": "*.cc"})}
-    (message,) = missing_metrics(built({"f": software["f"].to_json()}).report, software)
+    (message,) = missing_metrics(built({"f": software["f"].to_json()}).report, software).values()
     assert "enter: qqqqqqqq, file: *.cc; no name is near it" in message
     nothing = workshop({}, name="empty").report
-    (message,) = missing_metrics(nothing, software)
+    (message,) = missing_metrics(nothing, software).values()
     assert "does the build command use {cc} or {cxx}?" in message
 
 
@@ -108,11 +108,11 @@ def test_messages_name_what_could_not_be_counted(workshop):
     shop = workshop({"nested": {"enter": "inner"}})
     shop.write("work.c", "int work(int n) { int inner(int k) { return k + n; } return inner(2); }\n")
     shop.call("-c", "work.c")
-    (message,) = missing_metrics(shop.report, software)
+    (message,) = missing_metrics(shop.report, software).values()
     assert "could not look into work.c (work.c:1: libclang: function definition is not allowed here)" in message
     software = {"power": parse_event({"enter": "power"})}
     shop = workshop({"power": {"enter": "power"}}, name="constant")
     shop.write("work.cc", "constexpr int power(int n) { return n * n; }\nint size[power(2)];\n")
     shop.call("-std=c++11", "-c", "work.cc", cxx=True)
-    (message,) = missing_metrics(shop.report, software)
+    (message,) = missing_metrics(shop.report, software).values()
     assert message.endswith("that can be counted; work.cc:1: the function runs in the compiler")

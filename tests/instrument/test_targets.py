@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from unperturbed.instrument.targets import file_matches, name_matches, needed_words, split_line
+from unperturbed.instrument.targets import file_matches, name_matches, needed_words, split_gauge, split_line
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,19 @@ def test_lines():
 )
 def test_words_that_a_text_must_hold(name, words):
     assert needed_words(name) == words
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("x", ("", "x", ())),
+        ("::x", ("", "x", ())),
+        ("ns::C::x.a[1].b", ("", "ns::C::x", ("a", 1, "b"))),
+        ("server.c::queue.length", ("server.c", "queue", ("length",))),
+        ("src/*.c::f::x[2][3]", ("src/*.c", "f::x", (2, 3))),
+        ("*::x", ("", "*::x", ())),
+    ],
+)
+def test_parts_of_a_gauge(target, expected):
+    assert split_gauge(target) == expected
+    assert split_gauge(target).variable == ("queue" if "queue" in target else "x")

@@ -487,12 +487,14 @@ def test_own_errors(tmp_path, shop):
     assert "cannot compile the runtime" in call("--settings", str(broken), "--", "gcc", "main.o", "-o", str(tmp_path / "x"))
 
 
-def test_a_killed_compiler_gives_the_shells_code(workshop, tmp_path):
+def test_a_killed_compiler_is_told_as_the_shell_would(workshop, tmp_path):
     compiler = tmp_path / "fake"
-    compiler.write_text("#!/bin/sh\nkill -9 $$\n")
+    compiler.write_text('#!/bin/sh\ncase " $* " in *" -c "*) kill -9 $$;; esac\nexec gcc "$@"\n')
     compiler.chmod(0o755)
-    shop = workshop({}, compilers={"cc": str(compiler)}, runtime=())
-    shop.call("-c", "x.c", code=137)
+    for name, software, code in (("launched", {}, -9), ("wrapped", SOFTWARE, 137)):
+        shop = workshop(software, compilers={"cc": str(compiler)}, runtime=(), name=name)
+        shop.write("x.c", "int other(int n) { return n; }\n")
+        shop.call("-c", "x.c", code=code)
 
 
 def test_the_runtime_is_compiled_anew_when_it_or_its_headers_change(workshop, tmp_path):

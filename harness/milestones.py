@@ -1,0 +1,197 @@
+"""What a configuration's software metrics need of its runs: probes of the kernel, libraries to preload, variables of the environment.
+
+Found once, before any run, so that a misspelt function is met at once and at its line of the spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from unperturbed.collectors.assemble import milestone
+from unperturbed.collectors.kernel_probes import register_probes
+from unperturbed.collectors.probe_cost import measure_hit_cost
+from unperturbed.collectors.record import Probe
+from unperturbed.collectors.runtime_build import build_interposer
+from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.errors import SpecError
+from unperturbed.harness.program_command import ProgramCommand
+from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.where import at_metric
+from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
+from unperturbed.instrument.interposition import Interposed, find_function, interposer_source
+from unperturbed.instrument.probes import ProbeSite, find_probes
+
+__all__ = ["Milestones", "blaming", "find_milestones", "hit_rates", "interposed", "judge_rates", "probe_sites"]
+
+_MICROSECOND_NS = 1000
+
+
+@dataclass(frozen=True)
+class Milestones:
+    """The software metrics of one configuration, and what counts those that are not compiled in.
+
+    Attributes
+    ----------
+    metrics : in the order of their numbers.
+    probes : of the kernel; they are there as long as this process is. sites : where they are.
+    preload : libraries that the program is started with.
+    environment : variables that it gets beside its own.
+    """
+
+    metrics: tuple[Metric, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    sites: tuple[ProbeSite, ...] = ()
+    preload: tuple[Path, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def within(self) -> bool:
+        """Tell whether anything counts inside the program, where the sampler's runtime has to be."""
+        return any(metric.source != "kernel probe" for metric in self.metrics)
+
+
+def find_milestones(campaign: Campaign, software: Mapping[str, Event], command: ProgramCommand) -> Milestones:
+    """Find and set up what counts the software metrics of a configuration.
+
+    Parameters
+    ----------
+    software : name → event, in the order of their numbers.
+    command : of the configuration's program, which is there already.
+
+    Raises
+    ------
+    SpecError
+        A binary, function, probe or library is not there; with the metric's place in the spec and the nearest names.
+    HostError
+        No compiler, or this host has no such probes.
+    """
+    metrics = tuple(milestone(name, event.means, semantics=event.semantics) for name, event in software.items())
+    sites = tuple(
+        replace(site, number=number)
+        for number, (name, event) in enumerate(software.items())
+        if event.means == "kernel"
+        for site in probe_sites(campaign, name, event, command)
+    )
+    compiler = campaign.program.compilers["cc"]
+    functions = {
+        number: interposed(campaign, name, event, command)
+        for number, (name, event) in enumerate(software.items())
+        if event.means == "preload"
+    }
+    preload = [build_interposer(compiler, interposer_source(functions))] if functions else []
+    return Milestones(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload))
+
+
+def probe_sites(campaign: Campaign, name: str, event: Event, command: ProgramCommand) -> tuple[ProbeSite, ...]:
+    """Return the places of one metric that the kernel counts.
+
+    Raises
+    ------
+    SpecError
+        As `find_milestones`.
+    """
+    with blaming(campaign, name):
+        return find_probes(
+            {name: event},
+            program=_binary(command),
+            search_path=command.search_path,
+            library_path=command.library_path,
+        )
+
+
+def interposed(campaign: Campaign, name: str, event: Event, command: ProgramCommand) -> Interposed:
+    """Return the library function whose calls one metric counts.
+
+    Raises
+    ------
+    SpecError
+        As `find_milestones`.
+    """
+    with blaming(campaign, name):
+        return find_function(event, program=_binary(command), library_path=command.library_path)
+
+
+def _binary(command: ProgramCommand) -> Path:
+    """Return the binary of the measured program.
+
+    Raises
+    ------
+    SpecError
+        There is none.
+    """
+    if command.binary is None:
+        raise SpecError(f"the program {command.words[0]} is not there, so nothing can be looked for in it")
+    return command.binary
+
+
+@contextmanager
+def blaming(campaign: Campaign, name: str) -> Iterator[None]:
+    """Have a fault that is found meanwhile begin with a metric's place in the spec."""
+    try:
+        yield
+    except SpecError as error:
+        said = str(error)
+        metric = "" if said.startswith("software metric") else f"software metric {name!r}: "
+        raise SpecError(f"{at_metric(campaign, name)}: {metric}{said}") from None
+
+
+def hit_rates(campaign: Campaign, milestones: Milestones, trace: Trace) -> dict[str, dict[str, float]]:
+    """Return how often the probes of a configuration were hit in a run, and what a hit costs on this host.
+
+    Returns
+    -------
+    Metric → `rate`, hits a second of the program's time without them; `ns`, a hit's cost.
+    """
+    cost = measure_hit_cost(campaign.program.compilers["cc"])
+    found = {}
+    counted = {
+        site.metric: max(cost.ns(other.hit) for other in milestones.sites if other.metric == site.metric)
+        for site in milestones.sites
+    }
+    hits = {name: int(trace[name].sum()) for name in counted}
+    spent = sum(hits[name] * ns for name, ns in counted.items()) / 1e9
+    # The hits themselves made the run longer; what the program would take without them is at least a tenth of it.
+    seconds = max(trace.attributes["wall_seconds"] - spent, trace.attributes["wall_seconds"] / 10)
+    for name, ns in counted.items():
+        found[name] = {"rate": hits[name] / seconds, "ns": ns}
+    return found
+
+
+def judge_rates(campaign: Campaign, rates: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each probe: how often it is hit, and what that costs.
+
+    Raises
+    ------
+    SpecError
+        A probe is hit more often than its `max_rate`.
+    """
+    for name, found in rates.items():
+        event = campaign.measure.software[name]
+        rate, share = found["rate"], found["rate"] * found["ns"] / 1e9
+        hit = f"{rate:,.0f} hits a second, {found['ns'] / 1e3:.2g} us each on this host: {share:.2%} of the program's time"
+        allowed = _allowed(event, found["ns"])
+        if rate > allowed:
+            raise SpecError(
+                f"{at_metric(campaign, name)}: {name} is hit too often for a probe of the kernel: {hit}. At most {allowed:,} a second are "
+                f"allowed; take a rarer event, compile it in, or ask for it: max_rate: {_rounded_up(rate)}"
+            )
+        yield f"The kernel counts {name} by a breakpoint: {hit}."
+
+
+def _allowed(event: Event, ns: float) -> int:
+    """Return the hits a second that are allowed: as many as were asked for, else what takes one hundredth of the time."""
+    return (
+        event.max_rate
+        if event.max_rate != DEFAULT_MAX_RATE
+        else min(DEFAULT_MAX_RATE, int(DEFAULT_MAX_RATE * _MICROSECOND_NS / ns))
+    )
+
+
+def _rounded_up(rate: float) -> int:
+    """Return a round number above a rate, with room for a run that goes faster."""
+    step = int("1" + "0" * (len(str(int(rate))) - 1))
+    return (int(1.2 * rate) // step + 1) * step

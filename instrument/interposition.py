@@ -1,0 +1,254 @@
+"""Counting calls of library functions of a program that is not built here: a library of functions that count and go on, for LD_PRELOAD.
+
+A call from one binary to another goes by way of a place that the dynamic linker fills with the address of the first function of that name. A
+preloaded library comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unperturbed.errors import SpecError
+from unperturbed.instrument.dynamic_symbols import is_bound_within, read_version
+from unperturbed.instrument.elf import Binary, read_binary
+from unperturbed.instrument.events import Event
+from unperturbed.instrument.libraries import needed_libraries
+
+__all__ = ["Interposed", "find_function", "find_functions", "interposer_source"]
+
+_FIXED_TEXT = Path(__file__).with_name("interposer.c")
+_SHOWN_NAMES = 3
+_RUNTIME = "unperturbed_register"
+"""A program that exports this has the runtime linked in."""
+
+_THREAD_STARTERS = ("pthread_create", "thrd_create")
+"""The runtime defines these and passes the call on to the next one: it defines nothing that would hide a call."""
+
+_RUNTIME_CALLS = frozenset(
+    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset memcpy strlen sigaction mmap mmap64 munmap "
+    "open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free dladdr dlopen dlsym dlerror".split()
+)
+"""What the sampler in a program calls itself, most of it once, clock_gettime, read and timer_settime at each record."""
+
+_BUILTINS = frozenset(
+    "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove mempcpy memset printf putchar puts "
+    "realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp strncpy strrchr strstr vprintf".split()
+)
+"""Functions that compilers know: they compute some calls themselves, or put another function in their place."""
+
+_ALSO_KNOWN_AS = (
+    "__{}_chk",
+    "{}64",
+    "__isoc99_{}",
+    "__isoc23_{}",
+    "__{}",
+    "_IO_{}",
+    "__libc_{}",
+    "{}_unlocked",
+    "{}at",
+    "{}at2",
+)
+"""Names by which compilers and headers call the same: checked for overflow, for large files, of a newer standard, thread-unsafe."""
+
+
+@dataclass(frozen=True)
+class Interposed:
+    """A library function whose calls are counted.
+
+    Attributes
+    ----------
+    function : symbol; mangled if C++.
+    exact : count by a locked instruction, so that threads that call at once lose nothing.
+    library : file that defines the function; calls go on to it.
+    notes : what is to be known of it. unseen : which calls are not counted, and why.
+    """
+
+    function: str
+    exact: bool = False
+    library: Path = Path()
+    notes: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+def interposer_source(functions: Mapping[int, Interposed]) -> str:
+    """Return the C text of a library for LD_PRELOAD that counts calls.
+
+    Parameters
+    ----------
+    functions : number of the metric among all software metrics → what it counts. Several metrics may count one function.
+
+    Returns
+    -------
+    str
+        GNU C for x86-64 and aarch64. It has to be linked between the first and the last object of a module (see ARCHITECTURE, "Contracts in
+        C"), with `-z initfirst`, and preloaded behind the runtime.
+    """
+    names = list(dict.fromkeys(item.function for item in functions.values()))
+    slots = list(functions.items())
+    head = [
+        f"#define NAMES {', '.join(_quoted(name) for name in names)}",
+        f"#define METRICS {', '.join(str(number) for number, _ in slots)}",
+        f"#define SITES {len(slots)}",
+    ]
+    tail = []
+    for index, name in enumerate(names):
+        counting = " ".join(
+            f"{'EXACT' if item.exact else 'PLAIN'}({slot})" for slot, (_, item) in enumerate(slots) if item.function == name
+        )
+        tail.append(f"FUNCTION({index}, {_quoted(name)}, {counting});")
+    return "\n".join([*head, _FIXED_TEXT.read_text(), *tail, ""])
+
+
+def _quoted(name: str) -> str:
+    if not re.fullmatch(r"[\w$.]+", name):
+        raise SpecError(f"preload: {name!r} is no symbol; a C++ function is named as the linker knows it, such as _ZN2ns1fEi")
+    return f'"{name}"'
+
+
+def find_functions(software: Mapping[str, Event], *, program: Path, library_path: Sequence[Path] = ()) -> dict[int, Interposed]:
+    """Find the function of every `preload` metric.
+
+    Parameters
+    ----------
+    software : name → event of all software metrics, in the order of their numbers; those of other means are passed over.
+    program : the measured program, an ELF binary.
+    library_path : folders of LD_LIBRARY_PATH in its environment.
+
+    Returns
+    -------
+    dict
+        Number of the metric → function, as `interposer_source` takes it.
+
+    Raises
+    ------
+    SpecError
+        As `find_function`; the message begins with the metric.
+    """
+    found = {}
+    for number, (metric, event) in enumerate(software.items()):
+        if event.means != "preload":
+            continue
+        try:
+            found[number] = find_function(event, program=program, library_path=library_path)
+        except SpecError as error:
+            raise SpecError(f"software metric {metric!r}: {error}") from None
+    return found
+
+
+def find_function(event: Event, *, program: Path, library_path: Sequence[Path] = ()) -> Interposed:
+    """Find the function that one `preload` metric counts among the libraries that a program loads when it starts.
+
+    Raises
+    ------
+    SpecError
+        The program is static, a script or for another machine; it defines the function itself; no library that it loads does (the nearest
+        names are told), or what it defines is a variable; the program asks for an old version of it.
+    """
+    name = event.target
+    _quoted(name)
+    binary = read_binary(program)
+    if not binary.interpreter:
+        raise SpecError(f"{program}: a static program, or no program: it calls no library, and nothing can be preloaded")
+    libraries = {path: read_binary(path) for path in needed_libraries(program, library_path).values()}
+    libraries = {path: library for path, library in libraries.items() if library.needed or library.functions}
+    _check_own_definition(name, binary)
+    owner = next((library for library in libraries.values() if library.exports(name)), None)
+    if owner is None:
+        raise SpecError(_missing(name, binary, list(libraries.values())))
+    callers = [other for other in (binary, *libraries.values()) if name in other.imported and other is not owner]
+    _check_versions(name, owner, callers)
+    inner_calls = name in {function.name for function in owner.functions} and not is_bound_within(owner.path, name)
+    return Interposed(
+        name,
+        event.threads == "exact",
+        owner.path,
+        tuple(_notes(name, binary, owner, callers, inner_calls=inner_calls)),
+        tuple(_unseen(name, binary, owner, callers, [binary, *libraries.values()], inner_calls=inner_calls)),
+    )
+
+
+def _check_own_definition(name: str, binary: Binary) -> None:
+    own = [function for function in binary.functions if function.name == name]
+    if not own or (name in _THREAD_STARTERS and binary.exports(_RUNTIME)):
+        return
+    if binary.exports(name) or name not in binary.imported:
+        raise SpecError(
+            f"{binary.path} defines {name} itself: its calls go to no library. Take {{enter: {name}}} with its source, or "
+            f'{{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
+        )
+
+
+def _check_versions(name: str, owner: Binary, callers: Sequence[Binary]) -> None:
+    """Refuse a function of which an old version is asked for: the calls would go on to the new one."""
+    default, versions = read_version(owner.path, name, defined=True)
+    if len(versions) < 2:
+        return
+    for caller in callers:
+        asked, _ = read_version(caller.path, name, defined=False)
+        if asked and asked in versions and asked != default:
+            raise SpecError(
+                f"{caller.path} asks for {name} in its old version {asked}, of which {owner.path.name} has a newer one ({default}); a preloaded "
+                f'function can go on to the newer one only. Take {{probe: {{uprobe: "{owner.path.name}:{name}"}}}}, or build the program anew'
+            )
+
+
+def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
+    from rapidfuzz import fuzz, process  # noqa: PLC0415  only an error needs it
+
+    for library in libraries:
+        default, _ = read_version(library.path, name, defined=True, functions=False)
+        if default is not None:
+            return f"{name} is a variable of {library.path}, no function: nothing calls it"
+        if any(function.name == name for function in library.functions):
+            return (
+                f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name. Take "
+                f'{{probe: {{uprobe: "{library.path.name}:{name}"}}}}'
+            )
+    known = {function.name for library in libraries for function in library.functions if function.exported}
+    near = [
+        found for found, _, _ in process.extract(name, sorted(known), scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50)
+    ]
+    message = f"no library that {binary.path} loads when it starts has a function {name}"
+    message += f"; nearest names: {', '.join(near)}" if near else "; no name is near it"
+    return f"{message}. They are {', '.join(library.path.name for library in libraries)}"
+
+
+def _notes(name: str, binary: Binary, owner: Binary, callers: Sequence[Binary], *, inner_calls: bool) -> list[str]:
+    called_by = [caller.path.name for caller in callers] + [f"{owner.path.name} itself"] * inner_calls
+    notes = [f"called by {', '.join(called_by)}"] if called_by else []
+    if any(function.indirect for function in owner.functions if function.name == name):
+        notes.append(f"{owner.path.name} has several {name} and chooses one for this processor; calls of any are counted")
+    if binary.exports(_RUNTIME) and name in _RUNTIME_CALLS:
+        notes.append(
+            f"the sampler that is built into the program calls {name} too, and is counted with it: at its start, and inside at each record"
+        )
+    return notes
+
+
+def _unseen(
+    name: str, binary: Binary, owner: Binary, callers: Sequence[Binary], loaded: Sequence[Binary], *, inner_calls: bool
+) -> list[str]:
+    unseen = []
+    if not inner_calls:
+        unseen.append(f"calls within {owner.path.name} itself are bound there and do not pass by")
+    if not callers:
+        unseen.append(
+            f"nothing that {binary.path.name} loads when it starts calls {name}: only libraries that it opens later may"
+        )
+    others = {pattern.format(name) for pattern in _ALSO_KNOWN_AS} - {name}
+    for other in sorted(others & {symbol for caller in loaded if caller is not owner for symbol in caller.imported}):
+        if owner.exports(other):
+            callees = ", ".join(caller.path.name for caller in loaded if other in caller.imported and caller is not owner)
+            unseen.append(f"{callees} also calls it by another name, {other}: that is a metric of its own")
+    if name in _BUILTINS:
+        unseen.append(
+            f"compilers know {name}: calls that they computed themselves, or turned into another function's, are none any more"
+        )
+    if any(symbol in binary.imported for symbol in ("dlopen", "dlmopen")):
+        unseen.append(
+            "a library that the program opens later, and asks for the function by its name (dlsym) or binds before all others (RTLD_DEEPBIND), is not counted"
+        )
+    return unseen

@@ -1,0 +1,168 @@
+/* The launcher: stands for the compiler in a build, and decides within milliseconds whether a command needs the Python wrapper.
+ *
+ *   launcher.c          configuration, log, exec
+ *   launcher_command.c  what a command line asks for
+ *   launcher_text.c     the source and every file that it may include; which words stand there
+ *   launcher_tokens.c   C text, token by token
+ *   launcher_macros.c   the macros of these files: what they can do to the text around them
+ *   launcher_uses.c     whether a name is anywhere more than declared, or mentioned
+ *
+ * It may say "needs Python" wrongly, which costs time; it must never say "cannot hold a site" wrongly, which would lose counts.
+ * Memory is never given back: the process ends within milliseconds, by exec.
+ */
+#ifndef UNPERTURBED_LAUNCHER_H
+#define UNPERTURBED_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LIST(type)                                                                                                            \
+    struct {                                                                                                                  \
+        type *items;                                                                                                          \
+        size_t count, room;                                                                                                   \
+    }
+#define APPEND(list, ...)                                                                                                     \
+    ((list)->items = grown((list)->items, (list)->count, &(list)->room, sizeof *(list)->items),                               \
+     (list)->items[(list)->count++] = (__VA_ARGS__))
+
+void *grown(void *items, size_t count, size_t *room, size_t size);
+void *fresh(size_t size); /* zeroed */
+char *joined(const char *first, size_t first_size, const char *second, size_t second_size);
+
+typedef LIST(const char *) words_t;
+
+/* What a text must have to hold a site of one metric; `Need` in prefilter.py. */
+struct need {
+    words_t words;
+    const char *used; /* NULL: the words alone decide */
+    char use;         /* 'd'efined, 'c'alled, w'r'itten */
+    words_t files;    /* 'F': a file's whole name, 'f': its end */
+};
+
+struct configuration {
+    words_t compiler; /* as the toolchain was given it, with launchers such as ccache in front */
+    words_t python;   /* the command that does everything else; the compiler's command is appended */
+    words_t separate; /* options whose value is the next word */
+    words_t folder_flags; /* options that may change the compiler's own folders; * at the end: and all that begin so */
+    words_t endings;  /* ".c=c", ".cc=c++" … ; "=-" for sources that are compiled and cannot be instrumented */
+    LIST(struct need) needs;
+    const char *log;
+    const char *folders; /* where the compiler's own folders are noted; language and a hash of compiler and flags are appended */
+    bool links;          /* a link gets the runtime */
+    bool launched;       /* the compiler's first word is a launcher such as ccache, its second the compiler */
+};
+
+enum language { LANGUAGE_C, LANGUAGE_CXX, PREPROCESSED };
+
+struct source {
+    const char *path;
+    enum language language;
+};
+
+/* A command that compiles and does nothing else, with options that are all understood. */
+struct command {
+    LIST(struct source) sources;
+    const char *output;
+    words_t quote, bracket, system, after; /* -iquote, -I, -isystem, -idirafter */
+    words_t forced;                        /* -include, -imacros */
+    words_t definitions;                   /* -D */
+    words_t folder_flags;                  /* those of `configuration.folder_flags`, with their values */
+};
+
+enum decision { RUN_COMPILER, LOOK_INTO_SOURCES, ASK_PYTHON };
+
+enum decision read_command(const struct configuration *configuration, char *const *words, struct command *command);
+
+/* Answer of the compiler, as Python noted it for one language and one set of flags. */
+struct folders {
+    words_t system;
+    words_t definitions;
+};
+
+bool cannot_hold_site(
+    const struct configuration *configuration, const struct command *command, const struct source *source,
+    const struct folders *folders);
+
+/* -- shared by the files that look into sources -- */
+
+struct file {
+    const char *path;
+    const char *data; /* followed by 16 zero bytes */
+    size_t size;
+    bool trusted; /* from the compiler's own folders */
+};
+
+struct define { /* a #define: the name begins at `name`, in a file */
+    size_t file;
+    const char *name;
+};
+
+/* A ## between two words: left or right is NULL when anything may stand there. */
+struct paste {
+    const char *left, *right, *macro;
+    size_t left_size, right_size, macro_size;
+};
+
+struct tree {
+    LIST(struct file) files;
+    LIST(struct define) defines;
+    LIST(struct paste) pastes;
+    bool odd;      /* something that only a preprocessor can understand */
+    bool has_line; /* #line may give lines to any file */
+};
+
+struct macros;
+struct macros *read_macros(const struct tree *tree);
+bool may_paste(const struct macros *macros, const struct tree *tree, const char *word);
+bool is_only_mentioned(const struct macros *macros, const struct tree *tree, const struct need *need);
+
+enum {
+    FUNCTION_LIKE = 1, /* it takes arguments */
+    /* What follows is handed on to macros whose bodies mention the macro. */
+    UNBALANCED = 2, /* opens parentheses that it does not close, or the other way round */
+    ROUGH = 4,      /* holds more than a declaration's words: braces, =, ;, ? or : */
+    NO_TYPE = 8,    /* is not only words and * */
+    NO_TRAILER = 16 /* is not only attributes, as they stand behind a declaration */
+};
+
+struct token {
+    enum { END, WORD, NUMBER, LITERAL, RAW_LITERAL, SIGN, DIRECTIVE } kind;
+    const char *start;
+    size_t size;
+};
+
+/* Where a text is being read. Comments and spliced lines are blanks. */
+struct cursor {
+    const char *at, *end;
+    bool line_start;   /* only blanks stand before `at` on its line */
+    bool in_directive; /* END comes at the end of the line */
+};
+
+struct token next_token(struct cursor *cursor);
+const char *directive_end(const char *at, const char *end);
+int macro_bits(const struct macros *macros, struct token word); /* -1 for a word that is no macro */
+bool is_trailer(struct token word);
+
+static inline bool is_word_start(char sign) {
+    return (unsigned char)((sign | 32) - 'a') < 26 || sign == '_' || sign == '$' || (unsigned char)sign >= 0x80;
+}
+
+static inline bool is_word(char sign) {
+    return is_word_start(sign) || (unsigned char)(sign - '0') < 10;
+}
+
+static inline bool is_blank(char sign) {
+    return sign == ' ' || sign == '\t' || sign == '\f' || sign == '\v';
+}
+
+static inline bool equals(struct token token, const char *text) {
+    return strlen(text) == token.size && memcmp(text, token.start, token.size) == 0;
+}
+
+static inline bool starts(const char *text, const char *beginning) {
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+#endif

@@ -1,0 +1,52 @@
+"""Debian's cmark, built by CMake, by gcc and by clang: counts equal gcov's, its own specification is rendered the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .choice import Choice
+from .programs import CLANG, Program, Run, check_debug_lines, shell
+
+RECORDS = ("cmark_node", "cmark_parser", "cmark_renderer", "subject", "delimiter", "bracket", "cmark_strbuf", "cmark_iter")
+
+
+def build(folder: Path, cc: str, _cxx: str, flags: str) -> None:
+    options = f'-DCMAKE_C_COMPILER={cc} -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="{flags}" -DCMARK_TESTS=OFF -DCMARK_SHARED=OFF'
+    shell(folder, f"cmake -B build {options}", "make -C build -j2 cmark_exe")
+
+
+WAYS = (["-t", "html"], ["-t", "commonmark", "--width", "60"], ["-t", "latex", "--smart"], ["-t", "xml"], ["-t", "man"])
+CMARK = Program("cmark", build, [Run(["build/src/cmark", *way, "test/spec.txt"]) for way in WAYS])
+
+
+@pytest.fixture(scope="module")
+def covered(tmp_path_factory):
+    return CMARK.covered(tmp_path_factory.mktemp("cmark") / "covered")
+
+
+@pytest.mark.parametrize("clang", [pytest.param(False, id="gcc"), CLANG])
+def test_counts_equal_gcovs(tmp_path, covered, clang):
+    choice = Choice(covered.coverage, covered.sources("src/*.[ch]"))
+    choice.enters()
+    choice.returns()
+    choice.globs()
+    choice.calls()
+    choice.writes(*RECORDS)
+    choice.loops()
+    choice.labels()
+    del choice.texts["scanners.c"]  # written by re2c: thousands of lines and labels of one sort
+    choice.lines()
+    specification = (covered.folder / "test/spec.txt").read_bytes()
+    bytes_of_lines = len(specification) - specification.count(b"\n")
+    choice.add("add bytes", {"enter": "S_process_line", "add": "bytes"}, len(WAYS) * bytes_of_lines)
+
+    counted = CMARK.counted(tmp_path / "counted", choice.software, clang=clang, flags="-O1")
+    assert counted.outputs == covered.outputs
+    assert counted.report.skipped == {}
+    assert choice.differences(counted.counts) == []
+    kinds = choice.kinds()
+    assert kinds.keys() >= {"line", "enter", "return", "call", "loop", "loops", "label", "add", "write", "glob", "all"}
+    assert kinds.total() > 2000
+    check_debug_lines(counted.folder, ["clang" if clang else "gcc", "-Ibuild/src"], "src/inlines.c")

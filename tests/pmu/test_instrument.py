@@ -1,0 +1,110 @@
+"""Instrumented programs on another machine than this one: counts, gauges and sham builds of AArch64, in one boot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cases import COMPILER
+from machine import Machine
+
+from unperturbed.collectors.record import Records, Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime_build import BOUNDS, SOURCES, build_observer
+from unperturbed.instrument.commandline import parse_command
+from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.settings import read_settings
+from unperturbed.instrument.toolchain import write_toolchain
+from unperturbed.instrument.wrapper import run
+
+# The program counts for itself; the last line is what its gauge should be.
+TEXT = """\
+#include <stdio.h>
+struct s { int n; long total; } state; static int seen; static long own[6];
+static int f(int n, long m) { own[0]++; own[2] += n * m; own[3]++; seen += (int)(n * m); return seen & 0xff; }
+static int g(int n) {
+    own[0]++;
+    int sum = 0;
+    for (int i = 0; i < n; i++) { own[1]++; own[4] += i + 1; sum += f(i, n); state.n -= sum; }
+    return sum ? sum : f(n, 1);
+}
+int main(void) {
+    own[0]++;
+    for (int i = 0; i < 300; i++) { own[1]++; state.total += g(i); }
+    own[5] = state.n;
+    own[1] += 6; /* of this last loop */
+    for (int i = 0; i < 6; i++) printf("%ld\\n", own[i]);
+    return 0;
+}
+"""
+SOFTWARE = {
+    "enters": {"enter": "*"},
+    "loops": {"loop": "*"},
+    "weight": {"enter": "f", "add": "n * m"},
+    "exact": {"enter": "f", "threads": "exact"},
+    "exact weight": {"loop": "g", "add": "i + 1", "threads": "exact"},
+    "gauge": {"gauge": "state.n"},
+}
+FLAGS = {"plain": "-O0", "fast": "-O2", "late": "-march=armv8.1-a"}
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a program printed about itself, and what was recorded of it."""
+
+    own: list[int]
+    records: Records
+
+
+@pytest.fixture(scope="module")
+def left(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
+    folder = tmp_path_factory.mktemp("instrument")
+    (folder / "prog.c").write_text(TEXT)
+    software = {name: parse_event(event) for name, event in SOFTWARE.items()}
+    files: dict[str, Path] = {"/bin/observer": build_observer(COMPILER)}
+    setups: dict[str, Setup] = {}
+    script = []
+    for build, flag in FLAGS.items():
+        for sham in (False, True):
+            compilers = write_toolchain(
+                folder / f"{build}-{sham}", software, compilers={"cc": COMPILER}, runtime=SOURCES, bounds=BOUNDS, sham=sham
+            )
+            program = folder / f"{build}-{'sham' if sham else 'real'}"
+            words = (COMPILER, flag, "-static", str(folder / "prog.c"), "-o", str(program))
+            assert parse_command(words).static
+            assert run(read_settings(str(compilers.folder / "settings.json")), words) == 0
+            files[f"/bin/{program.name}"] = program
+            for sampler in ("inside", "outside"):
+                name = f"{program.name}-{sampler}"
+                setups[name] = Setup("none", 5_000_000, "monotonic", sampler=sampler, software=6, capacity=256)  # type: ignore[arg-type]
+                create_record_file(folder / f"{name}.record", setups[name])
+                files[f"/out/{name}.record"] = folder / f"{name}.record"
+                observed = f"observer /out/{name}.record" if sampler == "outside" else ""
+                script.append(
+                    f"UNPERTURBED_RECORD=/out/{name}.record {observed} /bin/{program.name} > /out/{name}.own || exit 1"
+                )
+    outcome = machine.run(files, "\n".join(script), timeout_s=60, cpu="max")
+    assert outcome.status == 0, outcome.console
+    found = {}
+    for name, setup in setups.items():
+        record = folder / f"{name}.back"
+        record.write_bytes(outcome.files[f"{name}.record"])
+        found[name] = Left([int(line) for line in outcome.files[f"{name}.own"].split()], read_record_file(record, setup))
+    return found
+
+
+@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("build", FLAGS)
+def test_counts_and_gauge_are_the_programs_own(left: dict[str, Left], build: str, sampler: str) -> None:
+    found = left[f"{build}-real-{sampler}"]
+    assert found.records.state == "finished"
+    assert list(found.records.rows["software"][-1]) == found.own
+    assert found.own[0] > 40_000
+
+
+@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("build", FLAGS)
+def test_a_sham_build_counts_nothing_and_prints_the_same(left: dict[str, Left], build: str, sampler: str) -> None:
+    found = left[f"{build}-sham-{sampler}"]
+    assert found.own == left[f"{build}-real-{sampler}"].own
+    assert list(found.records.rows["software"][-1]) == [0, 0, 0, 0, 0, found.own[5]]
