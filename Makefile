@@ -41,6 +41,10 @@ bench:
 	$(python) tests/benchmarks/sampler_instructions.py
 	$(python) tests/benchmarks/sampler_overhead.py
 	$(python) tests/benchmarks/sampler_intervals.py
+	$(python) tests/benchmarks/instrument_instructions.py
+	$(python) tests/benchmarks/instrument_builds.py
+	$(python) tests/benchmarks/instrument_probes.py
+	$(python) tests/benchmarks/instrument_python.py
 
 dev:
 	@tools/setup.sh test

@@ -110,7 +110,7 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
         files[-1:-1] = ["-x", "c", "-", "-x", "none"]
     command = [*shlex.split(compiler), *flags, *files, "-o", str(aside), "-ldl", "-lrt"]
     try:
-        result = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, input=text or None, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise HostError(
             f"there is no C compiler {compiler!r} on this host (on Debian: apt-get install gcc libc6-dev)"

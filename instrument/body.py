@@ -151,7 +151,7 @@ class _Reader:
         spot = self._spot(node, span(node.cursor)[0])
         if node.cursor != self._function.body:
             self._body.statements.append(spot)
-        if kind == CursorKind.RETURN_STMT:
+        if self._is_return(node.cursor):
             self._body.returns.append(spot)
         elif kind == CursorKind.LABEL_STMT:
             self._body.labels.append((node.cursor.spelling, spot))
@@ -172,6 +172,8 @@ class _Reader:
         start, end = span(cursor)
         if not self._function.start <= start < end <= self._function.end:
             return  # an argument's default value, an implicit call: its text stands elsewhere or nowhere
+        if self._data.startswith(b"co_return", start) or self._data[start:end] in (b"co_yield", b"co_await"):
+            return  # calls that the compiler makes of a coroutine's keyword
         if any(low <= start < high for low, high in self._unevaluated):
             return
         spot = Spot("expression", start, end, start)
@@ -207,6 +209,8 @@ class _Reader:
             return [_Node(child, _IN_BLOCK) for child in children]
         if kind in _LABELS:
             return [_Node(children[-1], node.position)]
+        if kind == CursorKind.UNEXPOSED_STMT and self._is_return(cursor):
+            return [_Node(child) for child in children]
         if kind == CursorKind.UNEXPOSED_STMT:
             anchor = span(cursor)[0] if node.anchor is None else node.anchor
             return [_Node(child, node.position, anchor) for child in children]
@@ -214,8 +218,10 @@ class _Reader:
             return self._branches(cursor, children)
         if kind == CursorKind.VAR_DECL:
             before_name = self._data[span(cursor)[0] : max(span(cursor)[0], cursor.location.offset)]
-            run = [] if _CONSTEXPR.search(before_name) else children
-            return [_Node(child, variable=cursor) for child in run]
+            if _CONSTEXPR.search(before_name):
+                # Its value is made by the compiler, but a lambda in it may be called by the program.
+                children = [child for child in children if _is_lambda(child)]
+            return [_Node(child, variable=cursor) for child in children]
         if kind == CursorKind.LAMBDA_EXPR:
             children = [child for child in children if child.kind.is_expression()]
         if kind == CursorKind.CXX_FOR_RANGE_STMT:
@@ -257,4 +263,19 @@ class _Reader:
         last = next(reversed(list(self._function.body.get_children())), None)
         while last is not None and last.kind in _LABELS:
             last = list(last.get_children())[-1]
-        return last is not None and last.kind == CursorKind.RETURN_STMT
+        return last is not None and self._is_return(last)
+
+    def _is_return(self, cursor: Any) -> bool:
+        if cursor.kind == CursorKind.RETURN_STMT:
+            return True
+        return cursor.kind == CursorKind.UNEXPOSED_STMT and next_token(self._data, span(cursor)[0])[0] == b"co_return"
+
+
+def _is_lambda(expression: Any) -> bool:
+    """Tell whether an expression is a lambda and nothing more."""
+    while expression.kind == CursorKind.UNEXPOSED_EXPR:
+        inner = list(expression.get_children())
+        if len(inner) != 1:
+            return False
+        expression = inner[0]
+    return bool(expression.kind == CursorKind.LAMBDA_EXPR)

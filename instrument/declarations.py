@@ -103,6 +103,9 @@ def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Func
     if body is None or not data.startswith((b"{", b"<%"), span(body)[0]):
         return None  # of a function that is `= default` libclang shows the body that the compiler makes
     start, end = span(cursor)
+    if end == 0:
+        # Of `f(auto x)` libclang gives no place but the name's: what stands before the name begins behind the last statement or brace.
+        start, end = max(data.rfind(sign, 0, cursor.location.offset) for sign in (b";", b"{", b"}", b"\n")) + 1, span(body)[1]
     names = function_names(cursor)
     if outer is not None:
         # libclang names what is local to a lambda by its call operator, which is no name for users.
@@ -231,6 +234,8 @@ def _body(cursor: Any) -> Any | None:
     last = children[-1] if children else None
     if last is not None and last.kind == CursorKind.CXX_TRY_STMT:
         last = next(iter(last.get_children()), None)
+    if last is not None and last.kind == CursorKind.UNEXPOSED_STMT:
+        last = next(iter(last.get_children()), None)  # a coroutine's body with what the compiler puts around it
     return last if last is not None and last.kind == CursorKind.COMPOUND_STMT else None
 
 

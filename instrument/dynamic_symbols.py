@@ -17,7 +17,7 @@ _LINKED_KINDS = {"EM_X86_64": (1, 6, 7), "EM_AARCH64": (257, 1025, 1026)}
 
 
 class _Symbol(NamedTuple):
-    index: int
+    place: int
     kind: int
     defined: bool
     version: str | None
@@ -49,7 +49,7 @@ def read_version(path: Path, name: str, *, defined: bool, functions: bool = True
 def is_bound_within(path: Path, name: str) -> bool:
     """Tell whether a library's own calls of its function are bound when it is linked, so that no other function can come between."""
     symbols, linked, symbolic = _symbols(path, name, path.stat().st_mtime_ns)
-    return symbolic or not any(symbol.index in linked for symbol in symbols if symbol.defined)
+    return symbolic or not any(symbol.place in linked for symbol in symbols if symbol.defined)
 
 
 @lru_cache(maxsize=256)

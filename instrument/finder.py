@@ -112,6 +112,7 @@ class _Finder:
         self._events = list(enumerate(metrics))
         # Within a piece of the text only the innermost name need stand; namespaces and classes may be opened before it.
         self._needs = [_needed_within(metric.need) for metric in metrics]
+        self._inner = [metric.need.inner.encode() for metric in metrics]
         self._lines = {index: place for index, event in self._events if (place := _line_of(event)) is not None}
         self._by_kind: dict[str, list[tuple[int, Selected]]] = {}
         for index, event in self._events:
@@ -249,6 +250,8 @@ class _Finder:
             words = needed_words(event.target)
             if not words:
                 continue  # every function is meant, and most of them are called by pointers somewhere
+            if words[-1].encode() not in self._data:
+                continue
             more = rb"[\w$]*" if is_glob(event.target) else b""
             word = rb"(?<![\w$])" + more + re.escape(words[-1].encode()) + more + rb"(?![\w$])"
             for found in re.finditer(word, self._data):
@@ -326,9 +329,10 @@ class _Finder:
         if reason:
             self._note_unseen(index, spot.at, reason)
         elif self._is_in_file(index, spot.at):
-            # From C++17 on a lambda that can be constant is, said or not.
-            is_lambda = function.cursor.kind == CursorKind.LAMBDA_EXPR
-            guarded = function.constant or (is_lambda and self._standard[-2:] not in ("98", "11", "14"))
+            # From C++17 on a lambda that can be constant is, said or not; from C++20 on an argument may be for the compiler alone.
+            is_lambda = function.cursor.kind == CursorKind.LAMBDA_EXPR and self._standard[-2:] not in ("98", "11", "14")
+            is_argument = self._is_cxx and spot.form == "expression" and self._standard[-2:] in ("20", "23", "26")
+            guarded = function.constant or is_lambda or is_argument
             hit = Hit(index, spot, self._events[index][1].add or "", guarded)
             self._hits.setdefault((index, spot), hit)
 
@@ -373,7 +377,7 @@ class _Finder:
             if ends is not None and index in self._lines:
                 if _reaches(*ends, self._lines[index]):
                     return True
-            elif can_hold_site(self._text, [self._needs[index]], piece):
+            elif self._inner[index] in piece and can_hold_site(self._text, [self._needs[index]], piece):
                 return True
         return False
 

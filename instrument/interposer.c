@@ -72,7 +72,7 @@ static void *allocator_of_the_library(const char *name)
     return NULL;
 }
 
-static void *find_next(unsigned index)
+static void *find_next(unsigned index, int is_called)
 {
     static __thread int looking __attribute__((tls_model("initial-exec")));
     int saved = errno;
@@ -83,7 +83,7 @@ static void *find_next(unsigned index)
     found = dlsym(RTLD_NEXT, names[index]);
     if (!found) {
         dlerror(); /* the program shall not find it */
-        found = find_in_opened(names[index]);
+        found = is_called ? find_in_opened(names[index]) : NULL; /* before the C library is set up nothing may be opened */
         dlerror();
     }
     looking--;
@@ -96,7 +96,7 @@ static void *find_next(unsigned index)
 /* Called when a function is called whose next one is not known yet. */
 HIDDEN void *unperturbed_interposed_find(unsigned index)
 {
-    void *found = find_next(index);
+    void *found = find_next(index, 1);
     if (!found) { /* as the dynamic linker does without us */
         static const char message[] = ": symbol lookup error: no library that was loaded defines it\n";
         if (write(2, names[index], strlen(names[index])) < 0 || write(2, message, sizeof message - 1) < 0)
@@ -170,7 +170,7 @@ static void set_up(void)
     for (unsigned site = 0; site < SITES; site++)
         before[site] = counts[site];
     for (unsigned index = 0; index < FUNCTIONS; index++)
-        find_next(index); /* one that nobody defines yet is looked for again when it is called */
+        find_next(index, 0); /* one that nobody defines yet is looked for again when it is called */
     bind_past_us(names);
     bind_past_us((const void *)unperturbed_register);
     for (unsigned site = 0; site < SITES; site++)

@@ -27,15 +27,15 @@ _RUNTIME = "unperturbed_register"
 _THREAD_STARTERS = ("pthread_create", "thrd_create")
 """The runtime defines these and passes the call on to the next one: it defines nothing that would hide a call."""
 
-_RUNTIME_CALLS = frozenset(
-    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset memcpy strlen sigaction mmap mmap64 munmap "
-    "open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free dladdr dlopen dlsym dlerror".split()
+_RUNTIME_CALLS = (
+    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset memcpy strlen sigaction mmap mmap64 "
+    "munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free dladdr dlopen dlsym dlerror"
 )
 """What the sampler in a program calls itself, most of it once, clock_gettime, read and timer_settime at each record."""
 
-_BUILTINS = frozenset(
+_BUILTINS = (
     "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove mempcpy memset printf putchar puts "
-    "realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp strncpy strrchr strstr vprintf".split()
+    "realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp strncpy strrchr strstr vprintf"
 )
 """Functions that compilers know: they compute some calls themselves, or put another function in their place."""
 
@@ -149,6 +149,8 @@ def find_function(event: Event, *, program: Path, library_path: Sequence[Path] =
     """
     name = event.target
     _quoted(name)
+    if name == "dlsym":
+        raise SpecError('dlsym is what the counting functions find their way by; take {probe: {uprobe: "libc.so.6:dlsym"}}')
     binary = read_binary(program)
     if not binary.interpreter:
         raise SpecError(f"{program}: a static program, or no program: it calls no library, and nothing can be preloaded")
@@ -221,7 +223,7 @@ def _notes(name: str, binary: Binary, owner: Binary, callers: Sequence[Binary], 
     notes = [f"called by {', '.join(called_by)}"] if called_by else []
     if any(function.indirect for function in owner.functions if function.name == name):
         notes.append(f"{owner.path.name} has several {name} and chooses one for this processor; calls of any are counted")
-    if binary.exports(_RUNTIME) and name in _RUNTIME_CALLS:
+    if binary.exports(_RUNTIME) and name in _RUNTIME_CALLS.split():
         notes.append(
             f"the sampler that is built into the program calls {name} too, and is counted with it: at its start, and inside at each record"
         )
@@ -243,12 +245,12 @@ def _unseen(
         if owner.exports(other):
             callees = ", ".join(caller.path.name for caller in loaded if other in caller.imported and caller is not owner)
             unseen.append(f"{callees} also calls it by another name, {other}: that is a metric of its own")
-    if name in _BUILTINS:
+    if name in _BUILTINS.split():
         unseen.append(
             f"compilers know {name}: calls that they computed themselves, or turned into another function's, are none any more"
         )
     if any(symbol in binary.imported for symbol in ("dlopen", "dlmopen")):
         unseen.append(
-            "a library that the program opens later, and asks for the function by its name (dlsym) or binds before all others (RTLD_DEEPBIND), is not counted"
+            "not counted: a call by an address that the program asked for by name (dlsym), and of a library that it opens with RTLD_DEEPBIND"
         )
     return unseen

@@ -46,8 +46,7 @@ char *joined(const char *first, size_t first_size, const char *second, size_t se
     return result;
 }
 
-/* Return a small file's content, with a zero behind it; NULL when it cannot be read. */
-static char *content(const char *path, size_t *size) {
+char *content(const char *path, size_t *size) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
     if (file < 0)
@@ -62,7 +61,7 @@ static char *content(const char *path, size_t *size) {
     return data;
 }
 
-static const char *next_field(const char **at, const char *end) {
+const char *next_field(const char **at, const char *end) {
     if (*at >= end)
         return NULL;
     const char *field = *at;
@@ -132,6 +131,21 @@ static const char *found_program(const char *name, bool *passed_self) {
     }
 }
 
+bool write_aside(const char *path, const char *data, size_t size) {
+    char aside[PATH_MAX];
+    if (snprintf(aside, sizeof aside, "%s.%d", path, (int)getpid()) >= (int)sizeof aside)
+        return false;
+    int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0)
+        return false;
+    bool whole = write(file, data, size) == (ssize_t)size;
+    close(file);
+    whole = whole && rename(aside, path) == 0;
+    if (!whole)
+        unlink(aside);
+    return whole;
+}
+
 static uint64_t mixed(uint64_t hash, const char *text) {
     for (const char *at = text;; at++) {
         hash = (hash ^ (unsigned char)*at) * 0x100000001b3;
@@ -171,6 +185,7 @@ static bool read_folders(
         default: usable = false;
         }
     }
+    folders->index = joined(path, strlen(path), "-headers", strlen("-headers"));
     return right && usable && flags == command->folder_flags.count;
 }
 

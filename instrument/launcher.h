@@ -2,6 +2,8 @@
  *
  *   launcher.c          configuration, log, exec
  *   launcher_command.c  what a command line asks for
+ *   launcher_files.c    which file an #include means, as gcc and clang find it
+ *   launcher_index.c    what is known of the system's headers from the sources before
  *   launcher_text.c     the source and every file that it may include; which words stand there
  *   launcher_tokens.c   C text, token by token
  *   launcher_macros.c   the macros of these files: what they can do to the text around them
@@ -17,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 
 #define LIST(type)                                                                                                            \
     struct {                                                                                                                  \
@@ -79,13 +82,20 @@ enum decision read_command(const struct configuration *configuration, char *cons
 struct folders {
     words_t system;
     words_t definitions;
+    const char *index; /* the file of launcher_index.c for the same */
 };
 
 bool cannot_hold_site(
     const struct configuration *configuration, const struct command *command, const struct source *source,
     const struct folders *folders);
 
+char *content(const char *path, size_t *size);                /* of a whole file, a zero behind it; NULL if it cannot be read */
+const char *next_field(const char **at, const char *end);      /* in a list of texts, each ended by a zero */
+bool write_aside(const char *path, const char *data, size_t size); /* a file that appears whole or not at all */
+
 /* -- shared by the files that look into sources -- */
+
+enum { SOURCE, DEFINITIONS }; /* the first files: the source itself, and what -D says, which comes from no folder */
 
 struct file {
     const char *path;
@@ -112,6 +122,62 @@ struct tree {
     bool odd;      /* something that only a preprocessor can understand */
     bool has_line; /* #line may give lines to any file */
 };
+
+struct folder {
+    const char *path;
+    dev_t device;
+    ino_t inode;
+    bool trusted;
+};
+
+/* A word that is needed, and where it stands: in a file that was read, or among the words of the index. */
+struct sought {
+    const char *word;
+    size_t size;
+    bool found, indexed;
+};
+
+/* What a name leads to. */
+enum found { ABSENT, OF_SYSTEM, OF_USER };
+
+/* An open-addressed set of names. */
+struct entry {
+    const char *name;
+    enum found found;
+};
+
+struct set {
+    struct entry *items;
+    size_t count, room;
+};
+
+struct search {
+    struct tree tree;
+    LIST(struct folder) quote, bracket;
+    LIST(struct sought) words;
+    struct set names; /* what was looked for: paths of files, and < with a name in <> */
+    size_t bytes;
+    char *chunk;
+    size_t chunk_left;
+    bool shadowed;           /* a header of the system includes one of the user's */
+    words_t system_includes; /* names that headers of the system include, and that are not in their own folder */
+    struct {
+        const char *path;  /* NULL: no index is used */
+        const char *words; /* of all its headers, blanks between and around them; NULL: there is none */
+        words_t files;     /* time, size and path of each of its headers */
+    } index;
+};
+
+struct entry *find(struct set *set, const char *name, size_t size);
+void put(struct set *set, struct entry *place, const char *name, enum found found);
+void add_text(struct search *search, const char *path, char *data, size_t size, bool trusted);
+bool add_file(struct search *search, const char *path, bool trusted);
+void add_folders(struct search *search, const struct command *command, const struct folders *folders);
+enum found include(struct search *search, size_t includer, const char *name, size_t size, bool next);
+void read_index(struct search *search);
+void extend_index(struct search *search);
+
+enum { PADDING = 16 }; /* zero bytes behind each text */
 
 struct macros;
 struct macros *read_macros(const struct tree *tree);

@@ -1,192 +1,10 @@
-/* The source and every file that it may include, with all branches of #if taken, and which needed words stand in them.
+/* What stands in the source and in every file that it may include, with all branches of #if taken.
  *
  * What a preprocessor writes are words that stand in these files or in -D, unless ## made them or a line break splits them; both are
- * looked for. Which file an #include means is found as gcc and clang do; what is not there is not there for them either.
+ * looked for.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
-
-#include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-enum { SOURCE, DEFINITIONS }; /* the first files: the source itself, and what -D says, which comes from no folder */
-enum { MOST_FILES = 20000, MOST_BYTES = 64 << 20, PADDING = 16, CHUNK = 1 << 20 };
-
-struct folder {
-    const char *path;
-    dev_t device;
-    ino_t inode;
-    bool trusted;
-};
-
-struct sought {
-    const char *word;
-    size_t size;
-    bool found;
-};
-
-/* A name that was looked for: the path of a file, or < and a name in <>. */
-struct looked_for {
-    const char *name;
-    bool found;
-};
-
-struct search {
-    struct tree tree;
-    LIST(struct folder) quote, bracket;
-    LIST(struct sought) words;
-    struct {
-        struct looked_for *items;
-        size_t count, room;
-    } names; /* open-addressed */
-    size_t bytes;
-    char *chunk;
-    size_t chunk_left;
-};
-
-static void insert(struct search *search, struct looked_for entry);
-
-static struct looked_for *find(struct search *search, const char *name, size_t size) {
-    if (2 * (search->names.count + 1) > search->names.room) {
-        struct looked_for *old = search->names.items;
-        size_t room = search->names.room;
-        search->names.room = room ? 2 * room : 1024;
-        search->names.items = fresh(search->names.room * sizeof *old);
-        for (size_t index = 0; index < room; index++)
-            if (old[index].name)
-                insert(search, old[index]);
-    }
-    uint64_t hash = size;
-    for (size_t index = 0; index < size; index++)
-        hash = (hash ^ (unsigned char)name[index]) * 0x100000001b3;
-    for (size_t place = hash ^ hash >> 29;; place++) {
-        struct looked_for *entry = &search->names.items[place & (search->names.room - 1)];
-        if (!entry->name || (strncmp(entry->name, name, size) == 0 && entry->name[size] == 0))
-            return entry;
-    }
-}
-
-static void insert(struct search *search, struct looked_for entry) {
-    *find(search, entry.name, strlen(entry.name)) = entry;
-}
-
-/* Add a text; PADDING bytes behind it are ours. */
-static void add_text(struct search *search, const char *path, char *data, size_t size, bool trusted) {
-    memset(data + size, 0, PADDING);
-    search->bytes += size;
-    if (search->tree.files.count >= MOST_FILES || search->bytes > MOST_BYTES)
-        search->tree.odd = true;
-    else
-        APPEND(&search->tree.files, (struct file){path, data, size, trusted});
-    for (size_t index = 0; index < search->words.count; index++) {
-        struct sought *sought = &search->words.items[index];
-        if (!sought->found)
-            sought->found = memmem(data, size, sought->word, sought->size) != NULL;
-    }
-}
-
-/* Add a file if there is one. A folder is none for an #include; of a pipe the compiler must have the one reading. */
-static bool add_file(struct search *search, const char *path, bool trusted) {
-    struct stat status;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (file < 0)
-        return false;
-    bool is_file = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-    search->tree.odd |= !is_file && !S_ISDIR(status.st_mode);
-    if (is_file) {
-        size_t size = (size_t)status.st_size, wanted = size + PADDING;
-        if (wanted > search->chunk_left) {
-            search->chunk_left = wanted > CHUNK ? wanted : CHUNK;
-            search->chunk = fresh(search->chunk_left);
-        }
-        bool whole = size <= MOST_BYTES && read(file, search->chunk, size) == (ssize_t)size;
-        search->tree.odd |= !whole;
-        if (whole) {
-            add_text(search, path, search->chunk, size, trusted);
-            search->chunk += wanted, search->chunk_left -= wanted;
-        }
-    }
-    close(file);
-    return is_file;
-}
-
-/* Look for a name in a folder, and read the file if this is the first time.
- *
- * precompiled: a header compiled beforehand would be taken in its place; only Python knows what then stands in the text. */
-static bool is_in_folder(
-    struct search *search, const char *folder, size_t folder_size, const char *name, size_t size, bool trusted,
-    bool precompiled) {
-    char path[PATH_MAX];
-    bool slash = folder_size && folder[folder_size - 1] != '/';
-    if (folder_size + slash + size + sizeof ".gch" > sizeof path) {
-        search->tree.odd = true;
-        return false;
-    }
-    memcpy(path, folder, folder_size);
-    path[folder_size] = '/';
-    memcpy(path + folder_size + slash, name, size);
-    size += folder_size + slash;
-    for (const char *ending = ".gch\0.pch\0"; precompiled && !trusted && *ending; ending += sizeof ".gch") {
-        memcpy(path + size, ending, sizeof ".gch");
-        search->tree.odd |= access(path, F_OK) == 0;
-    }
-    path[size] = 0;
-    struct looked_for *entry = find(search, path, size);
-    if (!entry->name) {
-        const char *kept = joined(path, size, "", 0);
-        *entry = (struct looked_for){kept, add_file(search, kept, trusted)};
-        search->names.count++;
-    }
-    return entry->found;
-}
-
-static bool is_in_bracket_folders(
-    struct search *search, const char *name, size_t size, bool every, bool precompiled) {
-    bool found = false;
-    for (size_t index = 0; index < search->bracket.count && (every || !found); index++) {
-        const struct folder *folder = &search->bracket.items[index];
-        found |= is_in_folder(search, folder->path, strlen(folder->path), name, size, folder->trusted, precompiled);
-    }
-    return found;
-}
-
-/* Read what an #include may mean. name: with its first " or <. */
-static bool include(struct search *search, size_t includer, const char *name, size_t size, bool next) {
-    struct file file = search->tree.files.items[includer];
-    bool quoted = *name == '"', precompiled = includer <= DEFINITIONS, found = false;
-    if (name[1] == '/')
-        return is_in_folder(search, "", 0, name + 1, size - 1, file.trusted, precompiled);
-    if (next) { /* which one comes next depends on where this one was found: all */
-        for (size_t index = 0; index < search->quote.count; index++) {
-            const char *folder = search->quote.items[index].path;
-            found |= is_in_folder(search, folder, strlen(folder), name + 1, size - 1, false, precompiled);
-        }
-        return is_in_bracket_folders(search, name + 1, size - 1, true, precompiled) || found;
-    }
-    if (quoted) {
-        const char *slash = strrchr(file.path, '/');
-        size_t folder_size = slash ? (size_t)(slash - file.path) + 1 : 0;
-        found = is_in_folder(search, file.path, folder_size, name + 1, size - 1, file.trusted, precompiled);
-        for (size_t index = 0; index < search->quote.count && !found; index++) {
-            const char *folder = search->quote.items[index].path;
-            found = is_in_folder(search, folder, strlen(folder), name + 1, size - 1, false, precompiled);
-        }
-        if (found)
-            return true;
-    }
-    char *key = joined("<", 1, name + 1, size - 1);
-    struct looked_for *entry = find(search, key, size);
-    if (!entry->name || precompiled) {
-        found = is_in_bracket_folders(search, name + 1, size - 1, false, precompiled);
-        entry = find(search, key, size); /* it may have moved */
-        search->names.count += !entry->name;
-        *entry = (struct looked_for){key, found};
-    }
-    return entry->found;
-}
 
 /* Return where the next thing on a directive's line begins: behind blanks and spliced line breaks; comments count as things. */
 static const char *after_blanks(const char *at) {
@@ -239,7 +57,7 @@ static void read_directive(struct search *search, size_t index, const char *sign
         }
         if (end == NULL || end < name + 2)
             return;
-        bool found = include(search, index, name, (size_t)(end - name), next);
+        enum found found = include(search, index, name, (size_t)(end - name), next);
         search->tree.odd |= !found && *name == '"' && !file.trusted;
     } else if (is_directive(word, size, "define")) {
         const char *name = after_blanks(behind);
@@ -387,46 +205,6 @@ static void read_file(struct search *search, size_t index) {
     }
 }
 
-static void add_folder(struct search *search, const char *path, bool trusted, bool quote) {
-    struct stat status;
-    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
-        return;
-    struct folder folder = {path, status.st_dev, status.st_ino, trusted};
-    if (quote)
-        APPEND(&search->quote, folder);
-    else
-        APPEND(&search->bracket, folder);
-}
-
-/* Fill the lists of folders. gcc and clang pass over an -I that names a folder of the system: it keeps its place there. */
-static void add_folders(struct search *search, const struct command *command, const struct folders *folders) {
-    for (size_t index = 0; index < command->quote.count; index++)
-        add_folder(search, command->quote.items[index], false, true);
-    for (size_t index = 0; index < command->bracket.count; index++)
-        add_folder(search, command->bracket.items[index], false, false);
-    size_t own = search->bracket.count, kept = 0;
-    for (size_t index = 0; index < command->system.count; index++)
-        add_folder(search, command->system.items[index], false, false);
-    size_t system = search->bracket.count;
-    for (size_t index = 0; index < folders->system.count; index++)
-        add_folder(search, folders->system.items[index], true, false);
-    size_t all = search->bracket.count;
-    struct folder *items = search->bracket.items;
-    for (size_t index = 0; index < all; index++) {
-        bool again = false;
-        for (size_t other = own; other < all && index < system; other++) {
-            bool same = items[other].device == items[index].device && items[other].inode == items[index].inode;
-            again |= same && index < own;
-            items[index].trusted |= same && other >= system;
-        }
-        if (!again)
-            items[kept++] = items[index];
-    }
-    search->bracket.count = kept;
-    for (size_t index = 0; index < command->after.count; index++)
-        add_folder(search, command->after.items[index], false, false);
-}
-
 /* Put -D as #define lines before everything else; = stands for the blank. */
 static void add_definitions(struct search *search, const words_t *first, const words_t *second) {
     LIST(char) text = {.count = 0};
@@ -447,64 +225,95 @@ static void add_definitions(struct search *search, const words_t *first, const w
     add_text(search, "", text.items, size, false);
 }
 
+/* Tell whether a word stands in the text, or may be put together there. */
 static bool is_found(const struct search *search, const struct macros *macros, const char *word) {
-    for (size_t index = 0; index < search->words.count; index++)
-        if (strcmp(search->words.items[index].word, word) == 0 && search->words.items[index].found)
+    for (size_t index = 0; index < search->words.count; index++) {
+        const struct sought *sought = &search->words.items[index];
+        if (strcmp(sought->word, word) == 0 && (sought->found || sought->indexed))
             return true;
+    }
     return macros && may_paste(macros, &search->tree, word);
 }
 
+static bool has_name(const char *path, const char *wanted) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t size = strlen(name), end = strlen(wanted + 1);
+    return *wanted == 'F' ? strcmp(name, wanted + 1) == 0 : size >= end && strcmp(name + size - end, wanted + 1) == 0;
+}
+
 static bool has_file(const struct search *search, const char *wanted) {
-    for (size_t index = 0; index < search->tree.files.count; index++) {
-        const char *path = search->tree.files.items[index].path, *slash = strrchr(path, '/');
-        const char *name = slash ? slash + 1 : path;
-        size_t size = strlen(name), end = strlen(wanted + 1);
-        if (*wanted == 'F' ? strcmp(name, wanted + 1) == 0 : size >= end && strcmp(name + size - end, wanted + 1) == 0)
+    for (size_t index = 0; index < search->tree.files.count; index++)
+        if (has_name(search->tree.files.items[index].path, wanted))
             return true;
-    }
+    for (size_t index = 0; index < search->index.files.count; index++)
+        if (has_name(search->index.files.items[index], wanted))
+            return true;
     return search->tree.has_line;
 }
 
-static bool is_met(const struct search *search, const struct macros *macros, const struct need *need) {
+enum answer { NOT_MET, MET, NEEDS_TEXT };
+
+static enum answer meets(const struct search *search, const struct macros *macros, const struct need *need) {
     for (size_t index = 0; index < need->words.count; index++)
         if (!is_found(search, macros, need->words.items[index]))
-            return false;
+            return NOT_MET;
     for (size_t index = 0; index < need->files.count; index++)
         if (!has_file(search, need->files.items[index]))
-            return false;
-    return need->used == NULL || !macros || may_paste(macros, &search->tree, need->used) ||
-           !is_only_mentioned(macros, &search->tree, need);
+            return NOT_MET;
+    if (need->used == NULL || macros == NULL || may_paste(macros, &search->tree, need->used))
+        return MET;
+    size_t size = strlen(need->used);
+    char *whole = joined(" ", 1, need->used, size);
+    whole = joined(whole, size + 1, " ", 1);
+    if (search->index.words && strstr(search->index.words, whole))
+        return NEEDS_TEXT; /* how the system's headers use it, the index does not say */
+    return is_only_mentioned(macros, &search->tree, need) ? NOT_MET : MET;
 }
 
-bool cannot_hold_site(
+static enum answer look(
     const struct configuration *configuration, const struct command *command, const struct source *source,
-    const struct folders *folders) {
+    const struct folders *folders, bool indexed) {
     struct search *search = fresh(sizeof *search);
     for (size_t index = 0; index < configuration->needs.count; index++)
         for (size_t place = 0; place < configuration->needs.items[index].words.count; place++) {
             const char *word = configuration->needs.items[index].words.items[place];
-            APPEND(&search->words, (struct sought){word, strlen(word), false});
+            APPEND(&search->words, (struct sought){word, strlen(word), false, false});
         }
     if (!add_file(search, source->path, false))
-        return false; /* the wrapper finds out why */
-    if (source->language != PREPROCESSED) {
+        return MET; /* the wrapper finds out why */
+    const struct macros *macros = NULL;
+    if (source->language == PREPROCESSED) {
+        search->tree.has_line = true; /* every line of it may be any file's */
+    } else {
         add_folders(search, command, folders);
         add_definitions(search, &command->definitions, &folders->definitions);
-        is_in_bracket_folders(search, "stdc-predef.h", strlen("stdc-predef.h"), false, false); /* gcc reads it before all */
+        search->index.path = indexed ? folders->index : NULL;
+        read_index(search);
+        include(search, DEFINITIONS, "<stdc-predef.h", strlen("<stdc-predef.h"), false); /* gcc reads it before all */
         for (size_t index = 0; index < command->forced.count && !search->tree.odd; index++) {
             const char *name = joined("\"", 1, command->forced.items[index], strlen(command->forced.items[index]));
             search->tree.odd |= !include(search, DEFINITIONS, name, strlen(name), false); /* from the build's folder on */
         }
         for (size_t index = 0; index < search->tree.files.count && !search->tree.odd; index++)
             read_file(search, index);
-    } else {
-        search->tree.has_line = true; /* every line of it may be any file's */
+        if (search->tree.odd)
+            return MET;
+        extend_index(search);
+        macros = read_macros(&search->tree);
     }
-    if (search->tree.odd)
-        return false;
-    const struct macros *macros = source->language != PREPROCESSED ? read_macros(&search->tree) : NULL;
-    for (size_t index = 0; index < configuration->needs.count; index++)
-        if (is_met(search, macros, &configuration->needs.items[index]))
-            return false;
-    return true;
+    enum answer answer = NOT_MET;
+    for (size_t index = 0; index < configuration->needs.count && answer != MET; index++) {
+        enum answer met = meets(search, macros, &configuration->needs.items[index]);
+        answer = met != NOT_MET ? met : answer;
+    }
+    return answer;
+}
+
+bool cannot_hold_site(
+    const struct configuration *configuration, const struct command *command, const struct source *source,
+    const struct folders *folders) {
+    enum answer answer = look(configuration, command, source, folders, true);
+    if (answer == NEEDS_TEXT)
+        answer = look(configuration, command, source, folders, false);
+    return answer == NOT_MET;
 }

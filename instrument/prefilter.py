@@ -21,7 +21,8 @@ __all__ = ["Need", "can_hold_site", "need_of"]
 
 _TRAILERS = {b"__attribute__", b"__attribute", b"__asm__", b"asm", b"__asm", b"noexcept", b"throw", b"__extension__"}
 _BEFORE_EXPRESSION = frozenset(
-    b"return else do case throw co_return co_yield co_await and or not xor compl bitand bitor __extension__ new delete".split()
+    b"return else do case throw co_return co_yield co_await and or not xor compl bitand bitor __extension__ new delete sizeof __real__ "
+    b"__imag__ __real __imag".split()
 )
 _BEHIND_VARIABLE = frozenset((b"=", b";", b"[", b",", b"{", b"(", b")", b":")) | _TRAILERS
 _DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
@@ -31,6 +32,12 @@ _SPECIFIER = re.compile(rb"\b(?:alignas|_Alignas|__attribute__|__attribute|typeo
 _OPEN_DECLARATOR = re.compile(
     rb"\b(?:int|char|short|long|unsigned|signed|_Bool|bool|float|double)\s*\(\Z|\([*&^](?:[\s*]|const|volatile)*\Z"
 )
+_DECLARING = re.compile(
+    rb"(?<![\w$])(?:extern|static|inline|const|volatile|unsigned|signed|void|char|short|int|long|float|double|struct|union|enum|typedef)"
+    rb"(?=[\s*&])([\w$\s*&]*)\Z"
+)
+"""What follows such a word, as far as words and * go, is a declaration."""
+
 _WORD_BEFORE = re.compile(rb"([A-Za-z_$][\w$]*)\s+\Z")
 
 
@@ -116,13 +123,19 @@ def _may_define(data: bytes, name: bytes) -> bool:
 
 
 def _may_call(data: bytes, name: bytes) -> bool:
-    """Tell whether some occurrence of the name looks like a call: none does where a type's name stands right before it."""
+    """Tell whether some occurrence of the name looks like a call: none does in its declaration, `T f` or `extern T *f`."""
     for found in _occurrences(data, name):
         if next_token(data, found.end())[0] in (b"(", b")", b"<"):
             before = _WORD_BEFORE.search(data, max(0, found.start() - 80), found.start())
-            if before is None or before[1] in _BEFORE_EXPRESSION:
+            if (before is None or before[1] in _BEFORE_EXPRESSION) and not _is_declared(data, found.start()):
                 return True
     return False
+
+
+def _is_declared(data: bytes, offset: int) -> bool:
+    """Tell whether words and * before a name begin a declaration: `extern void *f`."""
+    found = _DECLARING.search(data, max(0, offset - 200), offset)
+    return found is not None and not _BEFORE_EXPRESSION & set(re.findall(rb"[\w$]+", found[1]))
 
 
 def _may_write(data: bytes, name: bytes) -> bool:

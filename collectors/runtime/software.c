@@ -246,7 +246,7 @@ uint64_t unperturbed_tables(void)
 #define ADD(site) value[metric[site]] += (int64_t)__atomic_load_n(&count[site], __ATOMIC_RELAXED)
 
 /* Four sites a turn: this is most of what a record costs in the program. In the order of the sites, on which a reader may rely. */
-static void add_table(const struct unperturbed_table *table, int64_t *value)
+static inline __attribute__((always_inline)) void add_table(const struct unperturbed_table *table, int64_t *value)
 {
     const uint32_t *metric = table->metric, *end = metric + table->sites;
     const uint64_t *count = table->counts;

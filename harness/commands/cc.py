@@ -16,6 +16,11 @@ class Command:
         parser.add_argument(
             "--metrics", type=Path, required=True, metavar="FILE", help="YAML with the `software:` mapping of a spec"
         )
+        parser.add_argument(
+            "--sham",
+            action="store_true",
+            help="put a no-op of the same length in the place of every increment: the layout without the counting",
+        )
         parser.add_argument("compiler", nargs=argparse.REMAINDER, metavar="-- CC ARGS…", help="the compiler and its arguments")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -28,4 +33,4 @@ class Command:
             raise SpecError(
                 "unperturbed cc: no compiler given; for example: unperturbed cc --metrics metrics.yaml -- gcc -O2 -c x.c"
             )
-        return run_compiler(arguments.metrics, command, runtime=SOURCES, bounds=BOUNDS)
+        return run_compiler(arguments.metrics, command, runtime=SOURCES, bounds=BOUNDS, sham=arguments.sham)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from unperturbed.collectors.catalogue import OS_GROUPS
+from unperturbed.collectors.kernel_probes import probe_registry
 from unperturbed.collectors.passes import Passes
 from unperturbed.collectors.runtime_build import user_cache
 from unperturbed.errors import HostError, UnperturbedError
@@ -21,6 +22,7 @@ from unperturbed.harness.plan import Configuration, configurations
 from unperturbed.harness.requirements import (
     check_budget,
     check_clock,
+    check_probes,
     check_processor,
     check_sampled_program,
     no_verdict,
@@ -36,6 +38,9 @@ _OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metri
 _OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/self/io"}
 """Sources that a kernel may have been built without."""
 
+_MEANS = {"compiled": "compiled in", "kernel": "kernel probe", "preload": "interposition", "python": "import hook"}
+"""How software metrics are counted, in words."""
+
 _DEBIAN_TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
 
 
@@ -49,7 +54,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class MetricSource:
-    """Who counts a metric, in which passes. `source` : of the counters (`papi`, …), of the system (`getrusage`, …), `compiled in`, `computed`."""
+    """Who counts a metric, in which passes. `source` : of the counters (`papi`, …), of the system (`getrusage`, …), `compiled in`, `kernel
+    probe`, `interposition`, `import hook`, `computed`.
+    """
 
     metric: str
     source: str
@@ -98,7 +105,7 @@ class Readiness:
             passes = tuple(key for key, held in holding.items() if name in held)
             found.append(MetricSource(name, sources[passes[0]] if passes else "", passes))
         found += [MetricSource(name, _OS_SOURCES[name], tuple(holding)) for name in measure.os]
-        found += [MetricSource(name, "compiled in", tuple(holding)) for name in measure.software]
+        found += [MetricSource(name, _MEANS[event.means], tuple(holding)) for name, event in measure.software.items()]
         for name, expression in measure.derived.items():
             given = [set(item.passes) for item in found if item.metric in expression.names]
             whole = set.intersection(*given) if len(given) == len(expression.names) else set()
@@ -122,6 +129,7 @@ def check_spec(campaign: Campaign, host: Examination) -> Readiness:
     ready = Readiness(campaign, passes, planned, tuple(problems))
     limits = [
         *_refusal("clock", check_clock, campaign, passes),
+        *_refusal("probes", check_probes, campaign, passes),
         *_refusal("runs", check_budget, campaign, max(1, len(passes.passes))),
     ]
     return replace(ready, problems=(*problems, *limits))
@@ -176,7 +184,7 @@ def _compilers(program: Program) -> Iterator[Problem]:
         yield from _refusal("compiler", check_compilers, program.model_copy(update={"compilers": {role: name}}))
 
 
-def _refusal(subject: str, check: Callable[..., None], *asked: object) -> Iterator[Problem]:
+def _refusal(subject: str, check: Callable[..., object], *asked: object) -> Iterator[Problem]:
     """Yield what a rule of the campaign itself refuses."""
     try:
         check(*asked)
@@ -225,4 +233,6 @@ def _kernel(campaign: Campaign) -> Iterator[Problem]:
         wanted = [name for name in measure.os if _OS_SOURCES[name] == source]
         if wanted and not file.exists():
             yield Problem(Finding("os", "bad", f"{', '.join(wanted)} cannot be read: this kernel has no {file}"))
+    if any(event.means == "kernel" for event in measure.software.values()):
+        yield from _refusal("probes", probe_registry)
     yield from _refusal("observer", check_processor, campaign)

@@ -111,7 +111,15 @@ def faults_by_thread(records: Records) -> dict[int, int]:
 
 
 def assemble_plain(records: Records, collected: Pass = COLLECTED, software: tuple[str, ...] = ()) -> object:
-    return assemble(records, collected, software=tuple(map(milestone, software)), os_metrics=(), derived={}, dumps=Path("none"), attributes={})
+    return assemble(
+        records,
+        collected,
+        software=tuple(map(milestone, software)),
+        os_metrics=(),
+        derived={},
+        dumps=Path("none"),
+        attributes={},
+    )
 
 
 # Threads.

@@ -183,7 +183,13 @@ def test_no_cycle_estimate_is_made_of_page_misses(tmp_path: Path) -> None:
     assert collected.machine is not None
     records, _ = _measure(tmp_path, collected.machine)
     trace = assemble(
-        records, collected, software=[milestone("a"), milestone("b")], os_metrics=[], derived={}, dumps=tmp_path / "dumps", attributes={}
+        records,
+        collected,
+        software=[milestone("a"), milestone("b")],
+        os_metrics=[],
+        derived={},
+        dumps=tmp_path / "dumps",
+        attributes={},
     )
     assert trace.names("simulated") == ("PAPI_TLB_DM", "PAPI_TOT_INS")
 

@@ -1,9 +1,10 @@
-"""Campaigns whose software metrics are counted by every means, by the real command line: compiled in, gauges, probes, libraries in between, Python."""
+"""Campaigns whose software metrics are counted by every means, by the real command line: compiled in, probes, libraries in between, Python."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,9 @@ def test_probes_of_the_kernel_beside_compiled_milestones(tmp_path: Path, sampler
     for trace in traces(campaign, "baseline"):
         assert not trace.names("software")
     assert "hits a second" in (campaign / "report.html").read_text()
+    told = unperturbed(tmp_path, "doctor", spec)
+    assert told.returncode == 0
+    assert "kernel probe" in told.stdout
 
 
 @pytest.mark.skipif(not PROBES, reason="no uprobe PMU, or not root")
@@ -162,6 +166,9 @@ def test_probes_are_refused_where_the_program_is_simulated(tmp_path: Path) -> No
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 2
     assert "the kernel's probes do not work in a simulated program" in done.stderr
+    told = unperturbed(tmp_path, "doctor", spec)
+    assert told.returncode == 2
+    assert "the kernel's probes do not work in a simulated program" in told.stdout
 
 
 SCRIPT = """
@@ -270,3 +277,26 @@ def test_a_metric_without_a_place_is_named_at_its_line_with_the_nearest_names(tm
     done = unperturbed(tmp_path, "sites", spec)
     assert f"spec.yaml:{at['allocations']}:5: " in done.stderr
     assert "malloc" in done.stderr
+
+
+def test_a_sham_build_by_hand_has_the_layout_and_counts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text(
+        "#include <stdio.h>\nstatic long work(long n) { long s = 0; for (long i = 0; i < n; i++) s += i ^ n; return s; }\n"
+        'int main(void) { printf("%ld\\n", work(1000)); return 0; }\n'
+    )
+    (tmp_path / "metrics.yaml").write_text("software:\n  steps: {loop: work}\n  works: {enter: work}\n")
+    sizes = {}
+    for name, words in {"counting": (), "sham": ("--sham",)}.items():
+        made = unperturbed(tmp_path, "cc", "--metrics", "metrics.yaml", *words, "--", "gcc", "-O2", "x.c", "-o", name)
+        assert made.returncode == 0, made.stderr
+        assert subprocess.run([tmp_path / name], capture_output=True, text=True, check=True).stdout == "523372\n"
+        sizes[name] = subprocess.run(["size", tmp_path / name], capture_output=True, text=True, check=True).stdout.split()[6:9]
+    assert sizes["counting"] == sizes["sham"]
+    listings = {
+        name: subprocess.run(
+            ["objdump", "-d", "--no-show-raw-insn", tmp_path / name], capture_output=True, text=True, check=True
+        ).stdout
+        for name in sizes
+    }
+    assert "incq" in listings["counting"]
+    assert "incq" not in listings["sham"]

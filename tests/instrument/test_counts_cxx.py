@@ -240,9 +240,14 @@ int main() {
 
 
 def test_labels_with_attributes(workshop):
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 int f(int n) { if (n > 2) goto out; n += 10; { out: __attribute__((unused)); COUNT(0); } return n; }
 int main() { int sum = 0; for (int i = 0; i < 6; i++) sum += f(i); std::printf("%d\\n", sum); print_own(1); return 0; }
 """
+    )
     for compiler in ("g++", *(["clang++"] if shutil.which("clang++") else [])):
-        check(lambda *a, c=compiler, **k: workshop(*a, **k, name=c), {"out": {"label": "f::out"}}, text, "-O2", compiler=compiler)
+        check(
+            lambda *a, c=compiler, **k: workshop(*a, **k, name=c), {"out": {"label": "f::out"}}, text, "-O2", compiler=compiler
+        )

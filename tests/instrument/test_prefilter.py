@@ -167,7 +167,7 @@ def test_names_of_the_users_own_text():
         "int f(void) { static int x; return x; }",
         "class C { inline static int x{3}; };",
         "int x[] = {1};",
-        "int x asm(\"y\") = 3;",
+        'int x asm("y") = 3;',
     ],
 )
 def test_texts_that_may_define_a_variable(text):

@@ -35,6 +35,11 @@ class Choice:
         self.software[name] = event
         self.expected[name] = frozenset(counts)
 
+    def leave_out(self, *names: str) -> None:
+        """Choose otherwise."""
+        for name in names:
+            del self.software[name], self.expected[name]
+
     def enters(self) -> None:
         """Choose `enter:` of every function that was entered, of the most often entered also three times that by `add:`."""
         counts = self.coverage.by_name(self.texts)

@@ -93,5 +93,7 @@ class CxxChoice(Choice):
         return any(self.texts[file].is_said(function.first, pattern) for function in holders if file in self.texts)
 
     def _is_nested(self, inner: Function) -> bool:
-        around = [f for f in self.coverage.functions if f.file == inner.file and f.first <= inner.first and inner.last <= f.last]
+        around = [
+            f for f in self.coverage.functions if f.file == inner.file and f.first <= inner.first and inner.last <= f.last
+        ]
         return any(f.last - f.first > inner.last - inner.first for f in around)

@@ -115,7 +115,9 @@ def read_coverage(folder: Path) -> Coverage:
             for described in file["functions"]:
                 if _DELETING.search(described["name"]):
                     continue
-                function = Function(name, plain_name(described["demangled_name"]), described["start_line"], described["end_line"])
+                function = Function(
+                    name, plain_name(described["demangled_name"]), described["start_line"], described["end_line"]
+                )
                 functions[function] += described["execution_count"]
                 if described["execution_count"]:
                     returned[function].add(percents.get(described["name"], 0))

@@ -115,7 +115,8 @@ class SourceText:
         for found in re.finditer(rf"{member}\s*(?:{_ASSIGNS})|(?:\+\+|--)[\w.>()-]*{member}", self._blank):
             line = 1 + self._blank.count("\n", 0, found.start())
             begins = re.match(rf"\s*(?:\+\+|--)?[\w.>-]+?{member}\s*(?:{_ASSIGNS})?", self._lines[line - 1])
-            yield line, line in self.statements and begins is not None and begins.end() >= found.end() - self._start(line)
+            whole = begins is not None and begins.end() >= found.end() - self._start(line)
+            yield line, line in self.statements and whole and "[" not in found[0]  # which may be an element, or what a pointer points to
 
     @cached_property
     def records(self) -> list[tuple[set[str], list[str]]]:

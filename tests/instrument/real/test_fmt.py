@@ -10,7 +10,9 @@ from .programs import Program, Run, check_debug_lines, shell
 
 def build(folder: Path, _cc: str, cxx: str, flags: str) -> None:
     flags += " -std=c++20 -Iinclude"
-    compiling = "& ".join(f"{cxx} {flags} -c {source} -o {name}.o" for name, source in (("format", "src/format.cc"), ("main", "main.cc")))
+    compiling = "& ".join(
+        f"{cxx} {flags} -c {source} -o {name}.o" for name, source in (("format", "src/format.cc"), ("main", "main.cc"))
+    )
     shell(folder, f"{compiling} && wait $! && {cxx} {flags} main.o format.o -o main")
 
 
@@ -24,6 +26,8 @@ def test_counts_equal_gcovs_over_all_instantiations(tmp_path):
     choice.heads()
     choice.lines()
     choice.loops()
+    # The first is a class in a function that is always inlined; the second, gcov counts when it is over, and it ends by exceptions too.
+    choice.leave_out("head core.h:2700", "line format.h:4128")
     choice.add("lambdas of write_int", {"enter": "fmt::detail::write_int::lambda*"}, lambdas(choice, "write_int"))
 
     counted = FMT.counted(tmp_path / "counted", choice.software)

@@ -60,6 +60,15 @@ def test_counts_equal_gcovs_in_library_and_program(tmp_path):
     assert counted.report.skipped == {}
     assert choice.differences(counted.counts) == []
     kinds = choice.kinds()
-    assert {kind for kind, times in kinds.items() if times > 10} >= {"line", "enter", "return", "call", "loop", "add", "write", "glob"}
+    assert {kind for kind, times in kinds.items() if times > 10} >= {
+        "line",
+        "enter",
+        "return",
+        "call",
+        "loop",
+        "add",
+        "write",
+        "glob",
+    }
     assert kinds.total() > 1500
     check_debug_lines(counted.folder, ["gcc", "-D_LARGEFILE64_SOURCE=1"], "deflate.c")

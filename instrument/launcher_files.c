@@ -1,0 +1,199 @@
+/* Which file an #include means, found as gcc and clang find it; what is not there is not there for them either. */
+#define _GNU_SOURCE
+#include "launcher.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_FILES = 20000, MOST_BYTES = 64 << 20, CHUNK = 1 << 20 };
+
+struct entry *find(struct set *set, const char *name, size_t size) {
+    if (2 * (set->count + 1) > set->room) {
+        struct set wider = {.items = fresh((set->room ? 4 * set->room : 1024) * sizeof *set->items)};
+        wider.room = set->room ? 4 * set->room : 1024;
+        wider.count = set->count;
+        for (size_t index = 0; index < set->room; index++)
+            if (set->items[index].name)
+                *find(&wider, set->items[index].name, strlen(set->items[index].name)) = set->items[index];
+        *set = wider;
+    }
+    uint64_t hash = size;
+    for (size_t index = 0; index < size; index++)
+        hash = (hash ^ (unsigned char)name[index]) * 0x100000001b3;
+    for (size_t place = hash ^ hash >> 29;; place++) {
+        struct entry *entry = &set->items[place & (set->room - 1)];
+        if (!entry->name || (strncmp(entry->name, name, size) == 0 && entry->name[size] == 0))
+            return entry;
+    }
+}
+
+void put(struct set *set, struct entry *place, const char *name, enum found found) {
+    set->count += !place->name;
+    *place = (struct entry){name, found};
+}
+
+/* Add a text; PADDING bytes behind it are ours. */
+void add_text(struct search *search, const char *path, char *data, size_t size, bool trusted) {
+    memset(data + size, 0, PADDING);
+    search->bytes += size;
+    if (search->tree.files.count >= MOST_FILES || search->bytes > MOST_BYTES)
+        search->tree.odd = true;
+    else
+        APPEND(&search->tree.files, (struct file){path, data, size, trusted});
+    for (size_t index = 0; index < search->words.count; index++) {
+        struct sought *sought = &search->words.items[index];
+        if (!sought->found)
+            sought->found = memmem(data, size, sought->word, sought->size) != NULL;
+    }
+}
+
+/* Add a file if there is one. A folder is none for an #include; of a pipe the compiler must have the one reading. */
+bool add_file(struct search *search, const char *path, bool trusted) {
+    struct stat status;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (file < 0)
+        return false;
+    bool is_file = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+    search->tree.odd |= !is_file && !S_ISDIR(status.st_mode);
+    if (is_file) {
+        size_t size = (size_t)status.st_size, wanted = size + PADDING;
+        if (wanted > search->chunk_left) {
+            search->chunk_left = wanted > CHUNK ? wanted : CHUNK;
+            search->chunk = fresh(search->chunk_left);
+        }
+        bool whole = size <= MOST_BYTES && read(file, search->chunk, size) == (ssize_t)size;
+        search->tree.odd |= !whole;
+        if (whole) {
+            add_text(search, path, search->chunk, size, trusted);
+            search->chunk += wanted, search->chunk_left -= wanted;
+        }
+    }
+    close(file);
+    return is_file;
+}
+
+/* Look for a name in a folder, and read the file if this is the first time.
+ *
+ * precompiled: a header compiled beforehand would be taken in its place; only Python knows what then stands in the text. */
+static enum found is_in_folder(
+    struct search *search, const char *folder, size_t folder_size, const char *name, size_t size, bool trusted,
+    bool precompiled) {
+    char path[PATH_MAX];
+    bool slash = folder_size && folder[folder_size - 1] != '/';
+    if (folder_size + slash + size + sizeof ".gch" > sizeof path) {
+        search->tree.odd = true;
+        return ABSENT;
+    }
+    memcpy(path, folder, folder_size);
+    path[folder_size] = '/';
+    memcpy(path + folder_size + slash, name, size);
+    size += folder_size + slash;
+    for (const char *ending = ".gch\0.pch\0"; precompiled && !trusted && *ending; ending += sizeof ".gch") {
+        memcpy(path + size, ending, sizeof ".gch");
+        search->tree.odd |= access(path, F_OK) == 0;
+    }
+    path[size] = 0;
+    struct entry *entry = find(&search->names, path, size);
+    if (!entry->name) {
+        const char *kept = joined(path, size, "", 0);
+        enum found found = add_file(search, kept, trusted) ? trusted ? OF_SYSTEM : OF_USER : ABSENT;
+        put(&search->names, entry, kept, found);
+        return found; /* the set may have moved */
+    }
+    return entry->found;
+}
+
+static enum found is_in_folders(
+    struct search *search, const struct folder *folders, size_t count, const char *name, size_t size, bool every,
+    bool precompiled) {
+    enum found found = ABSENT;
+    for (const struct folder *folder = folders; folder < folders + count && (every || !found); folder++) {
+        enum found here = is_in_folder(search, folder->path, strlen(folder->path), name, size, folder->trusted, precompiled);
+        found = here > found ? here : found;
+    }
+    return found;
+}
+
+/* Look in the folders that do not depend on the includer. Which of them comes behind another's is not followed: `every`. */
+static enum found search_folders(struct search *search, const char *name, size_t size, bool every, bool precompiled) {
+    enum found quoted = ABSENT;
+    if (*name == '"' || every)
+        quoted = is_in_folders(search, search->quote.items, search->quote.count, name + 1, size - 1, every, precompiled);
+    if (quoted && !every)
+        return quoted;
+    if (every) {
+        enum found found = is_in_folders(search, search->bracket.items, search->bracket.count, name + 1, size - 1, true, precompiled);
+        return found > quoted ? found : quoted;
+    }
+    char *key = joined("<", 1, name + 1, size - 1);
+    struct entry *entry = find(&search->names, key, size);
+    if (!entry->name || precompiled) {
+        enum found found = is_in_folders(search, search->bracket.items, search->bracket.count, name + 1, size - 1, false, precompiled);
+        put(&search->names, find(&search->names, key, size), key, found);
+        return found;
+    }
+    return entry->found;
+}
+
+/* Read what an #include may mean. name: with its first " or <. */
+enum found include(struct search *search, size_t includer, const char *name, size_t size, bool next) {
+    struct file file = search->tree.files.items[includer];
+    bool precompiled = includer <= DEFINITIONS;
+    if (name[1] == '/')
+        return is_in_folder(search, "", 0, name + 1, size - 1, file.trusted, precompiled);
+    if (*name == '"' && !next) {
+        const char *slash = strrchr(file.path, '/');
+        size_t folder_size = slash ? (size_t)(slash - file.path) + 1 : 0;
+        enum found found = is_in_folder(search, file.path, folder_size, name + 1, size - 1, file.trusted, precompiled);
+        if (found)
+            return found;
+    }
+    enum found found = search_folders(search, name, size, next, precompiled);
+    if (file.trusted) {
+        APPEND(&search->system_includes, joined(name + 1, size - 1, "", 0));
+        search->shadowed |= found == OF_USER;
+    }
+    return found;
+}
+
+static void add_folder(struct search *search, const char *path, bool trusted, bool quote) {
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
+        return;
+    struct folder folder = {path, status.st_dev, status.st_ino, trusted};
+    if (quote)
+        APPEND(&search->quote, folder);
+    else
+        APPEND(&search->bracket, folder);
+}
+
+/* Fill the lists of folders. gcc and clang pass over an -I that names a folder of the system: it keeps its place there. */
+void add_folders(struct search *search, const struct command *command, const struct folders *folders) {
+    for (size_t index = 0; index < command->quote.count; index++)
+        add_folder(search, command->quote.items[index], false, true);
+    for (size_t index = 0; index < command->bracket.count; index++)
+        add_folder(search, command->bracket.items[index], false, false);
+    size_t own = search->bracket.count, kept = 0;
+    for (size_t index = 0; index < command->system.count; index++)
+        add_folder(search, command->system.items[index], false, false);
+    size_t system = search->bracket.count;
+    for (size_t index = 0; index < folders->system.count; index++)
+        add_folder(search, folders->system.items[index], true, false);
+    size_t all = search->bracket.count;
+    struct folder *items = search->bracket.items;
+    for (size_t index = 0; index < all; index++) {
+        bool again = false;
+        for (size_t other = own; other < all && index < system; other++) {
+            bool same = items[other].device == items[index].device && items[other].inode == items[index].inode;
+            again |= same && index < own;
+            items[index].trusted |= same && other >= system;
+        }
+        if (!again)
+            items[kept++] = items[index];
+    }
+    search->bracket.count = kept;
+    for (size_t index = 0; index < command->after.count; index++)
+        add_folder(search, command->after.items[index], false, false);
+}
