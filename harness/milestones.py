@@ -15,7 +15,7 @@ from unperturbed.collectors.assemble import milestone
 from unperturbed.collectors.kernel_probes import register_probes
 from unperturbed.collectors.probe_cost import measure_hit_cost
 from unperturbed.collectors.record import Probe
-from unperturbed.collectors.runtime_build import build_interposer
+from unperturbed.collectors.runtime_build import build_interposer, build_python_counter
 from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import SpecError
 from unperturbed.harness.program_command import ProgramCommand
@@ -24,8 +24,9 @@ from unperturbed.harness.spec.where import at_metric
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
 from unperturbed.instrument.interposition import Interposed, find_function, interposer_source
 from unperturbed.instrument.probes import ProbeSite, find_probes
+from unperturbed.instrument.python_metrics import PythonSites, find_python_sites, python_environment
 
-__all__ = ["Milestones", "blaming", "find_milestones", "hit_rates", "interposed", "judge_rates", "probe_sites"]
+__all__ = ["Milestones", "blaming", "find_milestones", "hit_rates", "interposed", "judge_rates", "probe_sites", "python_sites"]
 
 _MICROSECOND_NS = 1000
 
@@ -39,19 +40,24 @@ class Milestones:
     metrics : in the order of their numbers.
     probes : of the kernel; they are there as long as this process is. sites : where they are.
     preload : libraries that the program is started with.
-    environment : variables that it gets beside its own.
+    software : name → event of the metrics. python_library : what counts for Python programs, None when nothing does.
     """
 
     metrics: tuple[Metric, ...] = ()
     probes: tuple[Probe, ...] = ()
     sites: tuple[ProbeSite, ...] = ()
     preload: tuple[Path, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    software: Mapping[str, Event] = field(default_factory=dict)
+    python_library: Path | None = None
 
     @property
     def within(self) -> bool:
         """Tell whether anything counts inside the program, where the sampler's runtime has to be."""
         return any(metric.source != "kernel probe" for metric in self.metrics)
+
+    def environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that a run's program gets beside (or in place of) its own."""
+        return {} if self.python_library is None else python_environment(self.software, own, library=self.python_library)
 
 
 def find_milestones(campaign: Campaign, software: Mapping[str, Event], command: ProgramCommand) -> Milestones:
@@ -83,7 +89,11 @@ def find_milestones(campaign: Campaign, software: Mapping[str, Event], command: 
         if event.means == "preload"
     }
     preload = [build_interposer(compiler, interposer_source(functions))] if functions else []
-    return Milestones(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload))
+    for name, event in software.items():
+        if event.means == "python":
+            python_sites(campaign, name, event, command)
+    library = build_python_counter(compiler) if any(event.means == "python" for event in software.values()) else None
+    return Milestones(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload), software, library)
 
 
 def probe_sites(campaign: Campaign, name: str, event: Event, command: ProgramCommand) -> tuple[ProbeSite, ...]:
@@ -113,6 +123,19 @@ def interposed(campaign: Campaign, name: str, event: Event, command: ProgramComm
     """
     with blaming(campaign, name):
         return find_function(event, program=_binary(command), library_path=command.library_path)
+
+
+def python_sites(campaign: Campaign, name: str, event: Event, command: ProgramCommand) -> PythonSites:
+    """Return the functions of a Python program that one metric counts.
+
+    Raises
+    ------
+    SpecError, HostError
+        As `find_milestones`.
+    """
+    command.folder.mkdir(parents=True, exist_ok=True)
+    with blaming(campaign, name):
+        return find_python_sites(command.words, {name: event}, environment=command.environment, folder=command.folder)
 
 
 def _binary(command: ProgramCommand) -> Path:

@@ -81,7 +81,7 @@ def run_plain(campaign: Campaign, folder: Path, *, build: Path | None, inputs: P
     RunError
         It is missing, crashes, or exceeds its time limit.
     """
-    command = _command(campaign, folder, build=build, inputs=inputs, extra={}, prefix=[])
+    command = _command(campaign, folder, build=build, inputs=inputs, extra={}, prefix=[], milestones=Milestones())
     outcome = _launch(command, folder)
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
@@ -134,7 +134,6 @@ def execute(
     record, dumps = folder / "record", folder / "dumps"
     create_record_file(record, setup)
     extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
-    extra |= milestones.environment
     libraries = [*([build_preload(campaign.program.compilers["cc"])] if preloaded else []), *milestones.preload]
     if libraries:
         # The observer hands it to the program, and loads nothing of it itself.
@@ -144,7 +143,7 @@ def execute(
         prefix = [str(build_observer(campaign.program.compilers["cc"])), str(record)]
     elif sampling.collected.machine is not None:
         prefix = valgrind_command(sampling.collected.machine, dumps)
-    command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix)
+    command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, milestones=milestones)
     outcome = _launch(command, folder)
     ended_ns = time.monotonic_ns()
     records = read_record_file(record, setup)
@@ -219,7 +218,14 @@ def _setup(campaign: Campaign, sampling: Sampling, program: str) -> Setup:
 
 
 def _command(
-    campaign: Campaign, folder: Path, *, build: Path | None, inputs: Path, extra: Mapping[str, str], prefix: list[str]
+    campaign: Campaign,
+    folder: Path,
+    *,
+    build: Path | None,
+    inputs: Path,
+    extra: Mapping[str, str],
+    prefix: list[str],
+    milestones: Milestones,
 ) -> Command:
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
@@ -229,7 +235,7 @@ def _command(
     return Command(
         argv=[*prefix, *program.words],
         folder=program.folder,
-        environment={**program.environment, **extra},
+        environment={**program.environment, **milestones.environment(program.environment), **extra},
         stdin=program.stdin,
         stdout=folder / "stdout",
         stderr=folder / "stderr",

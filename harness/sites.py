@@ -12,7 +12,7 @@ from pathlib import Path
 from unperturbed.collectors.runtime_build import user_cache
 from unperturbed.errors import SpecError
 from unperturbed.harness.build import build, check_compilers, find_source
-from unperturbed.harness.milestones import interposed, probe_sites
+from unperturbed.harness.milestones import interposed, probe_sites, python_sites
 from unperturbed.harness.program_command import ProgramCommand, program_command
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.where import at_metric
@@ -123,6 +123,8 @@ def _sourceless(campaign: Campaign, name: str, event: Event, command: ProgramCom
             places = tuple(Place(str(site.path), 0, site.text) for site in probes)
             dearest = max(probes, key=lambda site: HIT_NS[site.hit])
             return MetricSites(name, event, places, (), None, HIT_COSTS[dearest.hit])
+        if event.means == "python":
+            return _python(campaign, name, event, command)
         function = interposed(campaign, name, event, command)
     except SpecError as error:
         return MetricSites(name, event, (), (), None, "", str(error))
@@ -130,6 +132,13 @@ def _sourceless(campaign: Campaign, name: str, event: Event, command: ProgramCom
     unseen = tuple(Place("", 0, why) for why in function.unseen)
     cost = "2 instructions a call (one of them locked)" if event.threads == "exact" else "2 instructions a call"
     return MetricSites(name, event, (Place(str(function.library), 0, text),), unseen, 2.0, cost)
+
+
+def _python(campaign: Campaign, name: str, event: Event, command: ProgramCommand) -> MetricSites:
+    found = python_sites(campaign, name, event, command)
+    places = tuple(Place(site.file, site.line, site.text) for site in found.sites[name])
+    unseen = tuple(Place("", 0, why) for why in found.unseen[name])
+    return MetricSites(name, event, places, unseen, None, f"some 20 to 40 ns an entry, in Python {found.version}")
 
 
 def _shown(file: str, tree: Path | None) -> str:

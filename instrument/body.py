@@ -209,9 +209,7 @@ class _Reader:
             return [_Node(child, _IN_BLOCK) for child in children]
         if kind in _LABELS:
             return [_Node(children[-1], node.position)]
-        if kind == CursorKind.UNEXPOSED_STMT and self._is_return(cursor):
-            return [_Node(child) for child in children]
-        if kind == CursorKind.UNEXPOSED_STMT:
+        if kind == CursorKind.UNEXPOSED_STMT and not self._is_return(cursor):
             anchor = span(cursor)[0] if node.anchor is None else node.anchor
             return [_Node(child, node.position, anchor) for child in children]
         if kind == CursorKind.IF_STMT:

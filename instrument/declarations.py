@@ -20,6 +20,7 @@ __all__ = [
     "function_names",
     "function_of",
     "has_initialiser",
+    "is_lambda",
     "lambda_of",
     "members",
     "qualified_name",
@@ -105,7 +106,8 @@ def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Func
     start, end = span(cursor)
     if end == 0:
         # Of `f(auto x)` libclang gives no place but the name's: what stands before the name begins behind the last statement or brace.
-        start, end = max(data.rfind(sign, 0, cursor.location.offset) for sign in (b";", b"{", b"}", b"\n")) + 1, span(body)[1]
+        start, end = max(data.rfind(sign, 0, cursor.location.offset) for sign in (b";", b"{", b"}")) + 1, span(body)[1]
+        start = next_token(data, start)[1]
     names = function_names(cursor)
     if outer is not None:
         # libclang names what is local to a lambda by its call operator, which is no name for users.
@@ -169,6 +171,12 @@ def function_names(cursor: Any) -> tuple[str, ...]:
     plain = _qualified([name for name, hidden in scopes if not hidden], own)
     full = _qualified([name for name, _ in scopes], own)
     return (*dict.fromkeys((plain, full)), (plain + re.sub(r"^<[^(]*>", "", parameters)).replace(" ", ""))
+
+
+def is_lambda(function: Any) -> bool:
+    """Tell whether a function's cursor is a lambda's call operator."""
+    parent = function.semantic_parent
+    return parent is not None and re.search(r"\(lambda\b", parent.spelling) is not None
 
 
 def variable_names(cursor: Any, function: Function | None) -> tuple[str, ...]:

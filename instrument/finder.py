@@ -17,6 +17,7 @@ from unperturbed.instrument.declarations import (
     function_names,
     function_of,
     has_initialiser,
+    is_lambda,
     members,
     record_names,
     top_level,
@@ -108,6 +109,8 @@ class _Finder:
         self._data = parsed.text.data
         self._standard = standard
         self._is_cxx = "++" in standard
+        # From C++17 on a lambda that can be constexpr is, said or not; and its call an argument that the compiler wants to know.
+        self._lambdas_are_constant = self._is_cxx and standard[-2:] not in ("98", "11", "14")
         self._constexpr_holds_statements = not standard.endswith("++11")
         self._events = list(enumerate(metrics))
         # Within a piece of the text only the innermost name need stand; namespaces and classes may be opened before it.
@@ -124,6 +127,7 @@ class _Finder:
         self._inside = frozenset(index for index, event in self._events if event.kind != "enter")
         self._reaching_system = frozenset(index for index, event in self._events if self._reaches_system(index, event))
         self._typedefs = typedef_names(parsed) if any(event.kind == "write" for event in metrics) else {}
+        self._taken: set[tuple[int, int]] = set()
         self._hits: dict[tuple[int, Spot], Hit] = {}
         self._gauges: dict[tuple[int, int], Hit] = {}
         self._unseen: dict[tuple[int, int], Unseen] = {}
@@ -204,14 +208,21 @@ class _Finder:
 
     def _line_events(self, function: Function, body: Body) -> None:
         by_line = self._by_line(body.statements, self._of("line"))
-        if self._numbers and function.outer is None:
+        if self._numbers and function.cursor.kind != CursorKind.LAMBDA_EXPR:
             file, first = self._text.locate(function.start)
             header = file, Spot("block", function.opening, function.opening, function.start)
             for line in range(first, 1 + self._text.locate(function.opening - 1)[1]):
                 by_line.setdefault(line, []).insert(0, header)
+        outermost = function
+        while outermost.outer is not None:
+            outermost = outermost.outer
         for line in by_line.keys() & self._numbers.keys():
             for index in self._numbers[line]:
-                self._add_all(index, function, list(_on_line(by_line, self._lines[index]))[:1])
+                spots = list(_on_line(by_line, self._lines[index]))[:1]
+                # What a lambda or a local class does on a line comes after the statement that holds it.
+                if spots and (function is outermost or (index, outermost.start) not in self._taken):
+                    self._taken.add((index, outermost.start))
+                    self._add_all(index, function, spots)
 
     def _by_line(self, spots: Sequence[Spot], events: Sequence[tuple[int, Selected]]) -> dict[int, list[tuple[str, Spot]]]:
         """Return the spots with their files by line, where events name lines; the lines of their files are noted as names."""
@@ -298,7 +309,7 @@ class _Finder:
                     if self._is_constant(callee):
                         self._note_unseen(index, spot.at, "calls of a constexpr function are not counted; use enter:")
                     else:
-                        self._add(index, function, spot)
+                        self._add(index, function, spot, in_constant=is_lambda(callee))
 
     def _gauge_events(self, variable: Any, outermost: Any, function: Function | None, *, in_block: bool) -> None:
         if not self._targets or not is_definition(variable, is_cxx=self._is_cxx):
@@ -324,15 +335,13 @@ class _Finder:
         for spot in spots:
             self._add(index, function, spot)
 
-    def _add(self, index: int, function: Function, spot: Spot) -> None:
+    def _add(self, index: int, function: Function, spot: Spot, *, in_constant: bool = False) -> None:
         reason = self._cannot_count(function, spot)
         if reason:
             self._note_unseen(index, spot.at, reason)
         elif self._is_in_file(index, spot.at):
-            # From C++17 on a lambda that can be constant is, said or not; from C++20 on an argument may be for the compiler alone.
-            is_lambda = function.cursor.kind == CursorKind.LAMBDA_EXPR and self._standard[-2:] not in ("98", "11", "14")
-            is_argument = self._is_cxx and spot.form == "expression" and self._standard[-2:] in ("20", "23", "26")
-            guarded = function.constant or is_lambda or is_argument
+            in_constant |= function.cursor.kind == CursorKind.LAMBDA_EXPR
+            guarded = function.constant or (in_constant and self._lambdas_are_constant)
             hit = Hit(index, spot, self._events[index][1].add or "", guarded)
             self._hits.setdefault((index, spot), hit)
 

@@ -174,7 +174,8 @@ static bool may_call(const struct text *text, size_t index) {
     struct token next = text->tokens.items[index + 1];
     if (is_declared(text, index))
         return false;
-    return is_edge(text, index + 1) || is_macro(text, next) || is_sign(next, '(') || is_sign(next, ')') || is_sign(next, '<');
+    bool chosen = index && is_sign(text->tokens.items[index - 1], ':') && is_sign(next, ','); /* by _Generic */
+    return chosen || is_edge(text, index + 1) || is_macro(text, next) || is_sign(next, '(') || is_sign(next, ')') || is_sign(next, '<');
 }
 
 static bool may_write(const struct text *text, size_t index) {

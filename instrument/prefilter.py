@@ -125,7 +125,9 @@ def _may_define(data: bytes, name: bytes) -> bool:
 def _may_call(data: bytes, name: bytes) -> bool:
     """Tell whether some occurrence of the name looks like a call: none does in its declaration, `T f` or `extern T *f`."""
     for found in _occurrences(data, name):
-        if next_token(data, found.end())[0] in (b"(", b")", b"<"):
+        behind = next_token(data, found.end())[0]
+        chosen = behind == b"," and data[max(0, found.start() - 80) : found.start()].rstrip().endswith(b":")  # by _Generic
+        if behind in (b"(", b")", b"<") or chosen:
             before = _WORD_BEFORE.search(data, max(0, found.start() - 80), found.start())
             if (before is None or before[1] in _BEFORE_EXPRESSION) and not _is_declared(data, found.start()):
                 return True

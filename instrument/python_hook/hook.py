@@ -132,7 +132,8 @@ class _Chooser:
         """Return a module's tree with hits in it, or None when no function of it is chosen."""
         compiled = bootstrap._call_with_frames_removed  # type: ignore[attr-defined]
         tree = compiled(compile, source, path, "exec", _ONLY_TREE, True)
-        return tree if self._rewriting.insert_hits(tree, lambda names: self._hits(names, modules)) else None
+        plain = compiled(compile, tree, path, "exec", 0, True)
+        return tree if self._rewriting.insert_hits(tree, plain, lambda names: self._hits(names, modules)) else None
 
     def _hits(self, names: tuple[str, ...], modules: tuple[str, ...]) -> list[str]:
         full = [(*module.split("."), *names) for module in modules]

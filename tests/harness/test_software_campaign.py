@@ -185,7 +185,7 @@ def read(n):
 book = Book()
 total = 0
 for i in range(4000):
-    total += book.lend(400) + read(i)[2]
+    total += book.lend(4000) + read(i)[2]
 print(total)
 """
 
@@ -298,5 +298,4 @@ def test_a_sham_build_by_hand_has_the_layout_and_counts_nothing(tmp_path: Path) 
         ).stdout
         for name in sizes
     }
-    assert "incq" in listings["counting"]
-    assert "incq" not in listings["sham"]
+    assert listings["counting"].count("\tincq") == listings["sham"].count("\tincq") + 2, "one for each site"

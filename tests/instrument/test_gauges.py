@@ -449,7 +449,7 @@ def test_both_samplers_see_values_that_come_and_go(tmp_path, sampler):
     before = 250 if sampler == "inside" else 0  # an observer sees nothing before the program has attached
     assert list(records.rows["software"][0]) == [0, 0, before]
     assert [length[-1], done[-1], small[-1]] == [-77, 40000, (250 + 40) % 256]
-    assert set(length[1:-1]) <= {-3, -2, -1, 0, 1, 2, 3}
+    assert set(length[:-1]) <= {-3, -2, -1, 0, 1, 2, 3, -77}  # it may be seen while it ends
     assert len(set(length)) > 4
     assert len(set(done)) > 10
     assert (done[1:] >= done[:-1]).all()

@@ -101,7 +101,7 @@ C23 = (
     C_HEAD
     + """
 #include <stdint.h>
-static_assert(0b1010 == 10);
+_Static_assert(0b1010 == 10);
 [[nodiscard]] static int twice(int x, [[maybe_unused]] int unused) { COUNT(0); return 2 * x; }
 [[deprecated("old")]] static int old(int x);
 static int unnamed(int x, int) { COUNT(1); return x; }
@@ -119,7 +119,8 @@ static int choose(int n) {
     for (int i = 0; i < 0x1'0; i++) [[unlikely]] { COUNT(3); if (i == n) goto done; }
     kept++; COUNT(4);
 done:
-    int behind = kept; COUNT(5);
+    COUNT(5);
+    int behind = kept;
     return behind + result;
 }
 int main(void) {
@@ -136,9 +137,9 @@ int main(void) {
 C23_EVENTS = {
     "attribute": {"enter": "twice"},
     "unnamed": {"enter": "unnamed"},
-    "case": {"line": "prog.c:18"},
+    "case": {"line": "COUNT(2)"},
     "loop": {"loop": "choose#1"},
-    "write": {"line": "prog.c:24"},
+    "write": {"line": "COUNT(4)"},
     "label": {"label": "choose::done"},
     "right": {"write": "pair.right"},
 }
@@ -235,8 +236,17 @@ template <auto Value> int given() { COUNT(3); return Value; }
 template <class... Fs> struct Overloaded : Fs... { using Fs::operator()...; };
 template <class... Fs> Overloaded(Fs...) -> Overloaded<Fs...>;
 template <class T> struct Box { T value; Box(T v) : value(v) { COUNT(4); } };
-template <class T> int sized(T x) { if constexpr (sizeof(T) > 4) { COUNT(5); return 8; } else return (int)x; }
-[[nodiscard]] std::optional<int> maybe(int n) { if (n > 1) { COUNT(6); return n; } return std::nullopt; }
+template <class T> int sized(T x) {
+    if constexpr (sizeof(T) > 4) {
+        COUNT(5); return 8;
+    } else return (int)x;
+}
+[[nodiscard]] std::optional<int> maybe(int n) {
+    if (n > 1) {
+        COUNT(6); return n;
+    }
+    return std::nullopt;
+}
 int main() {
     using namespace deep::deeper;
     int sum = 0;
@@ -251,7 +261,9 @@ int main() {
         if (i == 0) either = 4; else either = std::string("x");
     }
     constexpr auto square = [](int x) { return x * x; };
+#if !defined __clang__ || __cplusplus > 202000L  // before C++20 clang has no constexpr lambda with assembly in it
     static_assert(square(3) == 9);
+#endif
     for (int i = 0; i < 4; i++) { COUNT(12); sum += square(i + (int)ages.size()); }
     Box box(3); Box other{2.5};
     sum += fold(1, 2, 3) + given<7>() + given<'a'>() + sized(1) + sized(2.0) + box.value + (int)other.value + maybe(0).value_or(1);
@@ -266,10 +278,10 @@ CXX17_EVENTS = {
     "fold": {"enter": "fold"},
     "auto": {"enter": "given"},
     "deduction": {"enter": "Box::Box"},
-    "if constexpr": {"line": "prog.cc:16"},
-    "optional": {"line": "prog.cc:17"},
+    "if constexpr": {"line": "COUNT(5)"},
+    "optional": {"line": "COUNT(6)"},
     "if init": {"call": "deep::deeper::add", "in": "main"},
-    "else if": {"line": "prog.cc:22"},
+    "else if": {"line": "{ sum += b; COUNT(8)"},
     "bindings": {"loop": "main#1"},
     "int": {"enter": "main::lambda1"},
     "double": {"enter": "main::lambda2"},
@@ -310,7 +322,7 @@ int main() {
     sum += each(std::vector<int>{4, 5}) + (int)each(std::vector<double>{0.5});
     static_assert(shared(4) == 6);
     for (int i = 0; i < 5; i++) { COUNT(10); sum += shared(i + (started > 99)); own[11] += i; }
-    Holder<[](int x) { COUNT(12); return x + 1; }> holder;
+    COUNT(12); Holder<[](int x) { return x + 1; }> holder;
     sum += holder.go(1) + holder.go(2) + Shape()(3) + sizeof(decltype([] { return 'x'; }()));
     sum += print("text", 1) + print([] { return "from a lambda"; }(), 2);
     if (sum > 1) [[likely]] sum++; else [[unlikely]] sum--;
@@ -322,8 +334,8 @@ int main() {
 CXX20_EVENTS = {
     "concept": {"enter": "twice"},
     "abbreviated": {"enter": "shortly"},
-    "requires": {"line": "prog.cc:14"},
-    "constrained": {"line": "prog.cc:15"},
+    "requires": {"line": "COUNT(2)"},
+    "constrained": {"line": "COUNT(3)"},
     "equal": {"enter": "Version::operator=="},
     "spaceship": {"enter": "Custom::operator<=>"},
     "lambda argument": {"enter": "Holder::go"},
@@ -332,7 +344,7 @@ CXX20_EVENTS = {
     "template lambda": {"enter": "main::each"},
     "constexpr": {"enter": "shared"},
     "constexpr loop": {"loop": "shared"},
-    "in a type": {"line": "prog.cc:42"},
+    "in a type": {"line": "COUNT(12)"},
 }
 
 COROUTINES = (
@@ -410,7 +422,8 @@ int main() {
     Grid grid{};
     int sum = 0;
     for (int r = 0; r < 3; r++) for (int c = 0; c < 4; c++) { grid[r, c] = r * c; own[1]++; sum += grid[r, c]; }
-    for (using Whole = int; Whole x : {1, 2, 3}) { COUNT(2); sum += x; }
+    int numbers[] = {1, 2, 3};
+    for (using Whole = int; Whole x : numbers) { COUNT(2); sum += x; }
     auto plain = [] mutable noexcept { COUNT(3); return 1; };
     std::size_t size = 4uz;
     for (int i = 0; i < 3; i++) { COUNT(4); sum += where(i + (int)size) + plain(); }
@@ -450,6 +463,13 @@ CASES = [
 ]
 
 
+def placed(event, name, text):
+    """Return an event with the number of the line that it describes by what stands there."""
+    if "line" not in event:
+        return event
+    return {"line": f"{name}:{1 + next(n for n, line in enumerate(text.splitlines()) if event['line'] in line)}"}
+
+
 @pytest.mark.parametrize(("compiler", "standard", "text", "events"), CASES)
 def test_constructs_of_a_standard(workshop, compiler, standard, text, events):
     name = "prog.cc" if compiler.endswith("++") else "prog.c"
@@ -457,7 +477,8 @@ def test_constructs_of_a_standard(workshop, compiler, standard, text, events):
         pytest.skip(f"{compiler} is not installed")
     if standard == "c++23" and compiler == "clang++":
         standard = "c++2b"
-    shop = workshop(events, compilers={"cxx" if name == "prog.cc" else "cc": compiler})
+    software = {metric: placed(event, name, text) for metric, event in events.items()}
+    shop = workshop(software, compilers={"cxx" if name == "prog.cc" else "cc": compiler})
     shop.write(name, text)
     flags = [f"-std={standard}", "-w", "-O2"]
     check = subprocess.run([compiler, *flags, "-c", name, "-o", "plain.o"], cwd=shop.folder, capture_output=True, text=True, check=False)

@@ -1,0 +1,240 @@
+"""Where the functions are that metrics name: run by the measured program's own interpreter, which imports and runs nothing of the program.
+
+Reads a question from stdin, writes the answer to stdout, JSON both.
+"""
+
+import sys
+
+_loaded_before = frozenset(sys.modules)
+
+import json  # noqa: E402  what is loaded already has to be known first
+import os  # noqa: E402
+import pkgutil  # noqa: E402
+from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, SourceFileLoader  # noqa: E402
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple  # noqa: E402, UP035  3.9 is served too
+from zipimport import zipimporter  # noqa: E402
+
+from rewriting import functions_of, matches  # type: ignore[import-not-found]  # noqa: E402  beside this file
+
+_ONLY_TREE = 0x400
+_IN_C = "written in C"
+
+
+class _Module(NamedTuple):
+    """A module that was found: its names in targets, its file, its source; `reason` says why it has none."""
+
+    names: Tuple[str, ...]
+    file: str
+    source: Any
+    reason: str
+
+
+def _find_spec(name: str, path: Optional[Sequence[str]]) -> Any:
+    """Return a module's spec without importing its package."""
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        spec = find(name, path) if find else None
+        if spec is not None:
+            return spec
+    return None
+
+
+def _spec_of(name: str) -> Any:
+    """Return the spec of a dotted name, from the paths of its packages as they are before anything of them runs."""
+    path = None
+    spec = None
+    parts = name.split(".")
+    for place in range(len(parts)):
+        spec = _find_spec(".".join(parts[: place + 1]), path)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations
+        if path is None and place < len(parts) - 1:
+            return None
+    return spec
+
+
+def _described(name: str, spec: Any, names: Tuple[str, ...]) -> _Module:
+    loader = spec.loader
+    file = spec.origin or ""
+    if loader is BuiltinImporter or isinstance(loader, ExtensionFileLoader):
+        return _Module(names, file, None, _IN_C)
+    if name in _loaded_before and "__main__" not in names:
+        return _Module(names, file, None, "loaded before any hook can be set")
+    if loader is FrozenImporter:
+        return _Module(names, file, None, "frozen into the interpreter")
+    if isinstance(loader, SourceFileLoader):
+        return _Module(names, loader.path, loader.get_data(loader.path), "")
+    if isinstance(loader, zipimporter):
+        source = loader.get_source(name)
+        return _Module(names, file, source, "" if source is not None else "there without its source")
+    if loader is None or spec.submodule_search_locations is not None:
+        return _Module(names, file, b"", "")
+    return _Module(names, file, None, f"loaded by {type(loader).__name__}, which the hook does not know")
+
+
+def _modules_of(target: List[str]) -> Iterator[_Module]:
+    """Yield every module that may hold a target: literal names are looked for, globs among all there are."""
+    found: List[Tuple[Tuple[str, ...], Optional[Sequence[str]]]] = [((), None)]
+    for part in target[:-1]:
+        deeper = []
+        for names, path in found:
+            literal = "*" not in part and "?" not in part
+            inner = [part] if literal else [item.name for item in pkgutil.iter_modules(sys.path if path is None else path) if matches(part, item.name)]
+            for name in inner:
+                full = (*names, name)
+                spec = _find_spec(".".join(full), path)
+                if spec is None:
+                    continue
+                yield _described(".".join(full), spec, (".".join(full),))
+                if spec.submodule_search_locations is not None:
+                    deeper.append((full, list(spec.submodule_search_locations)))
+        found = deeper
+
+
+def _main_module(main: Dict[str, str]) -> Optional[_Module]:
+    kind, value = main["kind"], main["value"]
+    if kind == "code":
+        return _Module(("__main__",), "-c", value, "")
+    if kind == "stdin":
+        return _Module(("__main__",), "stdin", None, "read from stdin; put it into a file")
+    if kind == "module":
+        spec = _spec_of(value)
+        name = value
+        if spec is not None and spec.submodule_search_locations is not None:
+            name = f"{value}.__main__"
+            spec = _spec_of(name)
+        return None if spec is None else _described(name, spec, ("__main__", name))
+    stem = os.path.basename(value)
+    stem = stem[:-3] if stem.endswith(".py") else stem
+    if os.path.isdir(value) or not _is_text(value):
+        spec = _find_spec("__main__", [value])
+        if spec is None:
+            return _Module(("__main__", stem), value, None, "no source that Python compiles when it starts")
+        return _described("__main__", spec, ("__main__", stem))
+    with open(value, "rb") as file:
+        return _Module(("__main__", stem), os.path.realpath(value), file.read(), "")
+
+
+def _is_text(path: str) -> bool:
+    """Tell a script from an archive, which Python looks into, and from compiled code."""
+    try:
+        zipimporter(path)
+    except ImportError:
+        return not path.endswith(".pyc")
+    return False
+
+
+def _set_path(main: Dict[str, str]) -> None:
+    """Make sys.path what the program will have."""
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
+    kind, value = main["kind"], main["value"]
+    if kind == "script" and (os.path.isdir(value) or not _is_text(value)):
+        sys.path.insert(0, value)
+    elif not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, os.path.dirname(os.path.realpath(value)) if kind == "script" else os.getcwd() if kind == "module" else "")
+
+
+def _replaced_by_c(tree: Any) -> Dict[str, str]:
+    """Return names that a module takes from one written in C after it may have defined them itself: name → that module."""
+    found = {}
+    waiting = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        kind = type(node).__name__
+        if kind in ("If", "Try", "With"):
+            waiting += [*node.body, *getattr(node, "orelse", [])]
+        if kind != "ImportFrom" or node.level or not node.module:
+            continue
+        spec = _spec_of(node.module)
+        if spec is None or not (spec.loader is BuiltinImporter or isinstance(spec.loader, ExtensionFileLoader)):
+            continue
+        is_own = spec.loader is BuiltinImporter or os.path.basename(os.path.dirname(spec.origin)) == "lib-dynload"
+        for alias in node.names:
+            if alias.name != "*":
+                found[alias.asname or alias.name] = node.module
+            elif is_own:  # the standard library's: importing it does nothing else
+                found.update({name: node.module for name in dir(__import__(node.module)) if not name.startswith("_")})
+    return found
+
+
+def _answer(question: Dict[str, Any]) -> Dict[str, Any]:
+    _set_path(question["main"])
+    main = _main_module(question["main"])
+    trees: Dict[str, Any] = {}
+    answers = []
+    for target in question["targets"]:
+        parts = target.split(".")
+        modules = {module.names[0]: module for module in _modules_of(parts)}
+        if main is not None:
+            # One module may run as the main one and be imported too: it is told once.
+            modules = {name: module for name, module in modules.items() if os.path.realpath(module.file) != main.file}
+            modules["__main__"] = main
+        sites: List[Any] = []
+        known: List[str] = []
+        reasons = []
+        replaced = []
+        for module in modules.values():
+            inside = [name for name in module.names if _may_hold(parts, name)]
+            if not inside:
+                continue
+            if module.reason:
+                reasons.append([inside[0], module.file, module.reason])
+                continue
+            if module.names[0] not in trees:
+                trees[module.names[0]] = _parsed(module)
+            tree = trees[module.names[0]]
+            if isinstance(tree, str):
+                reasons.append([inside[0], module.file, tree])
+                continue
+            lines = module.source.splitlines()
+            in_c = _replaced_by_c(tree)
+            for names, function in functions_of(tree):
+                full = [(*name.split("."), *names) for name in inside]
+                if not any(len(name) == len(parts) and all(map(matches, parts, name)) for name in full):
+                    known.append(".".join(full[0]))
+                    continue
+                if len(names) == 1 and names[0] in in_c:
+                    replaced.append([".".join(full[0]), module.file, f"replaced by that of {in_c[names[0]]}, {_IN_C}"])
+                    continue
+                text = lines[function.lineno - 1]
+                text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+                sites.append([module.file, function.lineno, text.strip(), ".".join(full[0])])
+            known += [".".join((inside[0], name)) for name in _imported_names(tree) if name not in known]
+        answers.append({"sites": sites, "known": known, "reasons": reasons, "replaced": replaced})
+    return {
+        "version": ".".join(map(str, sys.version_info[:3])),
+        "implementation": sys.implementation.name,
+        "ignores_environment": bool(sys.flags.ignore_environment),
+        "has_no_site": bool(sys.flags.no_site),
+        "free_threaded": not getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "main_found": main is not None,
+        "answers": answers,
+    }
+
+
+def _may_hold(target: List[str], module: str) -> bool:
+    parts = module.split(".")
+    return len(target) > len(parts) and all(map(matches, target, parts))
+
+
+def _parsed(module: _Module) -> Any:
+    try:
+        return compile(module.source, module.file, "exec", _ONLY_TREE, True)
+    except (SyntaxError, ValueError) as error:
+        return f"no source that this Python understands ({error})"
+
+
+def _imported_names(tree: Any) -> List[str]:
+    """Return what a module takes from others by name, as `name (of module)`: it is counted where it is defined."""
+    return [
+        f"{alias.asname or alias.name} (defined elsewhere: from {'.' * node.level}{node.module or ''})"
+        for node in tree.body
+        if type(node).__name__ == "ImportFrom"
+        for alias in node.names
+    ]
+
+
+if __name__ == "__main__":
+    json.dump(_answer(json.load(sys.stdin)), sys.stdout)

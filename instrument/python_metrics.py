@@ -1,0 +1,230 @@
+"""Metrics that count functions of a Python program: where they are, and what sets the import hook up.
+
+The hook (`python_hook/`) puts one statement into the chosen functions when their modules are compiled. Nothing of the program is built or written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unperturbed.errors import HostError, SpecError
+from unperturbed.instrument.events import Event
+from unperturbed.instrument.python_hook.command_line import CommandLine, read_command_line
+
+__all__ = ["PythonSite", "PythonSites", "find_python_sites", "python_environment"]
+
+_HOOK_FOLDER = Path(__file__).parent / "python_hook"
+_VARIABLE = "UNPERTURBED_PYTHON"
+_MOST_METRICS = 256
+_OLDEST = (3, 9)
+_SHOWN_NAMES = 3
+_PATIENCE_S = 60
+
+
+@dataclass(frozen=True)
+class PythonSite:
+    """A function that a metric counts: file, line of its `def`, that line's text, dotted name."""
+
+    file: str
+    line: int
+    text: str
+    function: str
+
+
+@dataclass(frozen=True)
+class PythonSites:
+    """What the program's interpreter tells of the metrics.
+
+    Attributes
+    ----------
+    sites : metric → functions that count. unseen : metric → which calls are not counted, and why.
+    interpreter : its binary. version : such as `3.11.2`. free_threaded : it runs threads at once; hits are then counted by atomic additions.
+    """
+
+    sites: Mapping[str, tuple[PythonSite, ...]]
+    unseen: Mapping[str, tuple[str, ...]]
+    interpreter: Path
+    version: str
+    free_threaded: bool
+
+
+def python_environment(software: Mapping[str, Event], environment: Mapping[str, str], *, library: Path) -> dict[str, str]:
+    """Return the variables that have a Python program count.
+
+    Parameters
+    ----------
+    software : name → event of all software metrics, in the order of their numbers; those of other means are passed over.
+    environment : the program's own.
+    library : the counting module (`collectors.runtime_build.build_python_counter`). The sampler's runtime has to be preloaded.
+
+    Returns
+    -------
+    dict
+        PYTHONPATH, led by the hook's folder, and the hook's settings; nothing when no metric counts by Python. The first Python process takes
+        both out of its environment: those that it starts run without the hook, as no sampler reads their counters.
+    """
+    targets = [(number, event.target) for number, event in enumerate(software.values()) if event.means == "python"]
+    if not targets:
+        return {}
+    if len(targets) > _MOST_METRICS:
+        raise SpecError(f"{len(targets)} metrics of Python functions; one run counts {_MOST_METRICS} at most: leave some out")
+    own = environment.get("PYTHONPATH") or None
+    settings = [f"library={library}", *([f"pythonpath={own}"] if own else []), *(f"{number}={target}" for number, target in targets)]
+    return {
+        "PYTHONPATH": f"{_HOOK_FOLDER}{os.pathsep}{own}" if own else str(_HOOK_FOLDER),
+        _VARIABLE: "\n".join(settings),
+    }
+
+
+def find_python_sites(
+    command: Sequence[str], software: Mapping[str, Event], *, environment: Mapping[str, str], folder: Path
+) -> PythonSites:
+    """Find the functions of every `python` metric, by asking the interpreter that the command starts.
+
+    Parameters
+    ----------
+    command : of the program: an interpreter with a script, `-m module` or `-c text`, or a script whose first line names its interpreter.
+    software : name → event of all software metrics; those of other means are passed over.
+    environment : the program's whole environment. folder : where it runs.
+
+    Raises
+    ------
+    SpecError
+        The command is not Python's, runs it without its environment (-E, -I) or its site (-S); a metric has no function (the nearest names
+        are told), or only functions that are written in C, or loaded before any hook. The message begins with the metric.
+    HostError
+        The interpreter does not run here, or is older than 3.9.
+
+    Notes
+    -----
+    Nothing of the program is imported or run: packages are looked for by the finders that are there when the interpreter starts. What a package
+    does to its own path while it is imported is not known.
+    """
+    metrics = {name: event for name, event in software.items() if event.means == "python"}
+    interpreter, words = _interpreter(command, environment, folder)
+    line = read_command_line(list(words))
+    _check_options(interpreter, line)
+    question = {"targets": [event.target for event in metrics.values()], "main": {"kind": line.kind, "value": line.value}}
+    answer = _ask(interpreter, line, question, environment, folder)
+    sites: dict[str, tuple[PythonSite, ...]] = {}
+    unseen: dict[str, tuple[str, ...]] = {}
+    for (name, event), found in zip(metrics.items(), answer["answers"], strict=True):
+        if not found["sites"]:
+            raise SpecError(f"software metric {name!r}: {_missing(event.target, found, answer, line)}")
+        sites[name] = tuple(PythonSite(*site) for site in found["sites"])
+        unseen[name] = tuple(_unseen(found, line))
+    return PythonSites(sites, unseen, interpreter, answer["version"], answer["free_threaded"])
+
+
+def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[Path, Sequence[str]]:
+    """Return the interpreter's binary and the words behind it, through the first line of a script."""
+    path = shutil.which(command[0] if "/" not in command[0] else str(folder / command[0]), path=environment.get("PATH", os.defpath))
+    if path is None:
+        raise SpecError(f"{command[0]}: there is no such program")
+    with Path(path).open("rb") as file:
+        begin = file.read(256)
+    if begin.startswith(b"\x7fELF") and "python" in Path(path).name:
+        return Path(path), command[1:]  # any other would be run with words that it takes for something else
+    shown = begin[2:].split(b"\n")[0].decode(errors="replace").split(maxsplit=1) if begin.startswith(b"#!") else []
+    if not shown:
+        raise SpecError(f"{path}: no Python program; a metric of Python functions needs a command such as `python3 script.py`")
+    name = Path(shown[0]).name
+    if name == "env" and "python" in shown[-1]:
+        raise SpecError(
+            f"{path}: started by env(1), which then becomes another program that no sampler is in; write `python3 {command[0]}` in `run:`"
+        )
+    if "python" not in name:
+        raise SpecError(f"{path}: a script that {shown[0]} runs; name the Python interpreter that does the work, by its path")
+    return Path(shown[0]), [*shown[1:], path, *command[1:]]
+
+
+def _check_options(interpreter: Path, line: CommandLine) -> None:
+    for letter, meaning in (("I", "isolated"), ("E", "without the environment"), ("S", "without its site module")):
+        if letter in line.letters:
+            raise SpecError(
+                f"{interpreter.name} -{letter} runs {meaning}: no hook can be set. Leave -{letter} out of `run:` (or of the script's first line)"
+            )
+
+
+def _ask(
+    interpreter: Path, line: CommandLine, question: Mapping[str, Any], environment: Mapping[str, str], folder: Path
+) -> dict[str, Any]:
+    command = [str(interpreter), *line.options, str(_HOOK_FOLDER / "find.py")]
+    surroundings = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(question),
+            cwd=folder,
+            env=surroundings,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostError(f"{interpreter}: the interpreter does not run here ({error})") from None
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"version"') :])
+    except ValueError:
+        said = done.stderr.strip()[-1000:]
+        raise HostError(f"{interpreter}: it cannot tell where functions are; is it CPython 3.9 or later? It said:\n{said}") from None
+    if answer["implementation"] != "cpython" or tuple(map(int, answer["version"].split(".")))[:2] < _OLDEST:
+        raise HostError(f"{interpreter}: {answer['implementation']} {answer['version']}; functions are counted in CPython 3.9 and later")
+    if answer["ignores_environment"] or answer["has_no_site"]:
+        raise SpecError(f"{interpreter}: it runs without its environment or its site module here: no hook can be set")
+    return answer
+
+
+def _missing(target: str, found: Mapping[str, Any], answer: Mapping[str, Any], line: CommandLine) -> str:
+    if found["replaced"]:
+        function, _, reason = found["replaced"][0]
+        return f"{function} is {reason}: Python code of that name never runs. {_instead(target)}"
+    if found["reasons"]:
+        module, file, reason = found["reasons"][0]
+        where = f" ({file})" if file else ""
+        hint = _instead(target) if reason == "written in C" else "Name a function of a module of the program's own, or of one that it imports"
+        return f"{target}: the module {module}{where} is {reason}. {hint}"
+    from rapidfuzz import fuzz, process  # noqa: PLC0415  only an error needs it
+
+    message = f"no function {target} is defined where {_shown(line)} finds it with Python {answer['version']}"
+    own = target.rpartition(".")[2]
+    elsewhere = [name for name in found["known"] if name.partition(" ")[0].rpartition(".")[2] == own]
+    near = process.extract(target, found["known"], scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50)
+    names = list(dict.fromkeys([*elsewhere, *(name for name, _, _ in near)]))[:_SHOWN_NAMES]
+    if names:
+        return f"{message}; nearest names: {', '.join(names)}"
+    if not found["known"]:
+        return f"{message}: there is no module {target.partition('.')[0]!r}, or it defines no functions"
+    return f"{message}; no name is near it"
+
+
+def _instead(target: str) -> str:
+    return (
+        f"Take the library's own function by {{preload: …}} or {{probe: {{uprobe: …}}}}, or a Python function that calls {target.rpartition('.')[2]}"
+    )
+
+
+def _shown(line: CommandLine) -> str:
+    return {"script": line.value, "module": f"-m {line.value}", "code": "the text of -c", "stdin": "stdin"}[line.kind]
+
+
+def _unseen(found: Mapping[str, Any], line: CommandLine) -> list[str]:
+    unseen = []
+    for reason in dict.fromkeys(reason for _, _, reason in (*found["replaced"], *found["reasons"])):
+        names = [name for name, _, other in (*found["replaced"], *found["reasons"]) if other == reason]
+        more = f" and {len(names) - _SHOWN_NAMES} others" if len(names) > _SHOWN_NAMES else ""
+        unseen.append(f"{', '.join(names[:_SHOWN_NAMES])}{more}: {reason}")
+    if line.kind == "module" and line.value.partition(".")[0] == "pytest":
+        unseen.append("pytest compiles test modules, conftest.py and its plugins itself: their functions are not counted")
+    if line.kind == "module" and line.value in ("cProfile", "profile", "trace", "runpy", "pdb", "coverage"):
+        unseen.append(f"{line.value} compiles the script that it runs itself: functions of that script are not counted, those of its modules are")
+    return unseen
