@@ -44,6 +44,7 @@ bench:
 	$(python) tests/benchmarks/instrument_instructions.py
 	$(python) tests/benchmarks/instrument_builds.py
 	$(python) tests/benchmarks/instrument_probes.py
+	$(python) tests/benchmarks/instrument_preload.py
 	$(python) tests/benchmarks/instrument_python.py
 
 dev:

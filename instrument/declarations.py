@@ -22,6 +22,7 @@ __all__ = [
     "has_initialiser",
     "is_lambda",
     "lambda_of",
+    "lambdas_of",
     "members",
     "qualified_name",
     "record_names",
@@ -135,6 +136,24 @@ def lambda_of(cursor: Any, data: bytes, outer: Function, number: int, variable: 
     names = tuple(f"{name}::{tail}" for tail in tails for name in outer.names[:-1])
     constant = _CONSTANT.search(data[start : span(body)[0]]) is not None
     return _made((*names, names[0] + "()"), cursor, body, data, (start, end), constant=constant, outer=outer)
+
+
+def lambdas_of(declaration: Any, data: bytes) -> Iterator[Function]:
+    """Yield the lambdas in the initialiser of a variable or member outside functions: `x` when it is the lambda, else `x::lambda<n>`."""
+    name = qualified_name(declaration)
+    behind = declaration.location.offset + len(declaration.spelling.encode())
+    token, offset = next_token(data, behind)
+    first = next_token(data, offset + 1)[1] if token in (b"=", b"{", b"(") else behind
+    number, passed = 0, 0
+    for cursor in declaration.walk_preorder():
+        start, end = span(cursor)
+        body = _body(cursor) if cursor.kind == CursorKind.LAMBDA_EXPR and start >= passed else None
+        if body is None:
+            continue
+        number, passed = number + 1, end  # what it holds itself is found with its body
+        names = (f"{name}::lambda{number}", *([name] if start == first else []))
+        constant = _CONSTANT.search(data[start : span(body)[0]]) is not None
+        yield _made((*names, names[0] + "()"), cursor, body, data, (start, end), constant=constant, outer=None)
 
 
 def _made(

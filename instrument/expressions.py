@@ -97,7 +97,7 @@ def called(call: Any) -> Iterator[Any]:
     callee = call.referenced
     if callee is None:
         first = _stripped(next(iter(call.get_children()), None))
-        callee = first.referenced if first is not None else None
+        callee = _chosen(first) if first is not None else None
     if callee is None:
         return
     if callee.kind == CursorKind.OVERLOADED_DECL_REF:
@@ -105,6 +105,17 @@ def called(call: Any) -> Iterator[Any]:
             yield conf.lib.clang_getOverloadedDecl(callee, number)
     elif callee.kind in FUNCTION_KINDS and callee.kind != CursorKind.CONSTRUCTOR:
         yield callee
+
+
+def _chosen(expression: Any) -> Any | None:
+    """Return what an expression refers to; for a _Generic selection, what alone has the type of the whole."""
+    if expression.kind != CursorKind.GENERIC_SELECTION_EXPR:
+        return expression.referenced
+    _, *choices = expression.get_children()
+    found = {
+        choice.referenced.hash: choice.referenced for choice in choices if choice.referenced and choice.type == expression.type
+    }
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def unevaluated(data: bytes, start: int, end: int) -> list[tuple[int, int]]:

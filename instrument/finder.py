@@ -18,6 +18,7 @@ from unperturbed.instrument.declarations import (
     function_of,
     has_initialiser,
     is_lambda,
+    lambdas_of,
     members,
     record_names,
     top_level,
@@ -160,11 +161,20 @@ class _Finder:
                 self._function_events(function)
         elif not system and cursor.kind == CursorKind.FIELD_DECL:
             self._name("field", field_names(cursor, self._typedefs))
+            self._lambdas(cursor)
         elif cursor.kind == CursorKind.VAR_DECL and cursor.spelling:
             if not system:
                 self._name("variable", variable_names(cursor, None))
                 self._initialiser(cursor, None)
+                self._lambdas(cursor)
             self._gauge_events(cursor, outermost, None, in_block=True)
+
+    def _lambdas(self, declaration: Any) -> None:
+        """Look into the lambdas of an initialiser outside functions."""
+        if self._is_cxx and _MAY_NEST.search(self._data, *span(declaration)):
+            for function in lambdas_of(declaration, self._data):
+                self._name("function", function.names[:1])
+                self._function_events(function)
 
     def _function_events(self, function: Function) -> None:
         for index, event in self._of("enter"):

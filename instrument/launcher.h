@@ -186,6 +186,10 @@ bool is_only_mentioned(const struct macros *macros, const struct tree *tree, con
 
 enum {
     FUNCTION_LIKE = 1, /* it takes arguments */
+    /* None of these three is so in all its definitions: */
+    NO_RENAMING = 32, /* a name for one word */
+    NO_WRAPPING = 64, /* an argument with words before it: BZ_API(f) */
+    NO_PASSING = 128, /* its argument as it stands, or (): OF((int)) */
     /* What follows is handed on to macros whose bodies mention the macro. */
     UNBALANCED = 2, /* opens parentheses that it does not close, or the other way round */
     ROUGH = 4,      /* holds more than a declaration's words: braces, =, ;, ? or : */

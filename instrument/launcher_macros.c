@@ -4,7 +4,7 @@
  */
 #include "launcher.h"
 
-enum { REACHED = 32 }; /* stands in the user's own text, or in the body of one that does */
+enum { REACHED = 256 }; /* stands in the user's own text, or in the body of one that does */
 enum { HANDED_ON = UNBALANCED | ROUGH | NO_TYPE | NO_TRAILER };
 
 struct macro {
@@ -15,6 +15,7 @@ struct macro {
 
 struct mention {
     uint32_t from, to;
+    int handed_on; /* bits of `to` that `from` has too */
 };
 
 struct macros {
@@ -73,7 +74,10 @@ static void read_definition(struct macros *macros, const struct tree *tree, cons
     }
     int round = 0, square = 0;
     size_t tokens = 0;
+    bool words_only = true, ends_with_argument = false, passing = false;
     for (; (token = next_token(&cursor)).kind != END; tokens++) {
+        words_only &= token.kind == WORD && !ends_with_argument;
+        passing = tokens == 1 && round == 1 && token.kind == SIGN && *token.start == ')';
         char sign = token.kind == SIGN ? *token.start : 0;
         round += (sign == '(') - (sign == ')');
         square += (sign == '[') - (sign == ']');
@@ -89,14 +93,19 @@ static void read_definition(struct macros *macros, const struct tree *tree, cons
         bool parameter = equals(token, "__VA_ARGS__") || equals(token, "__VA_OPT__");
         for (size_t index = 0; index < count; index++)
             parameter |= parameters[index].size == token.size && !memcmp(parameters[index].start, token.start, token.size);
+        ends_with_argument |= parameter;
         uint32_t *other = place_of(macros, token.start, token.size);
         if (!parameter && *other)
-            APPEND(&macros->mentions, (struct mention){own, *other - 1});
+            APPEND(&macros->mentions, (struct mention){own, *other - 1, round ? HANDED_ON & ~NO_TRAILER : HANDED_ON});
         else if (round == 0 && (parameter || !is_trailer(token)))
             macro->bits |= NO_TRAILER;
     }
     macro->bits |= (round ? UNBALANCED : 0) | (square ? ROUGH : 0) | (tokens ? 0 : NO_TYPE);
     macro->bits |= macro->bits & UNBALANCED ? ROUGH : 0;
+    macro->bits |= takes || tokens != 1 || !words_only ? NO_RENAMING : 0;
+    macro->bits |= !takes || !words_only || !ends_with_argument ? NO_WRAPPING : 0;
+    passing |= words_only && ends_with_argument && tokens == 1;
+    macro->bits |= !takes || count != 1 || !passing ? NO_PASSING : 0;
 }
 
 /* Mark the macros that the user's own text mentions; directives expand nothing that could become a site. */
@@ -144,7 +153,7 @@ struct macros *read_macros(const struct tree *tree) {
         for (size_t index = 0; index < macros->mentions.count; index++) {
             struct macro *from = &macros->items.items[macros->mentions.items[index].from];
             struct macro *to = &macros->items.items[macros->mentions.items[index].to];
-            int upward = from->bits | (to->bits & HANDED_ON), downward = to->bits | (from->bits & REACHED);
+            int upward = from->bits | (to->bits & macros->mentions.items[index].handed_on), downward = to->bits | (from->bits & REACHED);
             changed |= upward != from->bits || downward != to->bits;
             from->bits = upward, to->bits = downward;
         }

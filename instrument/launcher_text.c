@@ -57,8 +57,7 @@ static void read_directive(struct search *search, size_t index, const char *sign
         }
         if (end == NULL || end < name + 2)
             return;
-        enum found found = include(search, index, name, (size_t)(end - name), next);
-        search->tree.odd |= !found && *name == '"' && !file.trusted;
+        include(search, index, name, (size_t)(end - name), next);
     } else if (is_directive(word, size, "define")) {
         const char *name = after_blanks(behind);
         search->tree.odd |= *name == '/' && !file.trusted;

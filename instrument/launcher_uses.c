@@ -44,8 +44,11 @@ static bool is_conditional(struct token directive) {
 static bool is_harmless(struct token directive, const char *name, size_t size) {
     struct cursor cursor = {.at = directive.start + 1, .end = directive.start + directive.size, .in_directive = true};
     struct token token = next_token(&cursor);
-    if (!equals(token, "define") && !equals(token, "pragma"))
+    bool defines = equals(token, "define");
+    if (!defines && !equals(token, "pragma"))
         return true;
+    if (defines) /* another name for it where it is defined so; then it does not stand there */
+        next_token(&cursor);
     while ((token = next_token(&cursor)).kind != END)
         if (token.kind == WORD && token.size == size && memcmp(token.start, name, size) == 0)
             return false;
@@ -133,15 +136,40 @@ static size_t after_trailers(const struct text *text, size_t index) {
     return index;
 }
 
+/* Tell whether the word at `index` is a macro that takes arguments, and of a kind that has none of the bits. */
+static bool is_kind(const struct text *text, size_t index, int without) {
+    struct token word = text->tokens.items[index];
+    int bits = word.kind == WORD ? macro_bits(text->macros, word) : -1;
+    return bits >= 0 && bits & FUNCTION_LIKE && !(bits & without);
+}
+
+/* Tell whether the name at `index` is alone in parentheses behind a macro that only puts words before it: BZ_API(f). */
+static bool is_wrapped(const struct text *text, size_t index) {
+    return index >= 2 && is_sign(text->tokens.items[index - 1], '(') && is_sign(text->tokens.items[index + 1], ')') &&
+           is_kind(text, index - 2, NO_WRAPPING | ROUGH);
+}
+
+/* Return the index behind a declaration's parameters, which may stand in a macro: (int), OF((int)). 0 when that is not sure. */
+static size_t after_parameters(const struct text *text, size_t index) {
+    if (!is_kind(text, index, NO_PASSING | ROUGH))
+        return after_group(text, index);
+    if (!is_sign(text->tokens.items[index + 1], '(') || !is_sign(text->tokens.items[index + 2], '('))
+        return 0;
+    size_t behind = after_group(text, index + 2);
+    return behind && is_sign(text->tokens.items[behind], ')') ? behind + 1 : 0;
+}
+
 static bool may_define(const struct text *text, size_t index) {
+    index += is_wrapped(text, index);
     struct token next = text->tokens.items[index + 1], then = text->tokens.items[index + 2];
-    if (next.kind == WORD || is_edge(text, index + 1) || is_sign(next, '<'))
+    bool passed = is_kind(text, index + 1, NO_PASSING | ROUGH);
+    if ((next.kind == WORD && !passed) || is_edge(text, index + 1) || is_sign(next, '<'))
         return true;
     if (is_sign(next, ')') || is_sign(next, '='))
         return then.kind == END || then.kind == DIRECTIVE || is_macro(text, then) || is_sign(then, is_sign(next, ')') ? '(' : '[');
-    if (!is_sign(next, '('))
+    if (!is_sign(next, '(') && !passed)
         return false;
-    size_t behind = after_trailers(text, after_group(text, index + 1));
+    size_t behind = after_trailers(text, after_parameters(text, index + 1));
     if (behind == 0)
         return true;
     next = text->tokens.items[behind];
@@ -172,7 +200,7 @@ static bool is_declared(const struct text *text, size_t index) {
 
 static bool may_call(const struct text *text, size_t index) {
     struct token next = text->tokens.items[index + 1];
-    if (is_declared(text, index))
+    if (is_declared(text, is_wrapped(text, index) ? index - 1 : index))
         return false;
     bool chosen = index && is_sign(text->tokens.items[index - 1], ':') && is_sign(next, ','); /* by _Generic */
     return chosen || is_edge(text, index + 1) || is_macro(text, next) || is_sign(next, '(') || is_sign(next, ')') || is_sign(next, '<');
@@ -197,7 +225,8 @@ static bool may_write(const struct text *text, size_t index) {
 bool is_only_mentioned(const struct macros *macros, const struct tree *tree, const struct need *need) {
     struct text text = {.macros = macros};
     size_t size = strlen(need->used);
-    if (macro_bits(macros, (struct token){WORD, need->used, size}) >= 0)
+    int bits = macro_bits(macros, (struct token){WORD, need->used, size});
+    if (bits >= 0 && bits & (NO_RENAMING | ROUGH))
         return false;
     for (size_t index = 0; index < tree->files.count; index++) {
         const struct file *file = &tree->files.items[index];

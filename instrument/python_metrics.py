@@ -76,7 +76,11 @@ def python_environment(software: Mapping[str, Event], environment: Mapping[str, 
     if len(targets) > _MOST_METRICS:
         raise SpecError(f"{len(targets)} metrics of Python functions; one run counts {_MOST_METRICS} at most: leave some out")
     own = environment.get("PYTHONPATH") or None
-    settings = [f"library={library}", *([f"pythonpath={own}"] if own else []), *(f"{number}={target}" for number, target in targets)]
+    settings = [
+        f"library={library}",
+        *([f"pythonpath={own}"] if own else []),
+        *(f"{number}={target}" for number, target in targets),
+    ]
     return {
         "PYTHONPATH": f"{_HOOK_FOLDER}{os.pathsep}{own}" if own else str(_HOOK_FOLDER),
         _VARIABLE: "\n".join(settings),
@@ -125,7 +129,9 @@ def find_python_sites(
 
 def _interpreter(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[Path, Sequence[str]]:
     """Return the interpreter's binary and the words behind it, through the first line of a script."""
-    path = shutil.which(command[0] if "/" not in command[0] else str(folder / command[0]), path=environment.get("PATH", os.defpath))
+    path = shutil.which(
+        command[0] if "/" not in command[0] else str(folder / command[0]), path=environment.get("PATH", os.defpath)
+    )
     if path is None:
         raise SpecError(f"{command[0]}: there is no such program")
     with Path(path).open("rb") as file:
@@ -176,9 +182,13 @@ def _ask(
         answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"version"') :])
     except ValueError:
         said = done.stderr.strip()[-1000:]
-        raise HostError(f"{interpreter}: it cannot tell where functions are; is it CPython 3.9 or later? It said:\n{said}") from None
+        raise HostError(
+            f"{interpreter}: it cannot tell where functions are; is it CPython 3.9 or later? It said:\n{said}"
+        ) from None
     if answer["implementation"] != "cpython" or tuple(map(int, answer["version"].split(".")))[:2] < _OLDEST:
-        raise HostError(f"{interpreter}: {answer['implementation']} {answer['version']}; functions are counted in CPython 3.9 and later")
+        raise HostError(
+            f"{interpreter}: {answer['implementation']} {answer['version']}; functions are counted in CPython 3.9 and later"
+        )
     if answer["ignores_environment"] or answer["has_no_site"]:
         raise SpecError(f"{interpreter}: it runs without its environment or its site module here: no hook can be set")
     return answer
@@ -191,7 +201,11 @@ def _missing(target: str, found: Mapping[str, Any], answer: Mapping[str, Any], l
     if found["reasons"]:
         module, file, reason = found["reasons"][0]
         where = f" ({file})" if file else ""
-        hint = _instead(target) if reason == "written in C" else "Name a function of a module of the program's own, or of one that it imports"
+        hint = (
+            _instead(target)
+            if reason == "written in C"
+            else "Name a function of a module of the program's own, or of one that it imports"
+        )
         return f"{target}: the module {module}{where} is {reason}. {hint}"
     from rapidfuzz import fuzz, process  # noqa: PLC0415  only an error needs it
 
@@ -208,8 +222,9 @@ def _missing(target: str, found: Mapping[str, Any], answer: Mapping[str, Any], l
 
 
 def _instead(target: str) -> str:
+    own = target.rpartition(".")[2]
     return (
-        f"Take the library's own function by {{preload: …}} or {{probe: {{uprobe: …}}}}, or a Python function that calls {target.rpartition('.')[2]}"
+        f"Take the library's own function by {{preload: …}} or {{probe: {{uprobe: …}}}}, or a Python function that calls {own}"
     )
 
 
@@ -226,5 +241,5 @@ def _unseen(found: Mapping[str, Any], line: CommandLine) -> list[str]:
     if line.kind == "module" and line.value.partition(".")[0] == "pytest":
         unseen.append("pytest compiles test modules, conftest.py and its plugins itself: their functions are not counted")
     if line.kind == "module" and line.value in ("cProfile", "profile", "trace", "runpy", "pdb", "coverage"):
-        unseen.append(f"{line.value} compiles the script that it runs itself: functions of that script are not counted, those of its modules are")
+        unseen.append(f"{line.value} compiles the script that it runs itself: only functions of its modules are counted")
     return unseen

@@ -36,7 +36,9 @@ def read_command_line(words: list[str]) -> CommandLine:
         if word == "--":
             break
         if word == "-" or not word.startswith("-"):
-            return CommandLine(tuple(options), frozenset(letters), "stdin" if word == "-" else "script", "" if word == "-" else word)
+            return CommandLine(
+                tuple(options), frozenset(letters), "stdin" if word == "-" else "script", "" if word == "-" else word
+            )
         if word.startswith("--"):
             options.append(word)
             if word in _LONG_WITH_VALUE and rest:

@@ -3,18 +3,23 @@
 Reads a question from stdin, writes the answer to stdout, JSON both.
 """
 
+from __future__ import annotations
+
 import sys
 
-_loaded_before = frozenset(sys.modules)
+_loaded_before = frozenset(sys.modules) - {"__future__"}
 
 import json  # noqa: E402  what is loaded already has to be known first
-import os  # noqa: E402
 import pkgutil  # noqa: E402
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, SourceFileLoader  # noqa: E402
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple  # noqa: E402, UP035  3.9 is served too
+from pathlib import Path  # noqa: E402
+from typing import TYPE_CHECKING, Any, NamedTuple  # noqa: E402
 from zipimport import zipimporter  # noqa: E402
 
 from rewriting import functions_of, matches  # type: ignore[import-not-found]  # noqa: E402  beside this file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 _ONLY_TREE = 0x400
 _IN_C = "written in C"
@@ -23,13 +28,13 @@ _IN_C = "written in C"
 class _Module(NamedTuple):
     """A module that was found: its names in targets, its file, its source; `reason` says why it has none."""
 
-    names: Tuple[str, ...]
+    names: tuple[str, ...]
     file: str
     source: Any
     reason: str
 
 
-def _find_spec(name: str, path: Optional[Sequence[str]]) -> Any:
+def _find_spec(name: str, path: Sequence[str] | None) -> Any:
     """Return a module's spec without importing its package."""
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
@@ -54,33 +59,42 @@ def _spec_of(name: str) -> Any:
     return spec
 
 
-def _described(name: str, spec: Any, names: Tuple[str, ...]) -> _Module:
+def _described(name: str, spec: Any, names: tuple[str, ...]) -> _Module:
     loader = spec.loader
-    file = spec.origin or ""
+    source: Any = None
+    reason = ""
     if loader is BuiltinImporter or isinstance(loader, ExtensionFileLoader):
-        return _Module(names, file, None, _IN_C)
-    if name in _loaded_before and "__main__" not in names:
-        return _Module(names, file, None, "loaded before any hook can be set")
-    if loader is FrozenImporter:
-        return _Module(names, file, None, "frozen into the interpreter")
-    if isinstance(loader, SourceFileLoader):
-        return _Module(names, loader.path, loader.get_data(loader.path), "")
-    if isinstance(loader, zipimporter):
+        reason = _IN_C
+    elif name in _loaded_before and "__main__" not in names:
+        reason = "loaded before any hook can be set"
+    elif loader is FrozenImporter:
+        reason = "frozen into the interpreter"
+    elif isinstance(loader, SourceFileLoader):
+        source = loader.get_data(loader.path)
+    elif isinstance(loader, zipimporter):
         source = loader.get_source(name)
-        return _Module(names, file, source, "" if source is not None else "there without its source")
-    if loader is None or spec.submodule_search_locations is not None:
-        return _Module(names, file, b"", "")
-    return _Module(names, file, None, f"loaded by {type(loader).__name__}, which the hook does not know")
+        reason = "" if source is not None else "there without its source"
+    elif loader is None or spec.submodule_search_locations is not None:
+        source = b""  # a namespace
+    else:
+        reason = f"loaded by {type(loader).__name__}, which the hook does not know"
+    return _Module(names, spec.origin or "", source, reason)
 
 
-def _modules_of(target: List[str]) -> Iterator[_Module]:
+def _modules_of(target: list[str]) -> Iterator[_Module]:
     """Yield every module that may hold a target: literal names are looked for, globs among all there are."""
-    found: List[Tuple[Tuple[str, ...], Optional[Sequence[str]]]] = [((), None)]
+    found: list[tuple[tuple[str, ...], Sequence[str] | None]] = [((), None)]
     for part in target[:-1]:
-        deeper = []
+        deeper: list[tuple[tuple[str, ...], Sequence[str] | None]] = []
         for names, path in found:
             literal = "*" not in part and "?" not in part
-            inner = [part] if literal else [item.name for item in pkgutil.iter_modules(sys.path if path is None else path) if matches(part, item.name)]
+            inner = (
+                [part]
+                if literal
+                else [
+                    item.name for item in pkgutil.iter_modules(sys.path if path is None else path) if matches(part, item.name)
+                ]
+            )
             for name in inner:
                 full = (*names, name)
                 spec = _find_spec(".".join(full), path)
@@ -92,7 +106,7 @@ def _modules_of(target: List[str]) -> Iterator[_Module]:
         found = deeper
 
 
-def _main_module(main: Dict[str, str]) -> Optional[_Module]:
+def _main_module(main: dict[str, str]) -> _Module | None:
     kind, value = main["kind"], main["value"]
     if kind == "code":
         return _Module(("__main__",), "-c", value, "")
@@ -105,15 +119,14 @@ def _main_module(main: Dict[str, str]) -> Optional[_Module]:
             name = f"{value}.__main__"
             spec = _spec_of(name)
         return None if spec is None else _described(name, spec, ("__main__", name))
-    stem = os.path.basename(value)
+    stem = Path(value).name
     stem = stem[:-3] if stem.endswith(".py") else stem
-    if os.path.isdir(value) or not _is_text(value):
+    if Path(value).is_dir() or not _is_text(value):
         spec = _find_spec("__main__", [value])
         if spec is None:
             return _Module(("__main__", stem), value, None, "no source that Python compiles when it starts")
         return _described("__main__", spec, ("__main__", stem))
-    with open(value, "rb") as file:
-        return _Module(("__main__", stem), os.path.realpath(value), file.read(), "")
+    return _Module(("__main__", stem), str(Path(value).resolve()), Path(value).read_bytes(), "")
 
 
 def _is_text(path: str) -> bool:
@@ -125,18 +138,20 @@ def _is_text(path: str) -> bool:
     return False
 
 
-def _set_path(main: Dict[str, str]) -> None:
+def _set_path(main: dict[str, str]) -> None:
     """Make sys.path what the program will have."""
     if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]
     kind, value = main["kind"], main["value"]
-    if kind == "script" and (os.path.isdir(value) or not _is_text(value)):
+    if kind == "script" and (Path(value).is_dir() or not _is_text(value)):
         sys.path.insert(0, value)
     elif not getattr(sys.flags, "safe_path", False):
-        sys.path.insert(0, os.path.dirname(os.path.realpath(value)) if kind == "script" else os.getcwd() if kind == "module" else "")
+        sys.path.insert(
+            0, str(Path(value).resolve().parent) if kind == "script" else str(Path.cwd()) if kind == "module" else ""
+        )
 
 
-def _replaced_by_c(tree: Any) -> Dict[str, str]:
+def _replaced_by_c(tree: Any) -> dict[str, str]:
     """Return names that a module takes from one written in C after it may have defined them itself: name → that module."""
     found = {}
     waiting = list(tree.body)
@@ -150,7 +165,7 @@ def _replaced_by_c(tree: Any) -> Dict[str, str]:
         spec = _spec_of(node.module)
         if spec is None or not (spec.loader is BuiltinImporter or isinstance(spec.loader, ExtensionFileLoader)):
             continue
-        is_own = spec.loader is BuiltinImporter or os.path.basename(os.path.dirname(spec.origin)) == "lib-dynload"
+        is_own = spec.loader is BuiltinImporter or Path(spec.origin).parent.name == "lib-dynload"
         for alias in node.names:
             if alias.name != "*":
                 found[alias.asname or alias.name] = node.module
@@ -159,20 +174,20 @@ def _replaced_by_c(tree: Any) -> Dict[str, str]:
     return found
 
 
-def _answer(question: Dict[str, Any]) -> Dict[str, Any]:
+def _answer(question: dict[str, Any]) -> dict[str, Any]:
     _set_path(question["main"])
     main = _main_module(question["main"])
-    trees: Dict[str, Any] = {}
+    trees: dict[str, Any] = {}
     answers = []
     for target in question["targets"]:
         parts = target.split(".")
         modules = {module.names[0]: module for module in _modules_of(parts)}
         if main is not None:
             # One module may run as the main one and be imported too: it is told once.
-            modules = {name: module for name, module in modules.items() if os.path.realpath(module.file) != main.file}
+            modules = {name: module for name, module in modules.items() if str(Path(module.file).resolve()) != main.file}
             modules["__main__"] = main
-        sites: List[Any] = []
-        known: List[str] = []
+        sites: list[Any] = []
+        known: list[str] = []
         reasons = []
         replaced = []
         for module in modules.values():
@@ -214,7 +229,7 @@ def _answer(question: Dict[str, Any]) -> Dict[str, Any]:
     }
 
 
-def _may_hold(target: List[str], module: str) -> bool:
+def _may_hold(target: list[str], module: str) -> bool:
     parts = module.split(".")
     return len(target) > len(parts) and all(map(matches, target, parts))
 
@@ -226,7 +241,7 @@ def _parsed(module: _Module) -> Any:
         return f"no source that this Python understands ({error})"
 
 
-def _imported_names(tree: Any) -> List[str]:
+def _imported_names(tree: Any) -> list[str]:
     """Return what a module takes from others by name, as `name (of module)`: it is counted where it is defined."""
     return [
         f"{alias.asname or alias.name} (defined elsewhere: from {'.' * node.level}{node.module or ''})"

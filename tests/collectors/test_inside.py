@@ -1016,12 +1016,13 @@ LINKERS = [linker for linker in ("bfd", "gold", "lld") if shutil.which(f"ld.{lin
 )
 def test_counts_are_right_however_the_program_is_linked(workshop: Path, linker: str, flags: str) -> None:
     """Outside too, which shows that the linker left the counters between their bounds: what it moved away would be told, not lost."""
+    compilers = {}
     if linker == "lld" and "-flto" in flags:  # lld cannot read what gcc leaves for the link, but clang's
         if shutil.which("clang") is None:
             pytest.skip("no clang")
         compilers = {"cc": "clang", "cxx": "clang++"}
-        write_toolchain(workshop / "toolchain", CALLS, compilers=compilers, runtime=SOURCES, bounds=BOUNDS)
         flags = flags.replace("-flto -flto-partition=max", "-flto=thin")
+    write_toolchain(workshop / "toolchain", CALLS, compilers=compilers, runtime=SOURCES, bounds=BOUNDS)
     program = made(workshop, f"{flags} -fuse-ld={linker} steps.c helper.c -o program")
     for sampler in ("inside", "outside"):
         records, done = run(program, plain(500_000, software=3, sampler=sampler, threads=sampler == "inside"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -514,7 +513,7 @@ def test_every_function_of_the_standard_library_keeps_its_lines() -> None:
                 assert getattr(one, field) == getattr(other, field)
             assert set(names) == set(one.co_names)
             assert one.co_consts[:1] == other.co_consts[:1] or hasattr(one.co_consts[0], "co_code")
-            lines = [[line for line in dict.fromkeys(line for _, _, line in code.co_lines())] for code in (one, other)]
+            lines = [list(dict.fromkeys(line for _, _, line in code.co_lines())) for code in (one, other)]
             assert lines[0] == lines[1], (file, one.co_name)
         assert found == inserted
         checked += found
@@ -575,7 +574,7 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path, words: list[str], tar
 
 
 def test_only_pythons_are_asked(tmp_path: Path) -> None:
-    """Another program would take the helper for its input: xz would compress and remove it."""
+    """Another program would take find.py for its input: xz would compress and remove it."""
     scripts = {
         "tool": f"#!{sys.executable} -u\ndef f(): pass\n",
         "by_env": "#!/usr/bin/env python3\ndef f(): pass\n",

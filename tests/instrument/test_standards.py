@@ -235,7 +235,11 @@ template <class... All> int fold(All... all) { COUNT(2); return (... + all); }
 template <auto Value> int given() { COUNT(3); return Value; }
 template <class... Fs> struct Overloaded : Fs... { using Fs::operator()...; };
 template <class... Fs> Overloaded(Fs...) -> Overloaded<Fs...>;
-template <class T> struct Box { T value; Box(T v) : value(v) { COUNT(4); } };
+template <class T> struct Box { T value; Box(T v) : value(v) { COUNT(4); } Box(const Box &) = default; ~Box() { COUNT(13); } };
+static auto halved = [](int x) { COUNT(15); return x / 2; };
+struct Started { int first = [] { COUNT(16); return 2; }(); };
+int told(const char *text) { COUNT(17); return text[0]; }
+int told(const char *text, int n) { return told(text) + n; }
 template <class T> int sized(T x) {
     if constexpr (sizeof(T) > 4) {
         COUNT(5); return 8;
@@ -266,9 +270,13 @@ int main() {
 #endif
     for (int i = 0; i < 4; i++) { COUNT(12); sum += square(i + (int)ages.size()); }
     Box box(3); Box other{2.5};
+    { Box copy = box; sum += halved(copy.value) + Started().first + told("a") + told("b", 1); }
+    auto late = [&] { for (int i = 0; i < 2; i++) { COUNT(14); sum++; } };
+    late();
+    own[13] += 2;  // of box and other, which are gone only after this is printed
     sum += fold(1, 2, 3) + given<7>() + given<'a'>() + sized(1) + sized(2.0) + box.value + (int)other.value + maybe(0).value_or(1);
     std::printf("%d\\n", sum);
-    print_own(13);
+    print_own(18);
 }
 """
 )
@@ -286,6 +294,11 @@ CXX17_EVENTS = {
     "int": {"enter": "main::lambda1"},
     "double": {"enter": "main::lambda2"},
     "constexpr lambda": {"enter": "main::square"},
+    "destructor": {"enter": "Box::~Box"},
+    "late": {"loop": "main::late"},
+    "lambda outside": {"enter": "halved"},
+    "lambda of a member": {"enter": "Started::first::lambda1"},
+    "pointer": {"enter": "told(const char *)"},
 }
 
 CXX20 = (
@@ -414,14 +427,21 @@ constexpr int where(int n) {
     return n;
 }
 static_assert(where(1) == 1);
+#ifdef __cpp_multidimensional_subscript
+#define AT(row, column) [row, column]
+#define OPERATOR operator[]
+#else
+#define AT(row, column) (row, column)
+#define OPERATOR operator()
+#endif
 struct Grid {
     int cells[3][4];
-    int &operator[](int row, int column) { COUNT(0); return cells[row][column]; }
+    int &OPERATOR(int row, int column) { COUNT(0); return cells[row][column]; }
 };
 int main() {
     Grid grid{};
     int sum = 0;
-    for (int r = 0; r < 3; r++) for (int c = 0; c < 4; c++) { grid[r, c] = r * c; own[1]++; sum += grid[r, c]; }
+    for (int r = 0; r < 3; r++) for (int c = 0; c < 4; c++) { grid AT(r, c) = r * c; own[1]++; sum += grid AT(r, c); }
     int numbers[] = {1, 2, 3};
     for (using Whole = int; Whole x : numbers) { COUNT(2); sum += x; }
     auto plain = [] mutable noexcept { COUNT(3); return 1; };
@@ -437,7 +457,7 @@ int main() {
 """
 )
 CXX23_EVENTS = {
-    "subscript": {"enter": "Grid::operator[]"},
+    "subscript": {"line": "COUNT(0)"},
     "inner": {"loop": "main#2"},
     "alias": {"loop": "main#3"},
     "lambda": {"enter": "main::plain"},
@@ -481,7 +501,9 @@ def test_constructs_of_a_standard(workshop, compiler, standard, text, events):
     shop = workshop(software, compilers={"cxx" if name == "prog.cc" else "cc": compiler})
     shop.write(name, text)
     flags = [f"-std={standard}", "-w", "-O2"]
-    check = subprocess.run([compiler, *flags, "-c", name, "-o", "plain.o"], cwd=shop.folder, capture_output=True, text=True, check=False)
+    check = subprocess.run(
+        [compiler, *flags, "-c", name, "-o", "plain.o"], cwd=shop.folder, capture_output=True, text=True, check=False
+    )
     if check.returncode:
         pytest.skip(f"{compiler} does not know all of this: {check.stderr.splitlines()[0]}")
     for level in ("-O0", "-O2"):

@@ -116,7 +116,10 @@ class SourceText:
             line = 1 + self._blank.count("\n", 0, found.start())
             begins = re.match(rf"\s*(?:\+\+|--)?[\w.>-]+?{member}\s*(?:{_ASSIGNS})?", self._lines[line - 1])
             whole = begins is not None and begins.end() >= found.end() - self._start(line)
-            yield line, line in self.statements and whole and "[" not in found[0]  # which may be an element, or what a pointer points to
+            yield (
+                line,
+                line in self.statements and whole and "[" not in found[0],
+            )  # which may be an element, or what a pointer points to
 
     @cached_property
     def records(self) -> list[tuple[set[str], list[str]]]:

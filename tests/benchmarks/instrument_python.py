@@ -1,0 +1,187 @@
+"""What counting a Python function costs, beside what CPython offers for that itself: nanoseconds an event.
+
+    python tests/benchmarks/instrument_python.py [--blocks 30] [--seed 1] [--quick] [--json FILE]
+
+A function that returns its argument is called in a loop, in a process of its own for each way of counting, in random order. With the hook, under the
+outside sampler: what it read must be the number of calls. Takes this interpreter and every python3.N in PATH.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sampler_report import Section, Table, deliver, host_state, parse_arguments
+
+from unperturbed.collectors.record import Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime_build import build_observer, build_preload, build_python_counter
+from unperturbed.errors import RunError
+from unperturbed.instrument.events import Event
+from unperturbed.instrument.python_metrics import python_environment
+
+_RESAMPLINGS = 10_000
+_INTERVAL_NS = 1_000_000_000
+"""Longer than a run: nothing is read while it lasts."""
+_CALLS, _ROUNDS = 100_000, 5
+
+_PROGRAM = """
+import itertools, sys, time
+PREPARATION
+def function(argument):
+    BODY
+    return argument
+
+def calls(argument):
+    for _ in range(argument):
+        function(argument)
+
+def best():
+    taken = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter_ns()
+        calls(CALLS)
+        taken.append(time.perf_counter_ns() - begin)
+    return min(taken) / CALLS
+
+print(best())
+"""
+_PROFILED = """
+def entered(frame, event, argument):
+    pass
+sys.setprofile(entered)
+"""
+_MONITORED = """
+def entered(code, offset):
+    pass
+sys.monitoring.use_tool_id(3, "benchmark")
+sys.monitoring.register_callback(3, sys.monitoring.events.PY_START, entered)
+sys.monitoring.set_events(3, sys.monitoring.events.PY_START)
+"""
+_NONE, _HOOK = "none again", "the hook: `-hit`"
+_WAYS: Mapping[str, tuple[str, str]] = {
+    _NONE: ("", "pass"),
+    _HOOK: ("", "pass"),
+    "a builtin is called": ("call = ''.isdigit", "call()"),
+    "itertools.count is advanced": ("call = itertools.count().__next__", "call()"),
+    "memoryview[0] += 1": ("view = memoryview(bytearray(8)).cast('Q')", "view[0] += 1"),
+    "sys.monitoring, a Python callback": (_MONITORED, "pass"),
+    "sys.setprofile, a Python callback": (_PROFILED, "pass"),
+}
+
+
+@functools.cache
+def _interpreters() -> Mapping[str, str]:
+    """Return version → interpreter."""
+    found: dict[str, str] = {}
+    for path in [sys.executable, *filter(None, (shutil.which(f"python3.{minor}") for minor in range(9, 16)))]:
+        question = "import sys; print('.'.join(map(str, sys.version_info[:3]))); print(sys.executable)"
+        told = subprocess.run([path, "-c", question], capture_output=True, text=True, check=False)
+        if told.returncode == 0:
+            version, executable = told.stdout.split()
+            found.setdefault(version, executable)
+    return found
+
+
+def _run(python: str, way: str, folder: Path) -> float:
+    """Return ns a call."""
+    preparation, body = _WAYS[way]
+    text = _PROGRAM.replace("PREPARATION", preparation).replace("BODY", body)
+    script = folder / "script.py"
+    script.write_text(text.replace("ROUNDS", str(_ROUNDS)).replace("CALLS", str(_CALLS)))
+    setup = Setup("none", _INTERVAL_NS, "monotonic", software=1, capacity=64, sampler="outside")
+    record = folder / "record"
+    create_record_file(record, setup)
+    environment = {
+        "PATH": os.defpath,
+        "UNPERTURBED_RECORD": str(record),
+        "UNPERTURBED_PRELOAD": str(build_preload("gcc")),
+    }
+    if way == _HOOK:
+        software = {"calls": Event("python", "script.function")}
+        environment |= python_environment(software, environment, library=build_python_counter("gcc"))
+    command = [str(build_observer("gcc")), str(record), python, str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    counted = int(read_record_file(record, setup).rows["software"][-1][0])
+    if way == _HOOK and counted != _CALLS * _ROUNDS:
+        raise RunError(f"{python}: {_CALLS * _ROUNDS} calls, {counted} hits")
+    return float(done.stdout)
+
+
+def _measure(blocks: int, seed: int) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """Return what an event adds to a call [ns], one value a block, by version and way."""
+    chance = random.Random(seed)
+    cases = [
+        (version, way)
+        for version in _interpreters()
+        for way in _WAYS
+        if "monitoring" not in way or tuple(map(int, version.split("."))) >= (3, 12)
+    ]
+    added: dict[tuple[str, str], list[float]] = {case: [] for case in cases}
+    with tempfile.TemporaryDirectory() as name:
+        for block in range(blocks):
+            order = list(cases)
+            chance.shuffle(order)
+            for version, way in order:
+                python = _interpreters()[version]
+                alone = _run(python, _NONE, Path(name))
+                added[version, way].append(_run(python, way, Path(name)) - alone)
+            print(f"\rblock {block + 1} of {blocks}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return {case: np.array(values) for case, values in added.items()}
+
+
+def _interval(values: NDArray[np.float64], seed: int) -> tuple[float, float, float]:
+    """Return the median and its 95 % bootstrap interval over blocks."""
+    chosen = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLINGS, len(values)))
+    low, high = np.percentile(np.median(values[chosen], axis=1), [2.5, 97.5])
+    return float(np.median(values)), float(low), float(high)
+
+
+def main() -> None:
+    """Measure and report."""
+    description = __doc__.splitlines()[0] if __doc__ else ""
+    arguments = parse_arguments(description, blocks=(30, "blocks"), seed=(1, "of the order and the bootstrap"))
+    before = host_state()
+    added = _measure(5 if arguments.quick else arguments.blocks, arguments.seed)
+    deliver(_section(added, arguments.seed), arguments, before)
+
+
+def _section(added: Mapping[tuple[str, str], NDArray[np.float64]], seed: int) -> Section:
+    found = {case: _interval(values, seed) for case, values in added.items()}
+    versions = list(_interpreters())
+    rows = []
+    for way in _WAYS:
+        cells = []
+        for version in versions:
+            middle, low, high = found.get((version, way), (0.0, 0.0, 0.0))
+            cells.append(f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]" if (version, way) in found else "–")
+        rows.append([way, *cells])
+    hooks = [found[version, _HOOK][0] for version in versions]
+    profilers = [found[version, "sys.setprofile, a Python callback"][0] for version in versions]
+    return Section(
+        script="instrument_python",
+        title="What counting a Python function costs",
+        method=(
+            f"A function that returns its argument is called {_CALLS:,} times; best of {_ROUNDS} rounds of a process, less that of a process without "
+            f"counting; {len(next(iter(added.values())))} blocks in random order, medians of the differences with 95 % bootstrap intervals. All run "
+            "under the outside sampler, which read exactly as many hits as there were calls."
+        ),
+        tables=[Table("Added to each call [ns]", ["way of counting", *versions], rows)],
+        verdicts=[
+            f"The hook adds {min(hooks):.1f} to {max(hooks):.1f} ns an event, sys.setprofile {min(profilers):.0f} to {max(profilers):.0f} ns."
+        ],
+        data={"added_ns": {f"{version}, {way}": values.tolist() for (version, way), values in added.items()}},
+    )
+
+
+if __name__ == "__main__":
+    main()
