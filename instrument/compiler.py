@@ -164,7 +164,9 @@ def _runtime_object(settings: Settings, command: Command, flags: list[str], sour
     path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
     if not os.path.exists(path):
         aside = _aside(path)
-        result = _run([command.compiler[-1], "-fno-lto", *flags, "-O2", "-fPIC", "-g", "-x", "c", "-c", source, "-o", aside])
+        # DWARF 4: valgrind before 3.20 runs no program in which clang's DWARF 5 is, and simulated counters need it.
+        words = ["-fno-lto", *flags, "-O2", "-fPIC", "-gdwarf-4", "-x", "c", "-c", source, "-o", aside]
+        result = _run([command.compiler[-1], *words])
         if result.returncode:
             raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {_first_line(result.stderr)}")
         os.replace(aside, path)

@@ -108,10 +108,26 @@ static void read_configuration(const char *path, struct configuration *configura
         fail(path, "this is no configuration of the launcher; write the toolchain anew");
 }
 
-/* Return the path of the program that the compiler's name stands for; never this launcher, which may lie on PATH as `gcc`. */
+/* Tell whether a program is this launcher, or a copy of it. */
+static bool is_launcher(const char *path, const struct stat *status) {
+    struct stat own;
+    char first[2][4096];
+    if (stat("/proc/self/exe", &own) != 0 || own.st_size != status->st_size)
+        return false;
+    for (int index = 0; index < 2; index++) {
+        int file = open(index ? path : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        bool whole = file >= 0 && read(file, first[index], sizeof first[index]) == (ssize_t)sizeof first[index];
+        if (file >= 0)
+            close(file);
+        if (!whole)
+            return false;
+    }
+    return memcmp(first[0], first[1], sizeof first[0]) == 0;
+}
+
+/* Return the path of the program that the compiler's name stands for; never a launcher, which may lie on PATH as `gcc`. */
 static const char *found_program(const char *name, bool *passed_self) {
-    struct stat own, other;
-    bool known = stat("/proc/self/exe", &own) == 0;
+    struct stat status;
     const char *path = getenv("PATH");
     if (strchr(name, '/'))
         return name;
@@ -120,8 +136,8 @@ static const char *found_program(const char *name, bool *passed_self) {
     for (;;) {
         size_t size = strcspn(path, ":");
         char *folder = joined(path, size, "/", size ? 1 : 0), *program = joined(folder, strlen(folder), name, strlen(name));
-        if (stat(program, &other) == 0 && S_ISREG(other.st_mode) && access(program, X_OK) == 0) {
-            if (!known || own.st_dev != other.st_dev || own.st_ino != other.st_ino)
+        if (stat(program, &status) == 0 && S_ISREG(status.st_mode) && access(program, X_OK) == 0) {
+            if (!is_launcher(program, &status))
                 return program;
             *passed_self = true;
         }

@@ -119,7 +119,7 @@ def found_on_path(program: str) -> str:
 def _spawn(words: Sequence[str], actions: list[tuple[int, ...]], environment: Mapping[str, str] | None) -> int:
     variables = os.environ if environment is None else environment
     try:
-        return os.posix_spawnp(words[0], words, variables, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
+        return os.posix_spawnp(words[0], list(words), variables, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON)
     except OSError as error:
         reason = os.strerror(error.errno or errno.ENOENT)
         raise HostError(f"the compiler {words[0]} cannot be run ({reason}); is it installed and on PATH?") from None

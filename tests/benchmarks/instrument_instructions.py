@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,11 @@ unsigned long enters, exits;
 HOOK __cyg_profile_func_enter(void *function, void *caller) { (void)function; (void)caller; enters++; }
 HOOK __cyg_profile_func_exit(void *function, void *caller) { (void)function; (void)caller; exits++; }
 """
-REFERENCE = "nothing counted"
+REFERENCE, TWO_NAME, ALL_NAME, SHAM_NAME = "nothing counted", "two metrics", "all enters and loops", "sham of these"
+GCOV = ("--coverage",)
+EXPLAINING = (("-O0",), ("-O2", "-fno-inline"), ("-O2",), ("-O3",))
+SORTING = ("mainGtU", "mainSimpleSort", "mainQSort3", "fallbackSimpleSort", "BZ2_hbMakeCodeLengths")
 _RESAMPLINGS = 10_000
-_PRECISE = 4
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,12 @@ class Way:
 
 WAYS = (
     Way(REFERENCE, {}),
-    Way("two metrics", TWO),
+    Way(TWO_NAME, TWO),
     Way("all enters", ENTERS),
-    Way("all enters and loops", ALL),
-    Way("sham of these", ALL, sham=True),
+    Way(ALL_NAME, ALL),
+    Way(SHAM_NAME, ALL, sham=True),
     Way("-finstrument-functions", {}, ("-finstrument-functions",), events=ENTERS),
-    Way("--coverage (gcov)", {}, ("--coverage",), events=ALL),
+    Way("gcov: --coverage", {}, GCOV, events=ALL),
 )
 
 
@@ -97,25 +99,38 @@ class Cost:
     by_function: Counter[str]
 
 
+def folder_name(compiler: str, way: Way, *, counting: bool = False) -> str:
+    """Return the name of the folder that a way is built in."""
+    return re.sub(r"\W+", "-", f"{compiler} {way.name}{' counting' if counting else ''}")
+
+
 def build(folder: Path, compiler: str, way: Way, *, counting: bool = False) -> Path:
-    """Build bzip2 in a folder of its own; `counting` with a runtime that writes the counts, else with the one that is shipped."""
-    target = folder / re.sub(r"\W+", "-", f"{compiler}-{way.name}-{counting}")
+    """Build bzip2 in a folder of its own, and return the program.
+
+    Parameters
+    ----------
+    counting : with a runtime that writes what the metrics have counted, instead of the one that is shipped and sleeps here.
+    """
+    target = folder / folder_name(compiler, way, counting=counting)
     shutil.copytree(debian_source("bzip2", user_cache()), target, ignore=shutil.ignore_patterns("*.o", "*.a", ".pc"))
     events = {name: parse_event(event) for name, event in (way.counted if counting else way.software).items()}
-    runtime = {"runtime": [COUNTING_RUNTIME]} if counting else {"runtime": SOURCES, "bounds": BOUNDS}
     tools = write_toolchain(
-        target.with_name(f"{target.name}.tools"), events, compilers={"cc": compiler}, sham=way.sham, **runtime
+        target.with_name(f"{target.name}.tools"),
+        events,
+        compilers={"cc": compiler},
+        runtime=[COUNTING_RUNTIME] if counting else SOURCES,
+        bounds=[] if counting else BOUNDS,
+        sham=way.sham and not counting,
     )
     flags = ["-O2", *(() if counting else way.flags)]
-    made = " ".join(["CFLAGS=" + " ".join([*flags, "-D_FILE_OFFSET_BITS=64"])])
-    subprocess.run(["make", "-s", "-j2", f"CC={tools.cc}", made, *OBJECTS], cwd=target, check=True, capture_output=True)
-    extra = []
+    made = ["make", "-s", "-j2", f"CC={tools.cc}", f"CFLAGS={' '.join(flags)} -D_FILE_OFFSET_BITS=64", *OBJECTS]
+    subprocess.run(made, cwd=target, check=True, capture_output=True)
+    objects = list(OBJECTS)
     if "-finstrument-functions" in flags:
         (target / "hooks.c").write_text(HOOKS)
         subprocess.run([compiler, "-O2", "-c", "hooks.c"], cwd=target, check=True)
-        extra = ["hooks.o"]
-    link = [str(tools.cc), *flags, *OBJECTS, *extra, "-o", "program"]
-    subprocess.run(link, cwd=target, check=True, capture_output=True)
+        objects.append("hooks.o")
+    subprocess.run([str(tools.cc), *flags, *objects, "-o", "program"], cwd=target, check=True, capture_output=True)
     return target / "program"
 
 
@@ -186,25 +201,181 @@ def added(found: Mapping[str, Sequence[float]], name: str, seed: int) -> tuple[f
     return float(np.median(ratios)), float(low), float(high)
 
 
-def uprobes(program: Path, data: Path, reference: Cost, repeats: int) -> dict[str, Any]:
-    """Return what a hit of a uprobe costs, on the function that is entered most often."""
+@dataclass(frozen=True)
+class Probed:
+    """A uprobe on the first instruction of one function: its hits, and what one costs by the processor's time and by the clock."""
+
+    function: str
+    hits: int
+    cpu_us: float
+    wall_us: float
+
+
+def uprobe(program: Path, data: Path, repeats: int) -> Probed:
+    """Return what a hit of a uprobe costs, on that one of the sorting functions with a body of its own that is entered most often."""
     symbols = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
-    functions = set(re.findall(r" [tT] (\w+)$", symbols, re.MULTILINE))
-    calls = {
-        name: run_counted(program, name, ["-9", "-c", str(data)]).hits
-        for name in ("mainGtU", "mainSimpleSort", "BZ2_hbMakeCodeLengths", "mainQSort3")
-        if name in functions
+    arguments = ["-9", "-c", str(data)]
+    names = [name for name in SORTING if re.search(rf" [tT] {name}$", symbols, re.MULTILINE)]
+    hits = {name: run_counted(program, name, arguments).hits for name in names}
+    name = max(hits, key=hits.__getitem__)
+    pairs = [(run_counted(program, None, arguments), run_counted(program, name, arguments)) for _ in range(repeats)]
+    cpu, wall = (
+        statistics.median(getattr(probed, time) - getattr(alone, time) for alone, probed in pairs) / hits[name] * 1e6
+        for time in ("cpu_s", "wall_s")
+    )
+    return Probed(name, hits[name], cpu, wall)
+
+
+def text(words: int, seed: int) -> bytes:
+    """Return a text of so many words, of three hundred different ones."""
+    table = [f"{n * 2654435761 % 2**32:x}" for n in range(300)]
+    return " ".join(random.Random(seed).choices(table, k=words)).encode()
+
+
+def main() -> None:
+    """Measure and report."""
+    arguments = parse_arguments(
+        __doc__.splitlines()[0] if __doc__ else "",
+        blocks=(15, "runs of each program"),
+        seed=(1, "of the text and of the order"),
+    )
+    before = host_state()
+    blocks = 3 if arguments.quick else arguments.blocks
+    costs: dict[str, dict[str, Cost]] = {}
+    seconds: dict[str, dict[str, list[float]]] = {}
+    timed_events: dict[str, dict[str, int]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        small, large = folder / "small", folder / "large"
+        small.write_bytes(text(60_000, arguments.seed))
+        large.write_bytes(text(60_000 if arguments.quick else 250_000, arguments.seed))
+        for compiler in filter(shutil.which, ("gcc", "clang")):
+            ways = [way for way in WAYS if way.flags != GCOV or _links(compiler, folder)]
+            programs = {way.name: build(folder, compiler, way) for way in ways}
+            counting = {way.name: build(folder, compiler, way, counting=True) for way in ways if way.counted}
+            counted = {name: happened(program, small, folder) for name, program in counting.items()}
+            timed_events[compiler] = {name: happened(program, large, folder) for name, program in counting.items()}
+            costs[compiler] = {
+                name: measure(program, small, counted.get(name, 0), folder) for name, program in programs.items()
+            }
+            seconds[compiler] = times(programs, large, blocks, arguments.seed)
+        probed = uprobe(folder / folder_name("gcc", WAYS[0]) / "program", small, blocks)
+        explained = {" ".join(flags): _an_event(flags, costs["gcc"][ALL_NAME].events, small, folder) for flags in EXPLAINING}
+    tables = [
+        _instruction_table(costs),
+        _time_table(seconds, timed_events, arguments.seed),
+        Table(
+            "The kernel's probe on one function of the gcc program that counts nothing",
+            ["function", "hits", "processor time, us a hit", "by the clock, us a hit"],
+            [[probed.function, f"{probed.hits:,}", f"{probed.cpu_us:.2f}", f"{probed.wall_us:.2f}"]],
+        ),
+        Table(
+            "All enters and loops: instructions an event by gcc's options, beside the same options without counters",
+            ["options", "instructions an event"],
+            [[options, f"{each:+.3f}"] for options, each in explained.items()],
+        ),
+    ]
+    data = {
+        "costs": {compiler: {way: vars(cost) for way, cost in found.items()} for compiler, found in costs.items()},
+        "seconds": seconds,
+        "timed_events": timed_events,
+        "uprobe": vars(probed),
+        "explained": explained,
     }
-    name = max(calls, key=calls.__getitem__)
-    with_probe = [run_counted(program, name, ["-9", "-c", str(data)]) for _ in range(repeats)]
-    without = [run_counted(program, None, ["-9", "-c", str(data)]) for _ in range(repeats)]
-    hits = with_probe[0].hits
-    cpu = statistics.median(run.cpu_s for run in with_probe) - statistics.median(run.cpu_s for run in without)
-    wall = statistics.median(run.wall_s for run in with_probe) - statistics.median(run.wall_s for run in without)
-    return {
-        "function": name,
-        "hits": hits,
-        "cpu_us": cpu / hits * 1e6,
-        "wall_us": wall / hits * 1e6,
-        "instructions": reference.instructions,
-    }
+    section = Section(
+        script="instrument_instructions",
+        title="Counters in a real program",
+        method=(
+            "Debian's bzip2 -9 on a seeded text, built by its own Makefile at -O2 with the runtime that is shipped, asleep; each way beside the same "
+            "program with nothing counted. Instructions of the whole run under callgrind; executed: at the addresses of the counters' own instructions, "
+            "for each event. Time: processor time of interleaved runs, median of the ratios within a block, 95 % interval by bootstrap."
+        ),
+        tables=tables,
+        verdicts=_verdicts(costs),
+        data=data,
+    )
+    deliver(section, arguments, before)
+
+
+def _links(compiler: str, folder: Path) -> bool:
+    """Tell whether a compiler has the library that gcov's counters need."""
+    (folder / "empty.c").write_text("int main(void) { return 0; }\n")
+    command = [compiler, *GCOV, "empty.c", "-o", "empty"]
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
+
+
+def _an_event(flags: tuple[str, ...], events: int, data: Path, folder: Path) -> float:
+    """Return the instructions an event that counting all enters and loops adds at other options than -O2."""
+    ways = [Way(f"{name} {' '.join(flags)}", software, flags) for name, software in (("nothing", {}), ("all", ALL))]
+    alone, counted = (measure(build(folder, "gcc", way), data, events, folder).instructions for way in ways)
+    return (counted - alone) / events
+
+
+def _instruction_table(costs: Mapping[str, Mapping[str, Cost]]) -> Table:
+    rows = []
+    for compiler, found in costs.items():
+        reference = found[REFERENCE]
+        for way, cost in found.items():
+            more = cost.instructions - reference.instructions
+            rows.append(
+                [
+                    f"{compiler}: {way}",
+                    f"{cost.events:,}" if way != SHAM_NAME else "–",
+                    f"{more / reference.instructions:+.2%}",
+                    f"{more / cost.events:+.3f}" if cost.events else "–",
+                    f"{cost.increments / cost.events:.5f}" if cost.increments else "–",
+                    f"{cost.text / reference.text - 1:+.2%}",
+                ]
+            )
+    return Table("Instructions and text", ["way", "events", "instructions", "an event", "executed, an event", "text"], rows)
+
+
+def _time_table(
+    seconds: Mapping[str, Mapping[str, Sequence[float]]], events: Mapping[str, Mapping[str, int]], seed: int
+) -> Table:
+    rows = []
+    for compiler, found in seconds.items():
+        for way, own in found.items():
+            ratio, low, high = added(found, way, seed)
+            happened_here = events[compiler].get(way, 0)
+            each = f"{ratio * statistics.median(found[REFERENCE]) / happened_here * 1e9:+.2f}" if happened_here else "–"
+            rows.append(
+                [f"{compiler}: {way}", f"{statistics.median(own):.3f}", f"{ratio:+.1%}", f"{low:+.1%} … {high:+.1%}", each]
+            )
+    return Table("Processor time of interleaved runs", ["way", "median, s", "added", "95 %", "ns an event"], rows)
+
+
+def _verdicts(costs: Mapping[str, Mapping[str, Cost]]) -> list[str]:
+    verdicts = []
+    for compiler, found in costs.items():
+        reference, every, two, sham = (found[name] for name in (REFERENCE, ALL_NAME, TWO_NAME, SHAM_NAME))
+        each = (every.instructions - reference.instructions) / every.events
+        more, text_more = two.instructions / reference.instructions - 1, two.text / reference.text - 1
+        verdicts += [
+            f"{compiler}, all enters and loops at -O2: {each:+.3f} instructions an event (bound {BOUND_AN_EVENT}); {_holds(each <= BOUND_AN_EVENT)}.",
+            f"{compiler}, two metrics: {more:+.2%} instructions (bound {BOUND_INSTRUCTIONS:.0%}), {text_more:+.2%} text (bound {BOUND_TEXT:.0%}); "
+            f"{_holds(more <= BOUND_INSTRUCTIONS and text_more <= BOUND_TEXT)}.",
+            f"{compiler}: the counting itself is {every.increments / every.events:.5f} instructions an event, executed at the counters' addresses. The rest, "
+            f"{every.instructions - reference.instructions - every.increments:+,}, is what the compiler makes otherwise where a counter stands: "
+            f"{_otherwise(reference, every)}. A sham build, which has a no-op for each increment, shows the same rest: it executes "
+            f"{abs(sham.instructions - every.instructions):,} instructions more or fewer than the build that counts.",
+        ]
+    return verdicts
+
+
+def _holds(good: bool) -> str:  # noqa: FBT001  it is the sentence's end
+    return "it holds" if good else "it does not hold"
+
+
+def _otherwise(reference: Cost, counted: Cost) -> str:
+    """Return the functions whose own instructions differ most; a function's clones are added to it."""
+    changes: Counter[str] = Counter()
+    for cost, sign in ((counted, 1), (reference, -1)):
+        for function, instructions in cost.by_function.items():
+            changes[function.partition(".")[0].partition("'")[0]] += sign * instructions
+    largest = sorted(changes.items(), key=lambda change: -abs(change[1]))[:4]
+    return ", ".join(f"{function} {change:+,}" for function, change in largest) + " (with its increments)"
+
+
+if __name__ == "__main__":
+    main()

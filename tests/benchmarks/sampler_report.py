@@ -1,4 +1,4 @@
-"""What the benchmarks of the samplers have in common: their arguments, their tables, and the page that the tables are put into."""
+"""What the benchmarks of samplers and instrumentation have in common: their arguments, their tables, and the pages that the tables are put into."""
 
 from __future__ import annotations
 
@@ -17,12 +17,36 @@ from typing import Any
 
 __all__ = ["Section", "Table", "deliver", "host_state", "parse_arguments"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "samplers.md"
-_SECTIONS = ("sampler_instructions", "sampler_overhead", "sampler_intervals")
-_HEAD = """# What the samplers cost, and how evenly they sample
+_EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
+
+
+@dataclass(frozen=True)
+class _Page:
+    """A page of the evidence: its file, what stands on top, and the benchmarks whose sections it holds, in order."""
+
+    file: Path
+    head: str
+    scripts: tuple[str, ...]
+
+
+_PAGES = (
+    _Page(
+        _EVIDENCE / "samplers.md",
+        """# What the samplers cost, and how evenly they sample
 
 Both samplers of `collectors/runtime`, beside `perf stat -I`. Each section is written by the command below it; `make bench` prints the same tables.
-"""
+""",
+        ("sampler_instructions", "sampler_overhead", "sampler_intervals"),
+    ),
+    _Page(
+        _EVIDENCE / "instrumentation.md",
+        """# What instrumentation costs
+
+Software metrics, beside peers that count the same events. Each section is written by the command below it; `make bench` prints the same tables.
+""",
+        ("instrument_instructions", "instrument_builds", "instrument_probes", "instrument_preload", "instrument_python"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -57,11 +81,11 @@ class Section:
 
 
 def parse_arguments(description: str, **own: tuple[int, str]) -> argparse.Namespace:
-    """Parse what every benchmark of the samplers takes, and numbers of its own: name → (value when not given, help)."""
+    """Parse what every benchmark takes, and numbers of its own: name → (value when not given, help)."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a short run, to see that everything works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
-    parser.add_argument("--markdown", action="store_true", help="put the tables into docs/evidence/samplers.md")
+    parser.add_argument("--markdown", action="store_true", help="put the tables into a page of docs/evidence")
     for name, (value, text) in own.items():
         parser.add_argument(f"--{name}", type=int, default=value, help=f"{text} ({value})")
     return parser.parse_args()
@@ -71,7 +95,7 @@ def host_state() -> dict[str, Any]:
     """Return what a reader must know of the host and of the moment."""
     describe = ["git", "describe", "--always", "--dirty"]
     return {
-        "commit": subprocess.run(describe, cwd=PAGE.parent, capture_output=True, text=True, check=False).stdout.strip(),
+        "commit": subprocess.run(describe, cwd=_EVIDENCE, capture_output=True, text=True, check=False).stdout.strip(),
         "machine": platform.machine(),
         "kernel": platform.release(),
         "cpus": len(os.sched_getaffinity(0)),
@@ -106,8 +130,9 @@ def deliver(section: Section, arguments: argparse.Namespace, before: dict[str, A
     if arguments.json:
         arguments.json.write_text(json.dumps({"host": before, **section.data}, indent=1) + "\n")
     if arguments.markdown:
-        text = PAGE.read_text() if PAGE.exists() else ""
-        PAGE.write_text(_page(text, section, _command(section, arguments), before))
+        page = next(page for page in _PAGES if section.script in page.scripts)
+        text = page.file.read_text() if page.file.exists() else ""
+        page.file.write_text(_with_section(page, text, section, _command(section, arguments), before))
 
 
 def _command(section: Section, arguments: argparse.Namespace) -> str:
@@ -116,11 +141,11 @@ def _command(section: Section, arguments: argparse.Namespace) -> str:
     return " ".join([f"python tests/benchmarks/{section.script}.py", *["--quick"] * given["quick"], *numbers, "--markdown"])
 
 
-def _page(text: str, section: Section, command: str, before: dict[str, Any]) -> str:
+def _with_section(page: _Page, text: str, section: Section, command: str, before: dict[str, Any]) -> str:
     """Return the page with this section in its place and the others as they were."""
     parts = dict(re.findall(r"<!-- (\w+) -->\n(.*?)(?=<!-- \w+ -->|\Z)", text, re.DOTALL))
     parts[section.script] = _markdown(section, command, before)
-    return _HEAD + "".join(f"\n<!-- {name} -->\n{parts[name].strip()}\n" for name in _SECTIONS if name in parts)
+    return page.head + "".join(f"\n<!-- {name} -->\n{parts[name].strip()}\n" for name in page.scripts if name in parts)
 
 
 def _markdown(section: Section, command: str, before: dict[str, Any]) -> str:

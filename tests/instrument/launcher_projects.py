@@ -63,6 +63,19 @@ _MACROS = """
 #define HEADER "two.h"
 #define RUN_OF_HASHES(x) /* #### */ x
 #define STR(x) #x
+#define WRAPPED(f) __attribute__((cold)) f
+#define WRAPPED(f) EMPTY f
+#define WRAPPED(f) f
+#define WRAPPED(f) f EMPTY
+#define WRAPPED(f) (f)
+#define OF(a) a
+#define OF(a) ()
+#define OF(a) {}
+#define OF(a, b) a
+#define alpha gamma
+#define alpha alpha
+#define alpha BEGIN
+#define beta alpha
 """.strip().splitlines()
 
 _LINES = """
@@ -121,6 +134,15 @@ int (*table[])(int) = { alpha, beta };
 int (*one)(int) = alpha;
 SUFFIX(alp)
 SUFFIX(alpha) x;
+int WRAPPED(alpha)(int n);
+extern char *WRAPPED(alpha)(int n) ATTRIBUTE;
+int WRAPPED(alpha)(int n) { return n; }
+int WRAPPED(alpha) OF((int n));
+int alpha OF((int n));
+extern int API alpha OF((int n, int m)) ATTRIBUTE;
+int alpha OF((int n)) { return n; }
+int alpha OF(int n);
+int beta(int n) { return 2; }
 """.strip().splitlines()
 
 _BLOCKS = """
@@ -208,6 +230,9 @@ a ? alpha : 2;
 case alpha: break;
 alpha ARGUMENTS);
 alpha[3] = 1;
+x = WRAPPED(alpha)(1);
+alpha OF((1));
+beta(1);
 """.strip().splitlines()
 
 _SYSTEM = ("stdio.h", "stdlib.h", "string.h", "inttypes.h", "sys/cdefs.h", "math.h")
