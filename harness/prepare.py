@@ -33,7 +33,7 @@ from unperturbed.harness.requirements import (
     no_verdict,
     plan_counting,
 )
-from unperturbed.harness.run import Result, Sampling, execute, run_plain
+from unperturbed.harness.run import Result, Sampling, TimedOutError, execute, run_plain
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE, PILOT, REFERENCE
 from unperturbed.harness.spec.placeholders import substitute
@@ -44,6 +44,8 @@ __all__ = ["Session", "execute_in", "fresh", "pilots", "prepare", "rehearse"]
 _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17
 _PILOT_INTERVAL_NS = 20_000_000
+_REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
+"""With its probes the program may take this many times as long as the pilot, and so many seconds more: then it is stopped."""
 _JIFFIES = 2
 """An interval of processor time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
 
@@ -285,11 +287,27 @@ def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Mani
         fact = f"probes:{name}"
         if manifest.fact(fact) is None:
             progress.step(f"rehearsing the probes of {name}")
-            first = replace(next(iter(samplings.values())), milestones=milestones)
-            trace = execute_in(session, first, name, fresh(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0)
+            trace = _rehearse(session, next(iter(samplings.values())), name, milestones, manifest)
             manifest.set_facts(**{fact: hit_rates(session.campaign, milestones, trace)})
         notes |= dict.fromkeys(judge_rates(session.campaign, manifest.fact(fact)))
     manifest.set_facts(probe_notes=list(notes))
+
+
+def _rehearse(session: Session, sampling: Sampling, name: str, milestones: Milestones, manifest: Manifest) -> Trace:
+    """Run a configuration once with its probes, for no longer than probes could be let pass."""
+    alone = manifest.fact(f"{PILOT}:{sampling.collected.name}")["seconds"]
+    limit = _REHEARSAL_SLACK_S + _REHEARSAL_TIMES * alone
+    first = replace(sampling, milestones=milestones, capacity=max(sampling.capacity, _PILOT_CAPACITY), timeout_s=limit)
+    try:
+        return execute_in(session, first, name, fresh(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0)
+    except TimedOutError:
+        if limit >= session.campaign.program.timeout.seconds:
+            raise
+        probed = list(dict.fromkeys(site.metric for site in milestones.sites))
+        raise SpecError(
+            f"{at_metric(session.campaign, probed[0])}: {' and '.join(probed)}: hit far too often for probes of the kernel: with them the program "
+            f"had not ended after {limit:.0f} s, and without them it takes {alone:.1f} s. Take rarer events, or compile them in"
+        ) from None
 
 
 def _check_length(intervals: int, interval_ns: int, records: int | None) -> None:

@@ -36,7 +36,7 @@ from unperturbed.harness.milestones import Milestones
 from unperturbed.harness.program_command import program_command
 from unperturbed.harness.spec import Campaign
 
-__all__ = ["Result", "Sampling", "digest_of_result", "execute", "run_plain"]
+__all__ = ["Result", "Sampling", "TimedOutError", "digest_of_result", "execute", "run_plain"]
 
 _SHOWN_BYTES = 2000
 _UNSEEN_NS = 300_000_000
@@ -56,6 +56,7 @@ class Sampling:
     milestones : the software metrics, and what counts those that are not compiled in.
     interval_ns : on the work clock, quanta of the simulator.
     capacity : records that fit.
+    timeout_s : instead of the spec's; None for that.
     """
 
     collected: Pass
@@ -63,6 +64,11 @@ class Sampling:
     interval_ns: int
     clock: str
     capacity: int
+    timeout_s: float | None = None
+
+
+class TimedOutError(RunError):
+    """A run was stopped at its time limit."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,8 @@ def execute(
     elif sampling.collected.machine is not None:
         prefix = valgrind_command(sampling.collected.machine, dumps)
     command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, milestones=milestones)
+    if sampling.timeout_s is not None:
+        command = replace(command, timeout_s=min(sampling.timeout_s, campaign.program.timeout.seconds))
     outcome = _launch(command, folder)
     ended_ns = time.monotonic_ns()
     records = read_record_file(record, setup)
@@ -259,7 +267,7 @@ def _digest(campaign: Campaign, command: Command) -> str:
 def _check_outcome(campaign: Campaign, command: Command, outcome: Outcome, expected: Result) -> None:
     folder = command.stdout.parent
     if outcome.timed_out:
-        raise RunError(
+        raise TimedOutError(
             f"timed out after {outcome.seconds:.0f} s (timeout: in the spec; simulated runs are 25 to 60 times slower)"
         )
     if _disk_full(folder):

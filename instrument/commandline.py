@@ -1,13 +1,15 @@
 """What a compiler command line asks for, and the command lines that instrumentation makes of it (gcc's and clang's language)."""
 
 # pathlib would cost every command of a build 5 ms.
-# ruff: noqa: PTH113, PTH119, PTH122, PTH123
+# ruff: noqa: PTH113, PTH119, PTH122
 
 from __future__ import annotations
 
 import os.path
 import re
 from typing import TYPE_CHECKING, NamedTuple
+
+from unperturbed.instrument.response_files import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +38,7 @@ _SEPARATE_TABLE = """
     -o -x -I -D -U -L -l -T -u -z -e -h -B -A -b -V -F -include -imacros -isystem -iquote -idirafter -isysroot -iprefix
     -iwithprefix -iwithprefixbefore -imultilib -imultiarch -iframework -MF -MT -MQ -MJ -Xlinker -Xpreprocessor -Xassembler
     -Xclang -Xanalyzer -aux-info -wrapper -target -arch -mllvm -framework --param --sysroot -dumpbase -dumpbase-ext -dumpdir
-    -Ttext -Tdata -Tbss --serialize-diagnostics -serialize-diagnostics
+    -Ttext -Tdata -Tbss --serialize-diagnostics -serialize-diagnostics -include-pch
 """
 SEPARATE = frozenset(_SEPARATE_TABLE.split())
 """Options whose value is the next argument."""
@@ -162,7 +164,7 @@ def parse_command(words: tuple[str, ...]) -> Command:
     """
     launched = len(words) > 1 and os.path.basename(words[0]) in _LAUNCHERS and not words[1].startswith("-")
     compiler = words[: 2 if launched else 1]
-    arguments = _expand(words[len(compiler) :])
+    arguments = expanded(words[len(compiler) :])
     parsed = _split(arguments)
     plain = Command(words, compiler, arguments)
     if any(_QUESTION.fullmatch(argument.name) for argument in parsed):
@@ -182,6 +184,8 @@ def parse_command(words: tuple[str, ...]) -> Command:
     sources, uncounted = _sources(parsed, cxx_driver=is_cxx_driver(compiler[-1]))
     untouched = next((argument.name for argument in parsed if _UNTOUCHED.fullmatch(argument.name)), "")
     reason = f"the command has {untouched}" if untouched else ""
+    if any(argument.name == "-include-pch" and not _header_of(argument) for argument in parsed):
+        reason = "the command has -include-pch, and the header is not beside it"
     return command._replace(sources=sources, uncounted=uncounted, reason=reason)
 
 
@@ -217,7 +221,7 @@ def preprocessing_arguments(command: Command, source: Source) -> list[str]:
     """Return the arguments that write one source's preprocessed text to standard output, with line markers."""
     kept = [
         argument
-        for argument in _split(command.arguments)
+        for argument in _with_plain_headers(_split(command.arguments))
         if not argument.is_input
         and not _DEPENDENCIES.fullmatch(argument.name)
         and not _DEBUG.fullmatch(argument.name)
@@ -265,7 +269,7 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
     """
     sources = {source.position: source for source in command.sources}
     result: list[str] = []
-    for argument in _split(command.arguments):
+    for argument in _without_forced_headers(_split(command.arguments)):
         if argument.is_input and argument.position in texts:
             source = sources[argument.position]
             result += ["-x", PREPROCESSED[source.language], texts[argument.position], "-x", source.forced or "none"]
@@ -290,34 +294,6 @@ def machine_flags(command: Command) -> list[str]:
     return _joined(kept)
 
 
-def _expand(words: tuple[str, ...], depth: int = 0) -> tuple[str, ...]:
-    """Put the content of response files in their place, as gcc does; a file that cannot be read stays a word."""
-    result: list[str] = []
-    for word in words:
-        if word.startswith("@") and depth < 16 and os.path.isfile(word[1:]):
-            with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
-                result += _expand(tuple(_response_words(file.read())), depth + 1)
-        else:
-            result.append(word)
-    return tuple(result)
-
-
-def _response_words(text: str) -> list[str]:
-    """Split a response file: white space separates, quotes join, a backslash takes the next sign as it is."""
-    words: list[str] = []
-    for found in re.finditer(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s"'\\])+""", text, re.DOTALL):
-        pieces = re.finditer(r"""\\(.)|["']((?:\\.|[^\\])*?)["']|(.)""", found[0], re.DOTALL)
-        words.append("".join(_unescape(piece) for piece in pieces))
-    return words
-
-
-def _unescape(piece: re.Match[str]) -> str:
-    escaped, quoted, plain = piece.groups()
-    if quoted is not None:
-        return re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
-    return escaped if escaped is not None else plain
-
-
 def _split(arguments: tuple[str, ...]) -> list[_Argument]:
     result: list[_Argument] = []
     index = 0
@@ -326,6 +302,38 @@ def _split(arguments: tuple[str, ...]) -> list[_Argument]:
         width = 2 if word in SEPARATE and index + 1 < len(arguments) else 1
         result.append(_Argument(index, arguments[index : index + width], word == "-" or not word.startswith("-")))
         index += width
+    return result
+
+
+def _header_of(argument: _Argument) -> str:
+    """Return the header that was compiled into the file of `-include-pch x.h.pch`; '' when it is not beside it."""
+    header = os.path.splitext(argument.words[-1])[0]
+    return header if os.path.isfile(header) else ""
+
+
+def _with_plain_headers(arguments: list[_Argument]) -> list[_Argument]:
+    """Put headers in the place of those that clang has compiled before: only their text can be rewritten."""
+    result: list[_Argument] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument.words == ("-Xclang", "-include-pch"):
+            next(rest, None)  # as CMake writes it, with the header's own -Xclang -include behind it
+        elif argument.name == "-include-pch":
+            result.append(argument._replace(words=("-include", _header_of(argument))))
+        else:
+            result.append(argument)
+    return result
+
+
+def _without_forced_headers(arguments: list[_Argument]) -> list[_Argument]:
+    """Leave out headers that clang would read once more, though they stand in the text."""
+    result: list[_Argument] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument.words in (("-Xclang", "-include-pch"), ("-Xclang", "-include")):
+            next(rest, None)
+        elif argument.name != "-include-pch":
+            result.append(argument)
     return result
 
 

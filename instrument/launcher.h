@@ -127,7 +127,9 @@ struct folder {
     const char *path;
     dev_t device;
     ino_t inode;
-    bool trusted;
+    bool own;      /* of the compiler's own list */
+    bool trusted;  /* the same as one of these, perhaps under another name */
+    bool doubtful; /* named once more further on: gcc and clang differ in which of the two counts */
 };
 
 /* A word that is needed, and where it stands: in a file that was read, or among the words of the index. */
@@ -137,8 +139,8 @@ struct sought {
     bool found, indexed;
 };
 
-/* What a name leads to. */
-enum found { ABSENT, OF_SYSTEM, OF_USER };
+/* What a name leads to; doubtful: to a file that may be passed over. */
+enum found { ABSENT, DOUBTFUL, OF_SYSTEM, OF_USER };
 
 /* An open-addressed set of names. */
 struct entry {

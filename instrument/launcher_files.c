@@ -109,32 +109,32 @@ static enum found is_in_folders(
     struct search *search, const struct folder *folders, size_t count, const char *name, size_t size, bool every,
     bool precompiled) {
     enum found found = ABSENT;
-    for (const struct folder *folder = folders; folder < folders + count && (every || !found); folder++) {
+    bool certain = false;
+    for (const struct folder *folder = folders; folder < folders + count && (every || !certain); folder++) {
         enum found here = is_in_folder(search, folder->path, strlen(folder->path), name, size, folder->trusted, precompiled);
         found = here > found ? here : found;
+        certain |= here && !folder->doubtful;
     }
-    return found;
+    return certain || every ? found : found ? DOUBTFUL : ABSENT;
 }
 
-/* Look in the folders that do not depend on the includer. Which of them comes behind another's is not followed: `every`. */
+/* Look in the folders that do not depend on the includer. `every`: which of them comes behind another's is not followed. */
 static enum found search_folders(struct search *search, const char *name, size_t size, bool every, bool precompiled) {
-    enum found quoted = ABSENT;
-    if (*name == '"' || every)
-        quoted = is_in_folders(search, search->quote.items, search->quote.count, name + 1, size - 1, every, precompiled);
-    if (quoted && !every)
-        return quoted;
-    if (every) {
-        enum found found = is_in_folders(search, search->bracket.items, search->bracket.count, name + 1, size - 1, true, precompiled);
-        return found > quoted ? found : quoted;
-    }
+    bool quoted = *name == '"' || every;
     char *key = joined("<", 1, name + 1, size - 1);
     struct entry *entry = find(&search->names, key, size);
-    if (!entry->name || precompiled) {
-        enum found found = is_in_folders(search, search->bracket.items, search->bracket.count, name + 1, size - 1, false, precompiled);
-        put(&search->names, find(&search->names, key, size), key, found);
+    enum found found = ABSENT, further = entry->name ? entry->found : ABSENT;
+    if (quoted)
+        found = is_in_folders(search, search->quote.items, search->quote.count, name + 1, size - 1, every, precompiled);
+    if ((found == OF_SYSTEM || found == OF_USER) && !every)
         return found;
+    if (!entry->name || precompiled || every) {
+        const struct folder *folders = search->bracket.items;
+        further = is_in_folders(search, folders, search->bracket.count, name + 1, size - 1, every, precompiled);
+        if (!every)
+            put(&search->names, find(&search->names, key, size), key, further);
     }
-    return entry->found;
+    return further > found ? further : found;
 }
 
 /* Read what an #include may mean. name: with its first " or <. */
@@ -158,42 +158,42 @@ enum found include(struct search *search, size_t includer, const char *name, siz
     return found;
 }
 
-static void add_folder(struct search *search, const char *path, bool trusted, bool quote) {
+static void add_folder(struct search *search, const char *path, bool own, bool quote) {
     struct stat status;
     if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
         return;
-    struct folder folder = {path, status.st_dev, status.st_ino, trusted};
+    struct folder folder = {path, status.st_dev, status.st_ino, own, own, false};
     if (quote)
         APPEND(&search->quote, folder);
     else
         APPEND(&search->bracket, folder);
 }
 
-/* Fill the lists of folders. gcc and clang pass over an -I that names a folder of the system: it keeps its place there. */
+static bool is_same(const struct folder *one, const struct folder *other) {
+    return one->device == other->device && one->inode == other->inode;
+}
+
+/* Fill the lists of folders. gcc and clang pass over a user's folder that is the system's too: it keeps its place there. */
 void add_folders(struct search *search, const struct command *command, const struct folders *folders) {
+    const words_t *lists[] = {&command->bracket, &command->system, &folders->system, &command->after};
+    size_t users = 0;
     for (size_t index = 0; index < command->quote.count; index++)
         add_folder(search, command->quote.items[index], false, true);
-    for (size_t index = 0; index < command->bracket.count; index++)
-        add_folder(search, command->bracket.items[index], false, false);
-    size_t own = search->bracket.count, kept = 0;
-    for (size_t index = 0; index < command->system.count; index++)
-        add_folder(search, command->system.items[index], false, false);
-    size_t system = search->bracket.count;
-    for (size_t index = 0; index < folders->system.count; index++)
-        add_folder(search, folders->system.items[index], true, false);
-    size_t all = search->bracket.count;
-    struct folder *items = search->bracket.items;
-    for (size_t index = 0; index < all; index++) {
-        bool again = false;
-        for (size_t other = own; other < all && index < system; other++) {
-            bool same = items[other].device == items[index].device && items[other].inode == items[index].inode;
-            again |= same && index < own;
-            items[index].trusted |= same && other >= system;
-        }
-        if (!again)
-            items[kept++] = items[index];
+    for (size_t list = 0; list < sizeof lists / sizeof *lists; list++) {
+        for (size_t index = 0; index < lists[list]->count; index++)
+            add_folder(search, lists[list]->items[index], lists[list] == &folders->system, false);
+        users = list == 0 ? search->bracket.count : users;
     }
-    search->bracket.count = kept;
-    for (size_t index = 0; index < command->after.count; index++)
-        add_folder(search, command->after.items[index], false, false);
+    struct folder *bracket = search->bracket.items, *quote = search->quote.items;
+    for (size_t index = 0; index < search->bracket.count; index++)
+        for (size_t other = 0; other < search->bracket.count; other++) {
+            bool same = is_same(&bracket[index], &bracket[other]);
+            bracket[index].doubtful |= same && other > index && other >= users;
+            bracket[index].trusted |= same && bracket[other].own;
+        }
+    for (size_t index = 0; index < search->quote.count; index++)
+        for (size_t other = users; other < search->bracket.count; other++) {
+            quote[index].doubtful |= is_same(&quote[index], &bracket[other]);
+            quote[index].trusted |= is_same(&quote[index], &bracket[other]) && bracket[other].own;
+        }
 }

@@ -75,7 +75,7 @@ void read_index(struct search *search) {
         const char *value = field + 1, *path;
         switch (*field) {
         case 'D':
-            while (folders < search->bracket.count && !search->bracket.items[folders].trusted)
+            while (folders < search->bracket.count && !search->bracket.items[folders].own)
                 folders++;
             if (folders == search->bracket.count || strcmp(stamp_of(search->bracket.items[folders++].path), value) != 0)
                 return;
@@ -157,7 +157,7 @@ void extend_index(struct search *search) {
     if (added == 0)
         return;
     for (size_t index = 0; index < search->bracket.count; index++)
-        if (search->bracket.items[index].trusted) {
+        if (search->bracket.items[index].own) {
             const char *stamp = stamp_of(search->bracket.items[index].path);
             add_bytes(&text, "D", 1);
             add_bytes(&text, stamp, strlen(stamp) + 1);

@@ -173,6 +173,9 @@ def _missing(name: str, event: Event, report: SiteReport) -> str:
     unseen = report.unseen.get(name)
     if unseen:
         return f"{message} that can be counted; {unseen[0].file}:{unseen[0].line}: {unseen[0].text}"
+    for source, reason in report.skipped.items():
+        if "does not compile" in reason:
+            return f"{message}, as {source} has no counters: {reason}. Is that an `add:`, which must make sense at every place it is put?"
     if event.kind == "gauge":
         message += _without_definition(event, report)
     nearest = _nearest(event, report)

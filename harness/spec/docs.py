@@ -103,8 +103,8 @@ _RULES = """\
 ## Rules that span several keys
 
 - Give `source` or `debian`, not both. With neither, leave `build` out too: `run` then names a program that this host has, and software
-  metrics are impossible, since nothing is compiled.
-- With software metrics, `build` must call `{cc}` or `{cxx}`.
+  metrics are those that need no source (`probe`, `preload`, `python`), since nothing is compiled.
+- With software metrics that are compiled in, `build` must call `{cc}` or `{cxx}`.
 - The metrics' names are unique over `hardware`, `os`, `software` and `derived`.
 - At least one metric is listed under `hardware` or `os`: the baseline measures these alone.
 - Every software metric is in a subset, or is the anchor. A subset cannot be named `baseline`, `anchor`, `pilot` or `reference`.

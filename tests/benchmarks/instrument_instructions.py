@@ -17,9 +17,8 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from instrument_uprobe import run_counted
@@ -47,7 +46,15 @@ HOOK __cyg_profile_func_exit(void *function, void *caller) { (void)function; (vo
 """
 REFERENCE, TWO_NAME, ALL_NAME, SHAM_NAME = "nothing counted", "two metrics", "all enters and loops", "sham of these"
 GCOV = ("--coverage",)
-EXPLAINING = (("-O0",), ("-O2", "-fno-inline"), ("-O2",), ("-O3",))
+EXPLAINING = (
+    ("gcc", "-O0"),
+    ("gcc", "-O2", "-fno-inline"),
+    ("gcc", "-O2"),
+    ("gcc", "-O3"),
+    ("clang", "-O0"),
+    ("clang", "-O2", "-fno-unroll-loops", "-fno-vectorize", "-fno-slp-vectorize"),
+    ("clang", "-O2"),
+)
 SORTING = ("mainGtU", "mainSimpleSort", "mainQSort3", "fallbackSimpleSort", "BZ2_hbMakeCodeLengths")
 _RESAMPLINGS = 10_000
 
@@ -246,9 +253,9 @@ def main() -> None:
     timed_events: dict[str, dict[str, int]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        small, large = folder / "small", folder / "large"
+        tiny, small, large = folder / "tiny", folder / "small", folder / "large"
         small.write_bytes(text(60_000, arguments.seed))
-        large.write_bytes(text(60_000 if arguments.quick else 250_000, arguments.seed))
+        large.write_bytes(text(60_000 if arguments.quick else 600_000, arguments.seed))
         for compiler in filter(shutil.which, ("gcc", "clang")):
             ways = [way for way in WAYS if way.flags != GCOV or _links(compiler, folder)]
             programs = {way.name: build(folder, compiler, way) for way in ways}
@@ -259,8 +266,13 @@ def main() -> None:
                 name: measure(program, small, counted.get(name, 0), folder) for name, program in programs.items()
             }
             seconds[compiler] = times(programs, large, blocks, arguments.seed)
-        probed = uprobe(folder / folder_name("gcc", WAYS[0]) / "program", small, blocks)
-        explained = {" ".join(flags): _an_event(flags, costs["gcc"][ALL_NAME].events, small, folder) for flags in EXPLAINING}
+        tiny.write_bytes(text(6_000, arguments.seed))  # at ten microseconds a hit a long text would take minutes
+        probed = uprobe(folder / folder_name("gcc", WAYS[0]) / "program", tiny, blocks)
+        explained = {
+            " ".join([compiler, *flags]): _an_event(compiler, tuple(flags), costs[compiler][ALL_NAME].events, small, folder)
+            for compiler, *flags in EXPLAINING
+            if compiler in costs
+        }
     tables = [
         _instruction_table(costs),
         _time_table(seconds, timed_events, arguments.seed),
@@ -270,7 +282,7 @@ def main() -> None:
             [[probed.function, f"{probed.hits:,}", f"{probed.cpu_us:.2f}", f"{probed.wall_us:.2f}"]],
         ),
         Table(
-            "All enters and loops: instructions an event by gcc's options, beside the same options without counters",
+            "All enters and loops: instructions an event by the compiler's options, beside the same options without counters",
             ["options", "instructions an event"],
             [[options, f"{each:+.3f}"] for options, each in explained.items()],
         ),
@@ -286,9 +298,9 @@ def main() -> None:
         script="instrument_instructions",
         title="Counters in a real program",
         method=(
-            "Debian's bzip2 -9 on a seeded text, built by its own Makefile at -O2 with the runtime that is shipped, asleep; each way beside the same "
-            "program with nothing counted. Instructions of the whole run under callgrind; executed: at the addresses of the counters' own instructions, "
-            "for each event. Time: processor time of interleaved runs, median of the ratios within a block, 95 % interval by bootstrap."
+            "Debian's bzip2 -9 on a seeded text, built by its own Makefile at -O2 with the runtime that is shipped, asleep; each way beside the "
+            "same program with nothing counted. Instructions of the whole run under callgrind; executed: at the addresses of the counters' own "
+            "instructions, for each event. Time: processor time of interleaved runs, median of the ratios within a block, 95 % by bootstrap."
         ),
         tables=tables,
         verdicts=_verdicts(costs),
@@ -304,10 +316,10 @@ def _links(compiler: str, folder: Path) -> bool:
     return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
 
 
-def _an_event(flags: tuple[str, ...], events: int, data: Path, folder: Path) -> float:
+def _an_event(compiler: str, flags: tuple[str, ...], events: int, data: Path, folder: Path) -> float:
     """Return the instructions an event that counting all enters and loops adds at other options than -O2."""
     ways = [Way(f"{name} {' '.join(flags)}", software, flags) for name, software in (("nothing", {}), ("all", ALL))]
-    alone, counted = (measure(build(folder, "gcc", way), data, events, folder).instructions for way in ways)
+    alone, counted = (measure(build(folder, compiler, way), data, events, folder).instructions for way in ways)
     return (counted - alone) / events
 
 
@@ -355,15 +367,15 @@ def _verdicts(costs: Mapping[str, Mapping[str, Cost]]) -> list[str]:
             f"{compiler}, all enters and loops at -O2: {each:+.3f} instructions an event (bound {BOUND_AN_EVENT}); {_holds(each <= BOUND_AN_EVENT)}.",
             f"{compiler}, two metrics: {more:+.2%} instructions (bound {BOUND_INSTRUCTIONS:.0%}), {text_more:+.2%} text (bound {BOUND_TEXT:.0%}); "
             f"{_holds(more <= BOUND_INSTRUCTIONS and text_more <= BOUND_TEXT)}.",
-            f"{compiler}: the counting itself is {every.increments / every.events:.5f} instructions an event, executed at the counters' addresses. The rest, "
-            f"{every.instructions - reference.instructions - every.increments:+,}, is what the compiler makes otherwise where a counter stands: "
-            f"{_otherwise(reference, every)}. A sham build, which has a no-op for each increment, shows the same rest: it executes "
+            f"{compiler}: the counting itself is {every.increments / every.events:.5f} instructions an event, executed at the counters' addresses. "
+            f"The rest, {every.instructions - reference.instructions - every.increments:+,}, is what the compiler makes otherwise where a counter "
+            f"stands: {_otherwise(reference, every)}. A sham build, which has a no-op for each increment, shows the same rest: it executes "
             f"{abs(sham.instructions - every.instructions):,} instructions more or fewer than the build that counts.",
         ]
     return verdicts
 
 
-def _holds(good: bool) -> str:  # noqa: FBT001  it is the sentence's end
+def _holds(good: bool) -> str:
     return "it holds" if good else "it does not hold"
 
 

@@ -138,13 +138,20 @@ def test_definitions_from_the_command_line_and_forced_headers(launcher):
     shop.call("-DNAME=alp##ha", "-c", "x.c", code=ASKED_PYTHON)
 
 
-@pytest.mark.parametrize("seed", range(240))
+@pytest.mark.parametrize("seed", range(12))
 def test_includes_are_found_as_the_compiler_finds_them(launcher, seed):
     """Headers of one name lie in many folders, each with a word of its own; the one that the compiler reads must be seen."""
     choose = random.Random(seed)
     compiler = "clang" if seed % 3 == 2 and shutil.which("clang") else "gcc"
     folders = ["a", "a/b", "c", "d e", "link", "."]
-    inside = ['#include "two.h"', "#include <two.h>", "#include_next <string.h>", '#include "../one.h"', '#include "sub/three.h"', ""]
+    inside = [
+        '#include "two.h"',
+        "#include <two.h>",
+        "#include_next <string.h>",
+        '#include "../one.h"',
+        '#include "sub/three.h"',
+        "",
+    ]
     shop = launcher({"m": {"enter": "word_x"}}, compilers={"cc": compiler})
     shop.write("a/b/unused.h", "")
     (shop.folder / "link").symlink_to("a")
@@ -158,8 +165,12 @@ def test_includes_are_found_as_the_compiler_finds_them(launcher, seed):
         flags.append(choose.choice(["-I", "-iquote", "-isystem", "-idirafter"]))
         flags.append(choose.choice([*folders, "missing", "/usr/include", "src"]))
     environment = {**os.environ, choose.choice(["CPATH", "C_INCLUDE_PATH", "UNUSED"]): choose.choice(["a/b", "c:", ":a"])}
-    text = subprocess.run([compiler, *flags, "-E", "src/x.c"], cwd=shop.folder, capture_output=True, check=False, env=environment)
+    text = subprocess.run(
+        [compiler, *flags, "-E", "src/x.c"], cwd=shop.folder, capture_output=True, check=False, env=environment
+    )
     seen = {int(number) for number in re.findall(rb"word_(\d+)x", text.stdout)}
+    if compiler == "clang" and text.returncode:
+        seen = set()  # it goes on behind a header that is not there, with one that an error tells to include otherwise
     configuration = shop.toolchain.folder / "cc.launch"
     fields = configuration.read_bytes()
     for number in range(len(headers)):

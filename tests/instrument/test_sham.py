@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from .test_bzip2 import SOFTWARE as BZIP2_SOFTWARE
-from .test_bzip2 import build, bzip2_source, run
+from .bzip2_program import SOFTWARE as BZIP2_SOFTWARE
+from .bzip2_program import build, bzip2_source, run
 
 COUNTING = re.compile(r"(?:lock )?(?:(?:inc|add)q? .*|(?:inc|add) +QWORD PTR .*)")
 NO_OP = re.compile(r"(?:data16 )*(?:cs )?nop[wl]? .*|(?:data16 )*(?:cs )?nop +[DWQ]*WORD PTR .*")

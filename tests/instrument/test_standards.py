@@ -259,10 +259,10 @@ int main() {
     switch (int k = sum; k) { case 5: { sum++; } [[fallthrough]]; default: sum += 2; }
     std::map<std::string, int> ages{{"a", 1}, {"b", 2}};
     for (const auto &[name, age] : ages) { COUNT(9); sum += age + (int)name.size(); }
-    std::variant<int, double, std::string> either = 2.5;
+    std::variant<int, double, std::string> some = 2.5;
     for (int i = 0; i < 3; i++) {
-        sum += std::visit(Overloaded{[](int x) { COUNT(10); return x; }, [](double x) { COUNT(11); return (int)x; }, [](auto &) { return 0; }}, either);
-        if (i == 0) either = 4; else either = std::string("x");
+        sum += std::visit(Overloaded{[](int x) { COUNT(10); return x; }, [](double x) { COUNT(11); return (int)x; }, [](auto &) { return 0; }}, some);
+        if (i == 0) some = 4; else some = std::string("x");
     }
     constexpr auto square = [](int x) { return x * x; };
 #if !defined __clang__ || __cplusplus > 202000L  // before C++20 clang has no constexpr lambda with assembly in it

@@ -58,17 +58,19 @@ class Choice:
     def globs(self) -> None:
         """Choose all enters of each file by a filter, and by the first letters of the functions' names."""
         for file in self.texts:
-            count = sum(count for function, count in self.coverage.functions.items() if function.file == file)
-            self.add(f"all of {file}", {"enter": "*", "file": file}, count)
+            counts = [count for function, count in self.coverage.functions.items() if function.file == file]
+            if counts:
+                self.add(f"all of {file}", {"enter": "*", "file": file}, sum(counts))
         own = self.coverage.by_name(self.texts)
         others = {function.name[:3] for function in self.coverage.functions if function.file not in self.texts}
         for prefix in sorted({name[:3] for name in own} - others):
             count = sum(count for name, count in own.items() if name.startswith(prefix))
             self.add(f"glob {prefix}*", {"enter": f"{prefix}*"}, count)
 
-    def lines(self) -> None:
-        """Choose `line:` of every line that begins with a plain statement and was executed."""
-        for file, text in self.texts.items():
+    def lines(self, *files: str) -> None:
+        """Choose `line:` of every line, in these files or in all, that begins with a plain statement and was executed."""
+        for file in files or self.texts:
+            text = self.texts[file]
             heads = {function.first for function in self.coverage.functions if function.file == file}
             for line in sorted(text.statements - heads):
                 self.add_place("line", file, line, line)
@@ -101,14 +103,15 @@ class Choice:
                     target = f"{function.name}::{rename(label)}"
                     self.add(f"label {target}", {"label": target}, *counts)
 
-    def calls(self) -> None:
+    def calls(self, most: int | None = None) -> None:
         """Choose `call:` of C functions that are named to be called and for nothing else, and `call:` with `in:` of their callers.
 
-        All calls are as many as the entries; calls in one function are as many as the statements that begin with one.
+        All calls are as many as the entries; calls in one function are as many as the statements that begin with one. `most` takes the
+        functions that are entered most often.
         """
         times = Counter(function.name for function in self.coverage.functions)
         alone = {function for function in self.coverage.functions if times[function.name] == 1}
-        for name, count in (+self.coverage.by_name(self.texts)).items():
+        for name, count in (+self.coverage.by_name(self.texts)).most_common(most):
             heads = {(f.file, f.first) for f in self.coverage.functions if f.name == name}
             uses = [(file, *use) for file, text in self.texts.items() for use in text.uses.get(name, ())]
             inside = [(file, line, called) for file, line, called in uses if self.coverage.around(file, line)]

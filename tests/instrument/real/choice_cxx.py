@@ -33,10 +33,11 @@ class CxxChoice(Choice):
         self._inlined = inlined
         self._least: set[str] = set()
 
-    def names(self) -> None:
-        """Choose `enter:` of every qualified name; `settle` says what it must count."""
-        for name in +self.coverage.by_name(self.texts):
-            if re.fullmatch(r"[\w:~]+(?:operator.*)?", name):
+    def names(self, most: int | None = None) -> None:
+        """Choose `enter:` of the qualified names that are entered most often, and of all lambdas; `settle` says what they must count."""
+        for place, (name, count) in enumerate(self.coverage.by_name(self.texts).most_common()):
+            chosen = count and (most is None or place < most or "::lambda" in name)
+            if chosen and re.fullmatch(r"[\w:~]+(?:operator.*)?", name):
                 self.software[f"enter {name}"] = {"enter": name}
 
     def heads(self) -> None:

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import pytest
 from unperturbed.collectors.runtime_build import user_cache
 from unperturbed.harness.sources import debian_source
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.toolchain import SiteReport, read_sites, write_toolchain
+from unperturbed.instrument.toolchain import SiteReport, missing_metrics, read_sites, write_toolchain
 
 from .gcov import Coverage, read_coverage
 
@@ -88,7 +88,8 @@ class Program:
             output, numbers = self._run(folder, run, folder / "counts")
             outputs.append(output)
             counts.update(dict(zip(software, numbers, strict=False)))
-        return Counted(outputs + self._made(folder), counts, read_sites(toolchain.folder), folder)
+        report = read_sites(toolchain.folder)
+        return Counted(outputs + self._made(folder), counts, report, missing_metrics(report, events), folder)
 
     def plain(self, folder: Path, flags: str = "-O1") -> list[bytes]:
         """Build by gcc alone, run, and return what the program wrote."""
@@ -134,11 +135,12 @@ class Covered:
 
 @dataclass(frozen=True)
 class Counted:
-    """A program that our counters counted."""
+    """A program that our counters counted; `missing` says which metrics have no site."""
 
     outputs: list[bytes]
     counts: Counter[str]
     report: SiteReport
+    missing: Mapping[str, str]
     folder: Path
 
 

@@ -40,7 +40,10 @@ BZIP2 = Program(
 
 @pytest.fixture(scope="module")
 def covered(tmp_path_factory):
-    return BZIP2.covered(tmp_path_factory.mktemp("bzip2") / "covered")
+    folder = tmp_path_factory.mktemp("bzip2")
+    found = BZIP2.covered(folder / "covered")
+    assert found.outputs == BZIP2.plain(folder / "plain")
+    return found
 
 
 @pytest.mark.parametrize("clang", [pytest.param(False, id="gcc"), CLANG])
@@ -61,6 +64,7 @@ def test_counts_equal_gcovs_and_the_files_bits(tmp_path, covered, clang):
     counted = BZIP2.counted(tmp_path / "counted", choice.software, clang=clang, flags="-O2")
     assert counted.outputs == covered.outputs
     assert counted.report.skipped == {}
+    assert not counted.missing
     assert choice.differences(counted.counts) == []
     kinds = choice.kinds()
     assert kinds.keys() >= {"line", "enter", "return", "call", "loop", "loops", "label", "add", "write", "glob", "all"}

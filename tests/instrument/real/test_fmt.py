@@ -22,10 +22,10 @@ FMT = Program("fmtlib", build, [Run(["main"])], files={"main.cc": Path(__file__)
 def test_counts_equal_gcovs_over_all_instantiations(tmp_path):
     covered = FMT.covered(tmp_path / "covered")
     choice = CxxChoice(covered.coverage, covered.sources("main.cc", "src/format.cc", "include/fmt/*.h"), inlined="FMT_INLINE")
-    choice.names()
+    choice.names(150)
     choice.heads()
-    choice.lines()
     choice.loops()
+    choice.lines("format.h", "main.cc")
     # The first is a class in a function that is always inlined; the second, gcov counts when it is over, and it ends by exceptions too.
     choice.leave_out("head core.h:2700", "line format.h:4128")
     choice.add("lambdas of write_int", {"enter": "fmt::detail::write_int::lambda*"}, lambdas(choice, "write_int"))
@@ -36,7 +36,7 @@ def test_counts_equal_gcovs_over_all_instantiations(tmp_path):
     choice.settle(counted.report)
     assert choice.differences(counted.counts) == []
     kinds = choice.kinds()
-    assert (kinds["enter"] > 250, kinds["head"] > 300, kinds["line"] > 1000, kinds["loop"] > 30) == (True,) * 4
+    assert (kinds["enter"] > 100, kinds["head"] > 300, kinds["line"] > 500, kinds["loop"] > 30) == (True,) * 4
     assert sum("lambda" in name for name in choice.expected) > 10
     check_debug_lines(counted.folder, ["g++", "-std=c++20", "-Iinclude"], "src/format.cc")
 

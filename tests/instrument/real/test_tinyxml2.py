@@ -21,7 +21,10 @@ XML = Program("tinyxml2", build, [Run(["xmltest"])], unsteady=rb"[\d.]+ milli-se
 
 @pytest.fixture(scope="module")
 def covered(tmp_path_factory):
-    return XML.covered(tmp_path_factory.mktemp("tinyxml2") / "covered")
+    folder = tmp_path_factory.mktemp("tinyxml2")
+    found = XML.covered(folder / "covered")
+    assert found.outputs == XML.plain(folder / "plain")
+    return found
 
 
 @pytest.mark.parametrize("clang", [pytest.param(False, id="gcc"), CLANG])

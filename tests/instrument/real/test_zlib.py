@@ -58,6 +58,7 @@ def test_counts_equal_gcovs_in_library_and_program(tmp_path):
     counted = ZLIB.counted(tmp_path / "counted", choice.software)
     assert counted.outputs == covered.outputs
     assert counted.report.skipped == {}
+    assert not counted.missing
     assert choice.differences(counted.counts) == []
     kinds = choice.kinds()
     assert {kind for kind, times in kinds.items() if times > 10} >= {
