@@ -44,7 +44,8 @@ def test_a_campaign_observed_from_outside(tmp_path: Path) -> None:
         assert trace["rounds"].sum() == 2500
         assert trace["steps"].sum() == traces(campaign, "steps")[0]["steps"].sum() > 2500
         assert (trace["steps"] > 0).mean() > 0.9, "the counter is seen to grow in every interval"
-        assert trace["perf::task-clock"].sum() > 0.5e9 * trace.attributes["wall_seconds"]
+        spent = json.loads((campaign / "runs" / trace.attributes["run"] / "meta.json").read_text())["outcome"]
+        assert trace["perf::task-clock"].sum() > 0.8e9 * (spent["user_s"] + spent["system_s"]), "however busy the host is"
         assert {trace.metrics[name].kind for name in KERNEL} == {"os"}
         assert abs(np.median(trace.end_ns - trace.begin_ns) - 4e6) < 1e6
     report = (campaign / "report.html").read_text()

@@ -336,7 +336,9 @@ def test_distcc_behind(project, distcc):
 
 def python_of_the_server() -> str:
     """Return a Python that may run on the server and load libclang there; skip when there is none."""
-    as_server = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+    # setpriv itself still opens what root may open; so a shell starts the program.
+    drop = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "sh", "-c", 'exec "$@"', "sh"]
+    as_server = drop if os.geteuid() == 0 else []
     places = [str(Path(next(iter(module.__path__))).parent) for module in (clang, unperturbed.instrument)]
     program = f"import sys; sys.path += {places!r}; from clang import cindex; cindex.Index.create(); import encodings"
     for python in (sys.executable, "/usr/bin/python3"):

@@ -78,8 +78,10 @@ class SourceText:
 
     def labels(self) -> Iterator[tuple[str, int]]:
         """Yield (label, line of the plain statement behind it)."""
+        before = ";"
         for number, line in enumerate(self._lines, 1):
-            found = _NAMED_LABEL.match(line)
+            found = _NAMED_LABEL.match(line) if before[-1] in ";{}:" else None
+            before = line.strip() or before
             if not found:
                 continue
             after = range(number + 1, len(self._lines) + 1)
