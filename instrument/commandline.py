@@ -6,19 +6,37 @@
 from __future__ import annotations
 
 import os.path
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from unperturbed.instrument.options import (
+    BARE,
+    CXX_DRIVERS,
+    DEBUG,
+    DEPENDENCIES,
+    FOLDER_FLAGS,
+    HEADERS,
+    LANGUAGES,
+    LAUNCHERS,
+    LIBRARY,
+    LINKER_LIBRARY,
+    LINKER_RELOCATABLE,
+    LINKING,
+    MACHINE,
+    NO_MACHINE,
+    PREPROCESSED,
+    QUESTIONS,
+    SEPARATE,
+    STRICT,
+    UNCOUNTED,
+    UNCOUNTED_FORCED,
+    UNTOUCHED,
+)
 from unperturbed.instrument.response_files import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "FOLDER_FLAGS",
-    "LANGUAGES",
-    "SEPARATE",
-    "UNCOUNTED",
     "Added",
     "Command",
     "Source",
@@ -31,69 +49,6 @@ __all__ = [
     "parse_command",
     "preprocessing_arguments",
 ]
-
-_LAUNCHERS = {"ccache", "distcc", "sccache", "icecc", "buildcache"}
-
-_SEPARATE_TABLE = """
-    -o -x -I -D -U -L -l -T -u -z -e -h -B -A -b -V -F -include -imacros -isystem -iquote -idirafter -isysroot -iprefix
-    -iwithprefix -iwithprefixbefore -imultilib -imultiarch -iframework -MF -MT -MQ -MJ -Xlinker -Xpreprocessor -Xassembler
-    -Xclang -Xanalyzer -aux-info -wrapper -target -arch -mllvm -framework --param --sysroot -dumpbase -dumpbase-ext -dumpdir
-    -Ttext -Tdata -Tbss --serialize-diagnostics -serialize-diagnostics -include-pch
-"""
-SEPARATE = frozenset(_SEPARATE_TABLE.split())
-"""Options whose value is the next argument."""
-
-LANGUAGES = {
-    **dict.fromkeys((".c",), "c"),
-    **dict.fromkeys((".cc", ".cp", ".cxx", ".cpp", ".CPP", ".c++", ".C"), "c++"),
-    ".i": "cpp-output",
-    ".ii": "c++-cpp-output",
-}
-UNCOUNTED = {
-    **dict.fromkeys((".s", ".S", ".sx"), "assembly"),
-    **dict.fromkeys((".f", ".for", ".ftn", ".F", ".FOR", ".fpp", ".FPP", ".FTN"), "Fortran"),
-    **dict.fromkeys((".f90", ".f95", ".f03", ".f08", ".F90", ".F95", ".F03", ".F08"), "Fortran"),
-    **dict.fromkeys((".m", ".mi", ".mm", ".M", ".mii"), "Objective-C"),
-    **dict.fromkeys((".adb", ".ads"), "Ada"),
-    ".d": "D",
-    ".go": "Go",
-}
-"""Ending of a source that gcc or clang compiles and nobody here can put counters into → its language."""
-
-_UNCOUNTED_FORCED = {"assembler": "assembly", "assembler-with-cpp": "assembly", "f77": "Fortran", "f95": "Fortran"}
-PREPROCESSED = {"c": "cpp-output", "c++": "c++-cpp-output", "cpp-output": "cpp-output", "c++-cpp-output": "c++-cpp-output"}
-"""Language of a source → language of its preprocessed text."""
-
-_HEADERS = frozenset((".h", ".hh", ".H", ".hp", ".hxx", ".hpp", ".HPP", ".h++", ".tcc"))
-"""Inputs that make a precompiled header, and no program."""
-
-_CXX_DRIVER = re.compile(r"(?:.*[-_])?(?:g\+\+|c\+\+|clang\+\+)(?:-[\d.]+)?")
-_QUESTION = re.compile(
-    r"-E|-M|-MM|-fsyntax-only|-###|-dump(?:version|machine|specs|fullversion)|--?print-.*|--?version|-V|--?help(?:=.*)?|--target-help"
-    r"|--preprocess|-[Qq]?version|-emit-ast|--analyze|-cc1|-cc1as"
-)
-"""Arguments that make a command one that compiles nothing."""
-
-_UNTOUCHED = re.compile(r"-save-temps(?:=.*)?|--save-temps|-fmodules.*|-fdirectives-only|-emit-llvm|-traditional(?:-cpp)?")
-"""Arguments whose files or text would not be what they are without us."""
-
-_BARE = re.compile(r"-r|-nostdlib|-nodefaultlibs|-nolibc|-nostartfiles|-ffreestanding|-dynamiclib|-bundle")
-_LINKER_RELOCATABLE = {"-r", "-i", "--relocatable"}
-_LIBRARY = {"-shared", "--shared"}
-_LINKER_LIBRARY = {"-shared", "--shared", "-Bshareable"}
-
-FOLDER_FLAGS = (
-    *("-m*", "--sysroot*", "-isysroot*", "-target", "--target*", "-target=*", "-stdlib=*", "-nostdinc*", "-nostdlibinc"),
-    *("-nobuiltininc", "-B*", "--gcc-toolchain*", "-ffreestanding"),
-)
-"""Options that may change the folders which the compiler searches by itself; * at the end: and all that begin so."""
-
-_DEPENDENCIES = re.compile(r"-M(?:D|MD|P|G|F.*|T.*|Q.*|J.*)|--?write-(?:user-)?dependencies")
-_DEPENDENCY_VALUES = {"-MF", "-MT", "-MQ", "-MJ"}
-_DEBUG = re.compile(r"-g(?:\d|gdb.*|dwarf.*|stabs.*|split-dwarf|line-tables-only|z.*)?")
-_LINKING = re.compile(r"-l.+|-L.+|-Wl,.*|-s|-static.*|-rdynamic|-pie|-no-pie|-shared.*|-fuse-ld=.*")
-_LINKING_VALUES = {"-l", "-L", "-T", "-u", "-z", "-e", "-Xlinker"}
-_STRICT = re.compile(r"-pedantic-errors|-Werror(?:=.*)?|-Wp,.*-M.*")
 
 
 class Source(NamedTuple):
@@ -162,12 +117,12 @@ def parse_command(words: tuple[str, ...]) -> Command:
 
     What has no sources (questions, links, assembly, standard input) comes back with `sources` empty, to be run as it is.
     """
-    launched = len(words) > 1 and os.path.basename(words[0]) in _LAUNCHERS and not words[1].startswith("-")
+    launched = len(words) > 1 and os.path.basename(words[0]) in LAUNCHERS and not words[1].startswith("-")
     compiler = words[: 2 if launched else 1]
     arguments = expanded(words[len(compiler) :])
     parsed = _split(arguments)
     plain = Command(words, compiler, arguments)
-    if any(_QUESTION.fullmatch(argument.name) for argument in parsed):
+    if any(argument.name in QUESTIONS for argument in parsed):
         return plain
     inputs = [argument for argument in parsed if argument.is_input]
     stops = any(argument.name in {"-c", "-S", "--compile", "--assemble"} for argument in parsed)
@@ -182,7 +137,7 @@ def parse_command(words: tuple[str, ...]) -> Command:
     if any(argument.name == "-" for argument in inputs):
         return command  # the text comes once, and is read by the compiler
     sources, uncounted = _sources(parsed, cxx_driver=is_cxx_driver(compiler[-1]))
-    untouched = next((argument.name for argument in parsed if _UNTOUCHED.fullmatch(argument.name)), "")
+    untouched = next((argument.name for argument in parsed if argument.name in UNTOUCHED), "")
     reason = f"the command has {untouched}" if untouched else ""
     if any(argument.name == "-include-pch" and not _header_of(argument) for argument in parsed):
         reason = "the command has -include-pch, and the header is not beside it"
@@ -191,19 +146,18 @@ def parse_command(words: tuple[str, ...]) -> Command:
 
 def is_cxx_driver(compiler: str) -> bool:
     """Tell whether a compiler of this name takes C sources for C++."""
-    return _CXX_DRIVER.fullmatch(os.path.basename(compiler)) is not None
+    name = os.path.basename(compiler)
+    before, _, version = name.rpartition("-")
+    if before and version.replace(".", "").isdigit():
+        name = before
+    beginnings = [name.removesuffix(driver) for driver in CXX_DRIVERS if name.endswith(driver)]
+    return any(not beginning or beginning.endswith(("-", "_")) for beginning in beginnings)
 
 
 def folder_flags(command: Command) -> list[str]:
     """Return the words of a command that may change the folders which the compiler searches by itself."""
-    exact = {flag for flag in FOLDER_FLAGS if not flag.endswith("*")}
-    beginnings = tuple(flag[:-1] for flag in FOLDER_FLAGS if flag.endswith("*"))
     return _joined(
-        [
-            argument
-            for argument in _split(command.arguments)
-            if not argument.is_input and (argument.name in exact or argument.name.startswith(beginnings))
-        ]
+        [argument for argument in _split(command.arguments) if not argument.is_input and argument.name in FOLDER_FLAGS]
     )
 
 
@@ -223,10 +177,10 @@ def preprocessing_arguments(command: Command, source: Source) -> list[str]:
         argument
         for argument in _with_plain_headers(_split(command.arguments))
         if not argument.is_input
-        and not _DEPENDENCIES.fullmatch(argument.name)
-        and not _DEBUG.fullmatch(argument.name)
+        and argument.name not in DEPENDENCIES
+        and argument.name not in DEBUG
         and not _is_linking(argument)
-        and not _STRICT.fullmatch(argument.name)
+        and not _is_strict(argument)
         and argument.name not in {"-c", "-S", "-P", "-C", "-CC", "-v", "-x", "-pipe"}
         and not argument.name.startswith(("-o", "-x"))
     ]
@@ -273,25 +227,20 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
         if argument.is_input and argument.position in texts:
             source = sources[argument.position]
             result += ["-x", PREPROCESSED[source.language], texts[argument.position], "-x", source.forced or "none"]
-        elif argument.is_input or not (_DEPENDENCIES.fullmatch(argument.name) or _STRICT.fullmatch(argument.name)):
+        elif argument.is_input or not (argument.name in DEPENDENCIES or _is_strict(argument)):
             result += argument.words
     return [*result, "-w"]
 
 
 def machine_flags(command: Command) -> list[str]:
     """Return the flags that choose machine, language standard's macros aside: what an object must share to be linked in."""
-    kept = [
-        argument
-        for argument in _split(command.arguments)
-        if not argument.is_input
-        and (
-            re.fullmatch(
-                r"-m(?!asm=|llvm).+|--sysroot=.*|--target=.*|--gcc-toolchain=.*|-B.+|-static|-static-pie", argument.name
-            )
-            or argument.name in {"-target", "--sysroot", "-isysroot", "-B"}
-        )
-    ]
-    return _joined(kept)
+    return _joined(
+        [
+            argument
+            for argument in _split(command.arguments)
+            if not argument.is_input and argument.name in MACHINE and argument.name not in NO_MACHINE
+        ]
+    )
 
 
 def _split(arguments: tuple[str, ...]) -> list[_Argument]:
@@ -361,7 +310,7 @@ def _sources(parsed: list[_Argument], *, cxx_driver: bool) -> tuple[tuple[Source
             language = {"c": "c++", "cpp-output": "c++-cpp-output"}[language]
         if language in PREPROCESSED:
             sources.append(Source(argument.position, argument.name, language, forced))
-        elif other := _UNCOUNTED_FORCED.get(forced, "") if forced else UNCOUNTED.get(ending, ""):
+        elif other := UNCOUNTED_FORCED.get(forced, "") if forced else UNCOUNTED.get(ending, ""):
             uncounted.append(Source(argument.position, argument.name, other, forced))
     return tuple(sources), tuple(uncounted)
 
@@ -371,19 +320,24 @@ def _linked(parsed: list[_Argument]) -> str:
     linked = "executable"
     for argument in parsed:
         if argument.is_input:
-            if os.path.splitext(argument.name)[1] in _HEADERS:
+            if os.path.splitext(argument.name)[1] in HEADERS:
                 return ""
             continue
-        if _BARE.fullmatch(argument.name) or (argument.name.startswith("-x") and argument.words[-1].endswith("-header")):
+        if argument.name in BARE or (argument.name.startswith("-x") and argument.words[-1].endswith("-header")):
             return ""
         passed = argument.name.split(",")[1:] if argument.name.startswith("-Wl,") else []
         passed += argument.words[1:] if argument.name == "-Xlinker" else []
-        if _LINKER_RELOCATABLE & set(passed):
+        if LINKER_RELOCATABLE & set(passed):
             return ""
-        if argument.name in _LIBRARY or _LINKER_LIBRARY & set(passed):
+        if argument.name in LIBRARY or LINKER_LIBRARY & set(passed):
             linked = "library"
     return linked
 
 
 def _is_linking(argument: _Argument) -> bool:
-    return argument.name in _LINKING_VALUES or _LINKING.fullmatch(argument.name) is not None
+    return argument.name in LINKING
+
+
+def _is_strict(argument: _Argument) -> bool:
+    """Tell whether an option turns warnings into errors, or writes dependency files past the driver."""
+    return argument.name in STRICT or (argument.name.startswith("-Wp,") and "-M" in argument.name)

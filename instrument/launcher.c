@@ -82,6 +82,7 @@ static void read_configuration(const char *path, struct configuration *configura
         case 'C': APPEND(&configuration->compiler, value); break;
         case 'P': APPEND(&configuration->python, value); break;
         case 'S': APPEND(&configuration->separate, value); break;
+        case 'Q': APPEND(&configuration->questions, value); break;
         case 'G': APPEND(&configuration->folder_flags, value); break;
         case 'E': APPEND(&configuration->endings, value); break;
         case 'L': configuration->log = value; break;

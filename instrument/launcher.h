@@ -48,7 +48,9 @@ struct configuration {
     words_t compiler; /* as the toolchain was given it, with launchers such as ccache in front */
     words_t python;   /* the command that does everything else; the compiler's command is appended */
     words_t separate; /* options whose value is the next word */
-    words_t folder_flags; /* options that may change the compiler's own folders; * at the end: and all that begin so */
+    /* * at the end of an option: and all that begin so */
+    words_t questions;    /* options of commands that compile nothing that could be counted */
+    words_t folder_flags; /* options that may change the compiler's own folders */
     words_t endings;  /* ".c=c", ".cc=c++" … ; "=-" for sources that are compiled and cannot be instrumented */
     LIST(struct need) needs;
     const char *log;

@@ -3,12 +3,6 @@
 
 #include <stdio.h>
 
-/* Commands with one of these compile nothing that could be counted; `_QUESTION` in commandline.py. */
-static const char *const QUESTIONS[] = {
-    "-E", "-M", "-MM", "-fsyntax-only", "-###", "-dumpversion", "-dumpmachine", "-dumpspecs", "-dumpfullversion", "-print-*",
-    "--print-*", "-version", "--version", "-V", "-help", "--help", "--help=*", "--target-help", "--preprocess", "-Qversion",
-    "-qversion", "-emit-ast", "--analyze", "-cc1", "-cc1as", NULL};
-
 /* Options that change neither which files are read nor what stands in them; * at the end: and all that begin so. */
 static const char *const HARMLESS[] = {
     "-c", "-S", "--compile", "--assemble", "-O*", "-g*", "-W*", "-f*", "-std=*", "--std=*", "-ansi", "-pipe", "-pthread", "-w",
@@ -164,7 +158,7 @@ enum decision read_command(const struct configuration *configuration, char *cons
             APPEND(&command->sources, (struct source){word, read});
             continue;
         }
-        if (is_among(QUESTIONS, word))
+        if (is_listed(&configuration->questions, word))
             return RUN_COMPILER;
         compiles |= is_among((const char *const[]){"-c", "-S", "--compile", "--assemble", NULL}, word);
         if (is_listed(&configuration->separate, word) && words[index + 1])

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from unperturbed.instrument.commandline import FOLDER_FLAGS, LANGUAGES, SEPARATE, UNCOUNTED, is_cxx_driver, parse_command
+from unperturbed.instrument.commandline import is_cxx_driver, parse_command
+from unperturbed.instrument.options import FOLDER_FLAGS, LANGUAGES, QUESTIONS, SEPARATE, UNCOUNTED
 from unperturbed.instrument.prefilter import Need
 from unperturbed.instrument.settings import Settings, write_aside
 
@@ -103,7 +104,8 @@ def launcher_fields(settings: Settings, compiler: Sequence[str], python: Sequenc
         *(["H"] if len(parse_command((*compiler, "-c")).compiler) > 1 else []),
         *(f"P{word}" for word in python),
         *(f"S{option}" for option in sorted(SEPARATE)),
-        *(f"G{option}" for option in FOLDER_FLAGS),
+        *(f"Q{option}" for option in QUESTIONS.patterns),
+        *(f"G{option}" for option in FOLDER_FLAGS.patterns),
         *(f"E{ending}={language}" for ending, language in endings.items()),
         f"L{settings.passed_log}",
         f"O{settings.folders_prefix}",

@@ -10,9 +10,10 @@ For a source that may hold a site of a selected event::
     COMPILER -w               the rewritten text, with the original flags
 
 The second and third run side by side. So every diagnostic of the compiler's front end is the original's, with macros and carets as
-ever, and an error ends with the compiler's own exit code; warnings that only optimisation finds (-Wmaybe-uninitialized, say) are
-not shown for an instrumented source. Whatever cannot be instrumented (libclang cannot read it, or the rewritten text does not
-compile though the original does) is compiled by the original command, said once on standard error and recorded in the site log.
+ever, and an error ends with the compiler's own exit code; warnings that gcc gives only behind it (-Wmaybe-uninitialized,
+-Wunused-function, say) are not shown for an instrumented source. Whatever cannot be instrumented (libclang cannot read it, or the
+rewritten text does not compile though the original does) is compiled by the original command, said once on standard error and
+recorded in the site log.
 All other commands run as they are; those that link get the runtime, and the bounds of the pages that hold their counters.
 
 Most commands of a build never come here: the launcher (launcher.c) has passed them on.

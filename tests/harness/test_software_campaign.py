@@ -184,7 +184,7 @@ def read(n):
 
 book = Book()
 total = 0
-for i in range(4000):
+for i in range(12000):
     total += book.lend(4000) + read(i)[2]
 print(total)
 """
@@ -211,9 +211,9 @@ def test_a_python_program_that_is_not_built(tmp_path: Path, sampler: str) -> Non
     assert done.returncode == 0, done.stderr
     campaign = tmp_path / "campaigns" / "phases"
     for trace in traces(campaign, "own"):
-        assert trace["lends"].sum() == 4000
+        assert trace["lends"].sum() == 12000
     for trace in traces(campaign, "library"):
-        assert trace["decodes"].sum() == 4000
+        assert trace["decodes"].sum() == 12000
         assert trace["allocations"].sum() > 100
 
 

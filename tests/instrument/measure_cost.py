@@ -1,4 +1,4 @@
-"""What instrumentation costs, measured: instructions an event (callgrind), text, and CPU time of builds through the wrapper.
+"""What instrumentation costs, measured: instructions an event (callgrind), and text.
 
 Run by hand: UNPERTURBED_SOURCES=<folder with an unpacked bzip2> python tests/instrument/measure_cost.py
 """
@@ -79,36 +79,6 @@ def measure_program(source: Path, folder: Path) -> None:
         )
 
 
-def measure_build(folder: Path, files: int = 100) -> None:
-    """Measure a build of many middling files."""
-    folder.mkdir()
-    body = "\n".join(
-        f"int part{{0}}_{k}(int n) {{{{ int s = {k};\n"
-        f"  for (int i = 0; i < n; i++) {{{{ if (i % 3) s += i * {k}; else s ^= (int)strlen(names[i & 3]); }}}}\n"
-        f'  printf("%d", s); return s; }}}}'
-        for k in range(20)
-    )
-    for n in range(files):
-        head = (
-            '#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nstatic const char *names[] = {"a", "b", "c", "d"};\n'
-        )
-        (folder / f"f{n}.c").write_text(head + body.format(n))
-    objects = " ".join(f"f{n}.o" for n in range(files))
-    (folder / "Makefile").write_text(f"all: {objects}\nclean:\n\trm -f *.o\n")
-    seconds = {}
-    choices = {
-        "plain": None,
-        "one file selected": {"m": {"enter": "part7_3"}},
-        "every file selected": {"m": {"enter": "part*"}, "l": {"loop": "*"}},
-    }
-    for number, (name, events) in enumerate(choices.items()):
-        compiler = "gcc" if events is None else str(toolchain(folder / f"toolchain{number}", events).cc)
-        subprocess.run(["make", "-s", "clean"], cwd=folder, check=True)
-        seconds[name] = cpu_seconds(["make", "-s", "CFLAGS=-O2", f"CC={compiler}", "all"], folder)
-        ratio = seconds[name] / seconds["plain"]
-        print(f"{files} files, {name}: {seconds[name] / files * 1e3:.0f} ms CPU a file ({ratio:.2f} × plain)")
-
-
 def copy_of(source: Path, folder: Path) -> Path:
     shutil.copytree(source, folder)
     for stale in folder.glob("*.o"):
@@ -127,7 +97,6 @@ def main() -> int:
         return 2
     with tempfile.TemporaryDirectory() as folder:
         measure_program(sources[0], Path(folder))
-        measure_build(Path(folder) / "many")
     return 0
 
 
