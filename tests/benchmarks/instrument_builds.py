@@ -1,6 +1,6 @@
 """What the instrumenting compiler costs a build, and what it costs a source that holds nothing to count.
 
-    python tests/benchmarks/instrument_builds.py [--files 100] [--pairs 5] [--quick]
+    python tests/benchmarks/instrument_builds.py [--files 100] [--pairs 5] [--quick] [--json FILE] [--markdown]
 
 Builds a generated project through the toolchain and plainly, by turns, and takes the medians of the pairs' ratios. What a source costs that is
 passed over is measured with a compiler that ends at once, so that the compiler's own noise does not hide it.
@@ -8,7 +8,6 @@ passed over is measured with a compiler that ends at once, so that the compiler'
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
@@ -16,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
 from unperturbed.instrument.events import parse_event
 from unperturbed.instrument.toolchain import Toolchain, write_toolchain
@@ -103,28 +104,16 @@ def toolchain(folder: Path, software: Mapping[str, Mapping[str, str]], compilers
     return write_toolchain(folder, {name: parse_event(event) for name, event in software.items()}, compilers=compilers or {})
 
 
-def measure_builds(folder: Path, files: int, pairs: int) -> bool:
-    """Print the builds' ratios; return whether they keep the bound."""
+def measure_builds(folder: Path, files: int, pairs: int) -> dict[str, list[tuple[Cost, Cost]]]:
+    """Return, for each configuration, the costs of builds by turns: plainly, and through the toolchain."""
     project = folder / "project"
     write_project(project, files)
-    print(
-        f"build of {files} files, {pairs} pairs of builds, median of the ratios (and largest); CPU time of the plain build: ",
-        end="",
-    )
-    print(f"{build(project, 'gcc').cpu / files * 1e3:.0f} ms a file")
-    kept = True
+    build(project, "gcc")
+    found = {}
     for number, (name, software) in enumerate(CONFIGURATIONS.items()):
         compiler = str(toolchain(folder / f"toolchain{number}", software).cc)
-        taken = [(build(project, "gcc"), build(project, compiler)) for _ in range(pairs)]
-        wall = [ours.wall / plain.wall for plain, ours in taken]
-        cpu = [ours.cpu / plain.cpu for plain, ours in taken]
-        added = statistics.median(ours.wall - plain.wall for plain, ours in taken) / files * 1e3
-        print(
-            f"  {name}: {statistics.median(wall):.2f} x wall ({max(wall):.2f}), {statistics.median(cpu):.2f} x CPU ({max(cpu):.2f}), "
-            f"{added:+.1f} ms a file; bound {MOST_BUILD_RATIO} x"
-        )
-        kept &= statistics.median(wall) <= MOST_BUILD_RATIO
-    return kept
+        found[name] = [(build(project, "gcc"), build(project, compiler)) for _ in range(pairs)]
+    return found
 
 
 def run(words: Sequence[str]) -> Cost:
@@ -136,8 +125,8 @@ def run(words: Sequence[str]) -> Cost:
     return Cost(time.perf_counter() - start, usage.ru_utime + usage.ru_stime)
 
 
-def measure_sources(folder: Path, repetitions: int) -> bool:
-    """Print what sources cost that are passed over; return whether they keep the bound."""
+def measure_sources(folder: Path, repetitions: int) -> dict[str, list[tuple[Cost, Cost]]]:
+    """Return, for each source that is passed over, the costs of compiling it by turns: plainly, and through the toolchain."""
     stubs = {name: folder / file for name, file in (("cc", "stub"), ("cxx", "stub++"))}
     (folder / "stub.c").write_text(_STUB)
     for stub in stubs.values():
@@ -145,42 +134,97 @@ def measure_sources(folder: Path, repetitions: int) -> bool:
     chain = toolchain(folder / "stubbed", {"m": {"enter": "selected"}}, {name: str(path) for name, path in stubs.items()})
     for n in range(HEADERS):
         (folder / f"own{n}.h").write_text(f"#pragma once\n#include <stddef.h>\nint selected(int n);\nint own{n}(int n);\n")
-    os.chdir(folder)
-    print(f"a source that is passed over, added to its compilation, median of {repetitions} pairs of runs:")
-    kept = True
+    found = {}
     for number, (name, text) in enumerate(SOURCES.items()):
         label, _, ending = name.rpartition(".")
-        source = f"source{number}.{ending}"
-        (folder / source).write_text(text)
+        source = folder / f"source{number}.{ending}"
+        source.write_text(text)
         role = "cxx" if ending == "cc" else "cc"
-        ours, plain = [str(getattr(chain, role)), "-O2", "-c", source], [str(stubs[role]), "-O2", "-c", source]
+        ours, plain = [str(getattr(chain, role)), "-O2", "-c", str(source)], [str(stubs[role]), "-O2", "-c", str(source)]
         for _ in range(2):  # the first teaches the compiler's folders, the second the system's headers
             run(ours)
         before = (chain.folder / "sites" / "passed").stat().st_size
-        pairs = [(run(plain), run(ours)) for _ in range(repetitions)]
+        found[label] = [(run(plain), run(ours)) for _ in range(repetitions)]
         if (chain.folder / "sites" / "passed").stat().st_size == before:
             raise SystemExit(f"{label}: this source was not passed over")
-        wall, cpu = (
-            1e3 * statistics.median(getattr(ours, what) - getattr(plain, what) for plain, ours in pairs)
-            for what in ("wall", "cpu")
-        )
-        print(f"  {label}: {wall:.2f} ms wall, {cpu:.2f} ms CPU; bound {MOST_PASSED_MS:.0f} ms")
-        kept &= wall <= MOST_PASSED_MS
-    return kept
+    return found
 
 
 def main() -> int:
-    """Measure and print; the exit code tells whether the bounds hold."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--files", type=int, default=100)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="a short run, to see that everything works")
-    arguments = parser.parse_args()
+    """Measure and report; the exit code tells whether the bounds hold."""
+    arguments = parse_arguments(
+        __doc__.splitlines()[0] if __doc__ else "", files=(100, "sources of the project"), pairs=(5, "builds by turns")
+    )
+    before = host_state()
     files, pairs, repetitions = (10, 1, 10) if arguments.quick else (arguments.files, arguments.pairs, 100)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        kept = [measure_sources(folder, repetitions), measure_builds(folder, files, pairs)]
-    return 0 if all(kept) else 1
+        sources = measure_sources(Path(name), repetitions)
+        builds = measure_builds(Path(name), files, pairs)
+    slowest = max(_median(ours.wall / plain.wall for plain, ours in found) for found in builds.values())
+    dearest = max(1e3 * _median(ours.wall - plain.wall for plain, ours in found) for found in sources.values())
+    section = Section(
+        script="instrument_builds",
+        title="The compiler wrapper",
+        method=(
+            f"A generated project of {files} C files is built plainly and through the toolchain by turns, {pairs} pairs, at -O2 -Wall; medians "
+            f"of the pairs' ratios. A source that is passed over is compiled {repetitions} times each way by a compiler that ends at once, "
+            "so that the compiler's own noise does not hide what is added."
+        ),
+        tables=[_build_table(builds, files), _source_table(sources)],
+        verdicts=[
+            f"The slowest build takes {slowest:.2f} × the plain one (bound {MOST_BUILD_RATIO}); {_holds(slowest <= MOST_BUILD_RATIO)}.",
+            f"A source that is passed over costs {dearest:.2f} ms at most (bound {MOST_PASSED_MS:.0f}); {_holds(dearest <= MOST_PASSED_MS)}.",
+        ],
+        data={"builds_s": _plain(builds), "sources_s": _plain(sources)},
+    )
+    deliver(section, arguments, before)
+    return 0 if slowest <= MOST_BUILD_RATIO and dearest <= MOST_PASSED_MS else 1
+
+
+def _build_table(builds: Mapping[str, Sequence[tuple[Cost, Cost]]], files: int) -> Table:
+    rows = []
+    for name, found in builds.items():
+        wall, cpu = ([getattr(ours, what) / getattr(plain, what) for plain, ours in found] for what in ("wall", "cpu"))
+        rows.append(
+            [
+                name,
+                f"{_median(wall):.2f} × (largest {max(wall):.2f})",
+                f"{_median(cpu):.2f} ×",
+                f"{1e3 * _median(plain.wall for plain, _ in found) / files:.1f}",
+                f"{1e3 * _median(ours.wall - plain.wall for plain, ours in found) / files:+.1f}",
+            ]
+        )
+    return Table(
+        f"Builds of {files} files beside the plain build",
+        ["selected", "by the clock", "processor time", "plain, ms a file", "added, ms a file"],
+        rows,
+    )
+
+
+def _source_table(sources: Mapping[str, Sequence[tuple[Cost, Cost]]]) -> Table:
+    rows = [
+        [
+            name,
+            *(
+                f"{1e3 * _median(getattr(ours, what) - getattr(plain, what) for plain, ours in found):.2f}"
+                for what in ("wall", "cpu")
+            ),
+        ]
+        for name, found in sources.items()
+    ]
+    return Table("Added to a source that is passed over", ["source", "by the clock, ms", "processor time, ms"], rows)
+
+
+def _median(values: Iterable[float]) -> float:
+    return statistics.median(values)
+
+
+def _holds(good: bool) -> str:
+    return "it holds" if good else "it does not hold"
+
+
+def _plain(found: Mapping[str, Sequence[tuple[Cost, Cost]]]) -> dict[str, list[dict[str, dict[str, float]]]]:
+    return {name: [{"plain": vars(plain), "ours": vars(ours)} for plain, ours in pairs] for name, pairs in found.items()}
 
 
 if __name__ == "__main__":
