@@ -196,7 +196,7 @@ def _alignment(campaign: Campaign, traces: Mapping[str, tuple[Trace, ...]]) -> A
     through = anchor if anchor in chosen.software else None
     names = align_on(campaign, first)
     try:
-        path = align(first, second, on=names, anchor=through)
+        path = align(first, second, on=names, anchor=through, penalty=0.0, flat="warped")  # as the verdicts align
     except DataError:  # the verdicts say so already, metric by metric; an example is not worth failing for
         return None
     judge = _judge(chosen.software, anchor, first, second)

@@ -4,8 +4,28 @@ Mytkowicz et al., "Aligning Traces for Performance Evaluation". The compiled ker
 importing this package stays cheap.
 """
 
-from unperturbed.analysis.alignment.scores import milestone_scores
-from unperturbed.analysis.alignment.traces import align, milestone_anchors, resample
+from unperturbed.analysis.alignment.carrying import Region, map_region, resample
+from unperturbed.analysis.alignment.flatness import Flatness, flatness
+from unperturbed.analysis.alignment.milestones import choose_anchors, milestone_anchors, milestone_positions
+from unperturbed.analysis.alignment.scores import ScoreSummary, milestone_scores, summarise_scores
+from unperturbed.analysis.alignment.traces import Alignment, align
 from unperturbed.analysis.alignment.warp import WarpPath, anchored_dtw, dtw
 
-__all__ = ["WarpPath", "align", "anchored_dtw", "dtw", "milestone_anchors", "milestone_scores", "resample"]
+__all__ = [
+    "Alignment",
+    "Flatness",
+    "Region",
+    "ScoreSummary",
+    "WarpPath",
+    "align",
+    "anchored_dtw",
+    "choose_anchors",
+    "dtw",
+    "flatness",
+    "map_region",
+    "milestone_anchors",
+    "milestone_positions",
+    "milestone_scores",
+    "resample",
+    "summarise_scores",
+]

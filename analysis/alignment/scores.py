@@ -2,13 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unperturbed.analysis.alignment.warp import IntArray, WarpPath
 from unperturbed.errors import DataError
 
-__all__ = ["cumulative", "milestone_scores"]
+__all__ = ["ScoreSummary", "cumulative", "milestone_scores", "summarise_scores"]
+
+_QUANTILES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class ScoreSummary:
+    """How milestone scores are distributed.
+
+    Attributes
+    ----------
+    elements : how many were scored.
+    perfect, within_one : shares of scores 0, and 0 or 1; NaN when none was scored.
+    median, most, nearly_all : quantiles .5, .9 and .99 [intervals]; NaN when none was scored.
+    largest : intervals.
+    shares : share of each score from 0 to `largest`: the bars of figures 4–7 and 10.
+    """
+
+    elements: int
+    perfect: float
+    within_one: float
+    median: float
+    most: float
+    nearly_all: float
+    largest: int
+    shares: tuple[float, ...]
+
+
+def summarise_scores(scores: ArrayLike) -> ScoreSummary:
+    """Summarise the scores that `milestone_scores` returns, shape (scored elements,)."""
+    given = np.asarray(scores, np.int64)
+    if not given.size:
+        nothing = float("nan")
+        return ScoreSummary(0, nothing, nothing, nothing, nothing, nothing, 0, ())
+    shares = np.bincount(given) / given.size
+    median, most, nearly_all = (float(value) for value in np.quantile(given, _QUANTILES))
+    return ScoreSummary(
+        given.size,
+        float(shares[0]),
+        float(shares[:2].sum()),
+        median,
+        most,
+        nearly_all,
+        int(given.max()),
+        tuple(map(float, shares)),
+    )
 
 
 def milestone_scores(path: WarpPath, milestones_x: ArrayLike, milestones_y: ArrayLike) -> IntArray:

@@ -44,7 +44,7 @@ def outer_correlations(
     that varies with the work: one that is mostly noise correlates weakly between two unperturbed runs too, which is why the
     verdict compares with the baseline's own outer correlations and not with 1.
     """
-    path = align(reference, other, on=align_on, anchor=anchor)
+    path = _path(reference, other, align_on, anchor)
     return _along(path, reference.values(metrics), other.values(metrics), literal=literal)
 
 
@@ -56,7 +56,7 @@ def outer_matrix(
     z = np.zeros((len(traces), len(traces), len(metrics)))
     for i, first in enumerate(traces):
         for j, second in enumerate(traces[:i]):
-            path = align(first, second, on=align_on, anchor=anchor)
+            path = _path(first, second, align_on, anchor)
             z[i, j] = fisher(_along(path, values[i], values[j], literal=literal))
             z[j, i] = fisher(_along(path.swapped(), values[j], values[i], literal=literal))
     return z
@@ -102,6 +102,11 @@ def outer_of_checked(
         for trace in traces
     ]
     return from_fisher(np.mean(z, axis=1))
+
+
+def _path(reference: Trace, other: Trace, on: Sequence[str], anchor: str | None) -> WarpPath:
+    """Align as the paper does: what its checks let pass was measured so (docs/evidence/calibration.md)."""
+    return align(reference, other, on=on, anchor=anchor, penalty=0.0, flat="warped")
 
 
 def _along(path: WarpPath, reference: FloatArray, other: FloatArray, *, literal: bool) -> FloatArray:

@@ -10,6 +10,8 @@ from unperturbed.analysis.alignment import align, anchored_dtw, dtw, milestone_a
 from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import DataError
 
+AS_THE_PAPER = {"penalty": 0.0, "flat": "warped"}
+
 counts = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 
 
@@ -79,7 +81,7 @@ def test_resample_refuses_another_length():
 def test_one_metric_is_aligned_as_the_paper_does():
     rng = np.random.default_rng(11)
     x, y = rng.normal(size=60).cumsum(), rng.normal(size=64).cumsum()
-    scaled, plain = align(trace(IPC=x), trace(IPC=y)), dtw(x, y)
+    scaled, plain = align(trace(IPC=x), trace(IPC=y), **AS_THE_PAPER), dtw(x, y)
     assert np.array_equal(scaled.x_index, plain.x_index)
     assert np.array_equal(scaled.y_index, plain.y_index)
     assert scaled.anchors == ()
@@ -102,7 +104,8 @@ def test_one_outlying_interval_does_not_silence_a_metric():
     q = np.repeat([0.0, 1.0], 50)
     q[0] = 1e6
     shifted = np.concatenate(([1e6], np.repeat([0.0, 1.0], [59, 40])))
-    path = align(trace(P=rng.normal(size=100), Q=q), trace(P=rng.normal(size=100), Q=shifted), on=("P", "Q"))
+    runs = trace(P=rng.normal(size=100), Q=q), trace(P=rng.normal(size=100), Q=shifted)
+    path = align(*runs, on=("P", "Q"), **AS_THE_PAPER)
     # The step lies between 49 and 50 in one run, between 59 and 60 in the other.
     assert 58 <= resample(path, np.arange(100.0), 100)[49] <= 60
 
@@ -128,8 +131,8 @@ def test_anchors_mend_the_alignment_of_a_flat_noisy_trace():
         for done in work
     ]
     other = [np.cumsum(run["OTHER"]) for run in runs]
-    plain = milestone_scores(align(*runs), *other)
-    anchored_path = align(*runs, anchor="ANCHOR")
+    plain = milestone_scores(align(*runs, **AS_THE_PAPER), *other)
+    anchored_path = align(*runs, anchor="ANCHOR", **AS_THE_PAPER)
     anchored = milestone_scores(anchored_path, *other)
     assert len(anchored_path.anchors) == 32
     assert anchored.mean() < plain.mean() / 3
