@@ -37,8 +37,8 @@ SOURCES = _files("record.c", "software.c", "os.c", "perf.c", "papi.c", "inside.c
 BOUNDS = _files("module_first.c", "module_last.c")
 """What is linked first and last into each program and library that holds counters, so that these fill pages of their own."""
 
-_OBSERVER = _files("observer.c", "record.c", "os.c", "perf.c", "papi.c")
-_HEADERS = _files("unperturbed.h", "runtime.h", "sources.h", "simulator.h", "list.h")
+_OBSERVER = _files("observer.c", "shared.c", "record.c", "os.c", "perf.c", "papi.c")
+_HEADERS = _files("unperturbed.h", "runtime.h", "sources.h", "simulator.h", "observer.h", "list.h")
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC")
 
 

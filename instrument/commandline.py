@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from unperturbed.instrument.options import (
     BARE,
+    COMPILING,
     CXX_DRIVERS,
     DEBUG,
     DEPENDENCIES,
@@ -125,7 +126,7 @@ def parse_command(words: tuple[str, ...]) -> Command:
     if any(argument.name in QUESTIONS for argument in parsed):
         return plain
     inputs = [argument for argument in parsed if argument.is_input]
-    stops = any(argument.name in {"-c", "-S", "--compile", "--assemble"} for argument in parsed)
+    stops = any(argument.name in COMPILING for argument in parsed)
     outputs = [_joined_value(argument, "-o") for argument in parsed if argument.name.startswith("-o") and not argument.is_input]
     linked = _linked(parsed) if inputs and not stops else ""
     command = plain._replace(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from clang.cindex import CursorKind
@@ -28,18 +28,10 @@ from unperturbed.instrument.declarations import (
 from unperturbed.instrument.expressions import called, objects
 from unperturbed.instrument.gauges import Gauge, gauge_of, is_definition
 from unperturbed.instrument.parse import ParsedText, UnreadableError, cursor_at, span
-from unperturbed.instrument.prefilter import Need, can_hold_site
 from unperturbed.instrument.preprocessed import next_token
+from unperturbed.instrument.selection import Selection, is_within, matches, on_line
 from unperturbed.instrument.settings import Selected
-from unperturbed.instrument.targets import (
-    LineTarget,
-    file_matches,
-    is_glob,
-    name_matches,
-    needed_words,
-    split_gauge,
-    split_line,
-)
+from unperturbed.instrument.targets import file_matches, is_glob, name_matches, needed_words
 
 __all__ = ["Found", "Hit", "Unseen", "find_sites"]
 
@@ -113,20 +105,13 @@ class _Finder:
         # From C++17 on a lambda that can be constexpr is, said or not; and its call an argument that the compiler wants to know.
         self._lambdas_are_constant = self._is_cxx and standard[-2:] not in ("98", "11", "14")
         self._constexpr_holds_statements = not standard.endswith("++11")
-        self._events = list(enumerate(metrics))
-        # Within a piece of the text only the innermost name need stand; namespaces and classes may be opened before it.
-        self._needs = [_needed_within(metric.need) for metric in metrics]
-        self._inner = [metric.need.inner.encode() for metric in metrics]
-        self._lines = {index: place for index, event in self._events if (place := _line_of(event)) is not None}
-        self._by_kind: dict[str, list[tuple[int, Selected]]] = {}
-        for index, event in self._events:
-            self._by_kind.setdefault(event.kind, []).append((index, event))
+        self._selection = Selection(parsed.text, metrics)
+        self._of = self._selection.of_kind
+        self._lines = self._selection.lines
+        self._gauge_targets = self._selection.gauges
         self._numbers: dict[int, list[int]] = {}
         for index, _ in self._of("line"):
             self._numbers.setdefault(self._lines[index][1], []).append(index)
-        self._targets = {index: split_gauge(event.target) for index, event in self._events if event.kind == "gauge"}
-        self._inside = frozenset(index for index, event in self._events if event.kind != "enter")
-        self._reaching_system = frozenset(index for index, event in self._events if self._reaches_system(index, event))
         self._typedefs = typedef_names(parsed) if any(event.kind == "write" for event in metrics) else {}
         self._taken: set[tuple[int, int]] = set()
         self._hits: dict[tuple[int, Spot], Hit] = {}
@@ -139,7 +124,7 @@ class _Finder:
         for cursor in top_level(self._parsed):
             whole = span(cursor)
             system = self._text.is_system(whole[0])
-            if system and not self._may_count(*whole, among=self._reaching_system):
+            if system and not self._selection.may_count(*whole, among=self._selection.reaching_system):
                 continue
             spans.append(whole)
             for member in members(cursor):
@@ -147,7 +132,7 @@ class _Finder:
         self._function_pointers()
         for offset, message in self._parsed.errors:
             held = next((whole for whole in spans if whole[0] <= offset < whole[1]), None)
-            if held is None or self._may_count(*held):
+            if held is None or self._selection.may_count(*held):
                 file, line = self._text.locate(offset)
                 raise UnreadableError(f"{file}:{line}: libclang: {message}")
         return Found([*self._hits.values(), *self._gauges.values()], list(self._unseen.values()), self._names)
@@ -178,7 +163,7 @@ class _Finder:
 
     def _function_events(self, function: Function) -> None:
         for index, event in self._of("enter"):
-            if _matches(function.names, event.target):
+            if matches(function.names, event.target):
                 self._add(index, function, Spot("block", function.opening, function.opening, _name_offset(function)))
         if self._wants_body(function):
             inner = ("call", "write", "gauge")
@@ -189,7 +174,7 @@ class _Finder:
             self._call_events(function, body)
             for variable, _ in body.variables:
                 self._initialiser(variable, function)
-            for variable, in_block in body.variables if self._targets else ():
+            for variable, in_block in body.variables if self._gauge_targets else ():
                 self._name("variable", variable_names(variable, function)[:1])
                 self._gauge_events(variable, variable, function, in_block=in_block)
             for nested in body.nested:
@@ -197,21 +182,21 @@ class _Finder:
 
     def _flow_events(self, function: Function, body: Body) -> None:
         for index, event in self._of("return"):
-            if _matches(function.names, event.target):
+            if matches(function.names, event.target):
                 self._add_all(index, function, body.returns)
         for index, event in self._of("label"):
             scope, _, wanted = event.target.rpartition("::")
-            if _matches(function.names, scope):
+            if matches(function.names, scope):
                 self._name("label", (f"{function.names[0]}::{label}" for label, _ in body.labels))
                 self._add_all(index, function, [spot for label, spot in body.labels if name_matches(label, wanted)])
         loops = self._of("loop")
         by_line = self._by_line(body.loops, loops)
         for index, event in loops:
             if index in self._lines:
-                self._add_all(index, function, list(_on_line(by_line, self._lines[index]))[:1])
+                self._add_all(index, function, list(on_line(by_line, self._lines[index]))[:1])
                 continue
             name, _, number = event.target.partition("#")
-            if _matches(function.names, name):
+            if matches(function.names, name):
                 self._name("loop", (f"{function.names[0]}#{count}" for count in range(1, 1 + len(body.loops))))
                 chosen = body.loops[int(number) - 1 : int(number)] if number else body.loops
                 self._add_all(index, function, chosen)
@@ -228,7 +213,7 @@ class _Finder:
             outermost = outermost.outer
         for line in by_line.keys() & self._numbers.keys():
             for index in self._numbers[line]:
-                spots = list(_on_line(by_line, self._lines[index]))[:1]
+                spots = list(on_line(by_line, self._lines[index]))[:1]
                 # What a lambda or a local class does on a line comes after the statement that holds it.
                 if spots and (function is outermost or (index, outermost.start) not in self._taken):
                     self._taken.add((index, outermost.start))
@@ -254,7 +239,7 @@ class _Finder:
 
     def _initialiser(self, variable: Any, function: Function | None) -> None:
         """Note a variable that gets its first value where it is declared, which is no assignment."""
-        events = [(index, event) for index, event in self._of("write") if function is None or _within(event, function)]
+        events = [(index, event) for index, event in self._of("write") if function is None or is_within(event, function)]
         if not events or not has_initialiser(variable, self._data):
             return
         names = variable_names(variable, function)
@@ -262,7 +247,7 @@ class _Finder:
         records = record_names(record, self._typedefs) if record.kind in RECORD_KINDS else ()
         for index, event in events:
             holder, is_field, _ = event.target.rpartition(".")
-            if _matches(records if is_field else names, holder if is_field else event.target):
+            if matches(records if is_field else names, holder if is_field else event.target):
                 self._note_unseen(index, variable.location.offset, "an initialiser: not counted as a write")
 
     def _function_pointers(self) -> None:
@@ -282,7 +267,7 @@ class _Finder:
                 if reference is None or reference.kind != CursorKind.DECL_REF_EXPR or reference.referenced is None:
                     continue
                 function = reference.referenced
-                if function.kind in FUNCTION_KINDS and _matches(function_names(function), event.target):
+                if function.kind in FUNCTION_KINDS and matches(function_names(function), event.target):
                     self._note_unseen(
                         index, found.start(), "its address is taken: calls through it are not counted; use enter:"
                     )
@@ -296,25 +281,25 @@ class _Finder:
 
     def _written(self, function: Function, expression: Any) -> set[int]:
         """Return the indices of the `write` metrics whose variable or field holds the object that an lvalue designates."""
-        events = [(index, event) for index, event in self._of("write") if _within(event, function)]
+        events = [(index, event) for index, event in self._of("write") if is_within(event, function)]
         found: set[int] = set()
         if not events:
             return found
         for declaration in objects(expression, self._data):
             is_field = declaration.kind == CursorKind.FIELD_DECL
             names = field_names(declaration, self._typedefs) if is_field else variable_names(declaration, function)
-            found |= {index for index, event in events if ("." in event.target) == is_field and _matches(names, event.target)}
+            found |= {index for index, event in events if ("." in event.target) == is_field and matches(names, event.target)}
         return found
 
     def _call_events(self, function: Function, body: Body) -> None:
-        events = [(index, event) for index, event in self._of("call") if _within(event, function)]
+        events = [(index, event) for index, event in self._of("call") if is_within(event, function)]
         if not events:
             return
         for spot, call in body.calls:
             for callee in called(call):
                 names = function_names(callee)
                 for index, event in events:
-                    if not _matches(names, event.target):
+                    if not matches(names, event.target):
                         continue
                     if self._is_constant(callee):
                         self._note_unseen(index, spot.at, "calls of a constexpr function are not counted; use enter:")
@@ -322,12 +307,12 @@ class _Finder:
                         self._add(index, function, spot, in_constant=is_lambda(callee))
 
     def _gauge_events(self, variable: Any, outermost: Any, function: Function | None, *, in_block: bool) -> None:
-        if not self._targets or not is_definition(variable, is_cxx=self._is_cxx):
+        if not self._gauge_targets or not is_definition(variable, is_cxx=self._is_cxx):
             return
         names = variable_names(variable, function)
         at = variable.location.offset
-        for index, target in self._targets.items():
-            if not _matches(names, target.name) or not self._is_in_file(index, at):
+        for index, target in self._gauge_targets.items():
+            if not matches(names, target.name) or not self._selection.is_in_file(index, at):
                 continue
             if target.file and not file_matches(self._text.locate(at)[0], target.file):
                 continue
@@ -349,25 +334,15 @@ class _Finder:
         reason = self._cannot_count(function, spot)
         if reason:
             self._note_unseen(index, spot.at, reason)
-        elif self._is_in_file(index, spot.at):
+        elif self._selection.is_in_file(index, spot.at):
             in_constant |= function.cursor.kind == CursorKind.LAMBDA_EXPR
             guarded = function.constant or (in_constant and self._lambdas_are_constant)
-            hit = Hit(index, spot, self._events[index][1].add or "", guarded)
+            hit = Hit(index, spot, self._selection.metrics[index].add or "", guarded)
             self._hits.setdefault((index, spot), hit)
 
     def _note_unseen(self, index: int, offset: int, reason: str) -> None:
-        if self._is_in_file(index, offset):
+        if self._selection.is_in_file(index, offset):
             self._unseen.setdefault((index, offset), Unseen(index, offset, reason))
-
-    def _is_in_file(self, index: int, offset: int) -> bool:
-        """Tell whether a metric counts in the file that an offset came from."""
-        event = self._events[index][1]
-        if event.file is not None:
-            return file_matches(self._text.locate(offset)[0], event.file)
-        return self._reaches_system(index, event) or not self._text.is_system(offset)
-
-    def _reaches_system(self, index: int, event: Selected) -> bool:
-        return event.file is not None or index in self._lines or index in self._targets or not is_glob(event.target)
 
     def _cannot_count(self, function: Function, spot: Spot) -> str:
         if function.constant and (
@@ -384,56 +359,14 @@ class _Finder:
         if function.outer is not None:
             return True
         may_nest = self._is_cxx and _MAY_NEST.search(self._data, function.opening, function.closing) is not None
-        return self._may_count(function.start, function.end, among=None if may_nest else self._inside)
-
-    def _may_count(self, start: int, end: int, *, among: frozenset[int] | None = None) -> bool:
-        """Tell whether a piece of the text may hold sites of the metrics (of those `among` them)."""
-        piece = self._data[start:end]
-        ends = (self._text.locate(start), self._text.locate(end - 1)) if self._lines else None
-        for index, _ in self._events:
-            if among is not None and index not in among:
-                continue
-            if ends is not None and index in self._lines:
-                if _reaches(*ends, self._lines[index]):
-                    return True
-            elif self._inner[index] in piece and can_hold_site(self._text, [self._needs[index]], piece):
-                return True
-        return False
+        return self._selection.may_count(function.start, function.end, among=None if may_nest else self._selection.inside)
 
     def _is_constant(self, callee: Any) -> bool:
         start = span(callee)[0]
         return self._is_cxx and _CONSTANT.search(self._data, start, max(start, callee.location.offset)) is not None
 
-    def _of(self, kind: str) -> list[tuple[int, Selected]]:
-        return self._by_kind.get(kind, [])
-
     def _name(self, kind: str, names: Iterable[str]) -> None:
         self._names.setdefault(kind, set()).update(names)
-
-
-def _needed_within(need: Need) -> Need:
-    return need._replace(words=(need.inner,) if need.inner else (), files=())
-
-
-def _line_of(event: Selected) -> LineTarget | None:
-    return split_line(event.target) if event.kind in ("line", "loop") else None
-
-
-def _on_line(by_line: dict[int, list[tuple[str, Spot]]], target: LineTarget) -> Iterator[Spot]:
-    return (spot for file, spot in by_line.get(target[1], ()) if file_matches(file, target[0]))
-
-
-def _reaches(first: tuple[str, int], last: tuple[str, int], target: LineTarget) -> bool:
-    """Tell whether a target lies between two places; they may also enclose text of another file."""
-    return first[0] != last[0] or (file_matches(first[0], target[0]) and first[1] <= target[1] <= last[1])
-
-
-def _matches(names: Sequence[str], pattern: str) -> bool:
-    return any(name_matches(name, pattern) for name in names)
-
-
-def _within(event: Selected, function: Function) -> bool:
-    return event.within is None or _matches(function.names, event.within)
 
 
 def _name_offset(function: Function) -> int:

@@ -1,4 +1,4 @@
-"""The executables `cc` and `cxx` of a toolchain: copies of the launcher (C, `launcher*.c`), or shell scripts where none can be compiled."""
+"""The executables `cc` and `cxx` of a toolchain: copies of the launcher (C, in `launcher/`), or shell scripts where none can be compiled."""
 
 from __future__ import annotations
 
@@ -12,19 +12,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from unperturbed.instrument.commandline import is_cxx_driver, parse_command
-from unperturbed.instrument.options import FOLDER_FLAGS, LANGUAGES, QUESTIONS, SEPARATE, UNCOUNTED
-from unperturbed.instrument.prefilter import Need
+from unperturbed.instrument.options import (
+    COMPILING,
+    FOLDER_FLAGS,
+    HARMLESS,
+    HARMLESS_BUT,
+    LANGUAGES,
+    QUESTIONS,
+    SEPARATE,
+    UNCOUNTED,
+)
+from unperturbed.instrument.prefilter import BEFORE_EXPRESSION, DECLARING, TRAILERS, Need
 from unperturbed.instrument.settings import Settings, write_aside
 
 __all__ = ["launcher_fields", "launcher_program", "write_executables"]
 
-_SOURCES = tuple(sorted(Path(__file__).parent.glob("launcher*.[ch]")))
+_SOURCES = tuple(sorted((Path(__file__).parent / "launcher").glob("*.[ch]")))
 _FLAGS = ("-std=gnu11", "-O2", "-w")
 _ANSWER = b"unperturbed launcher\n"
 _PLACE = b"@UNPERTURBED-LAUNCHER-CONFIGURATION@"
 _PLACE_BYTES = 4096
 _USES = {"defined": "d", "called": "c", "written": "r"}
 _PATIENCE_SECONDS = 60
+
+_OPTION_TABLES = {"Q": QUESTIONS, "M": COMPILING, "A": HARMLESS, "X": HARMLESS_BUT, "G": FOLDER_FLAGS}
+_WORD_TABLES = {"t": TRAILERS, "b": BEFORE_EXPRESSION, "y": DECLARING}
 
 _SCRIPT = """\
 #!/bin/sh
@@ -92,7 +104,7 @@ def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
 
 
 def launcher_fields(settings: Settings, compiler: Sequence[str], python: Sequence[str], name: str) -> Iterable[bytes]:
-    """Return what the launcher must know, field by field; see `read_configuration` in launcher.c."""
+    """Return what the launcher must know, field by field; see `read_configuration` in launcher/settings.c."""
     endings = {ending: "cpp-output" if "cpp-output" in language else language for ending, language in LANGUAGES.items()}
     if is_cxx_driver(compiler[-1]) or is_cxx_driver(parse_command((*compiler, "-c")).compiler[-1]):
         endings[".c"] = "c++"
@@ -104,9 +116,9 @@ def launcher_fields(settings: Settings, compiler: Sequence[str], python: Sequenc
         *(["H"] if len(parse_command((*compiler, "-c")).compiler) > 1 else []),
         *(f"P{word}" for word in python),
         *(f"S{option}" for option in sorted(SEPARATE)),
-        *(f"Q{option}" for option in QUESTIONS.patterns),
-        *(f"G{option}" for option in FOLDER_FLAGS.patterns),
+        *(f"{letter}{option}" for letter, table in _OPTION_TABLES.items() for option in table.patterns),
         *(f"E{ending}={language}" for ending, language in endings.items()),
+        *(f"{letter}{word.decode()}" for letter, table in _WORD_TABLES.items() for word in sorted(table)),
         f"L{settings.passed_log}",
         f"O{settings.folders_prefix}",
         *(["R"] if settings.runtime or settings.bounds else []),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 __all__ = [
     "BARE",
+    "COMPILING",
     "CXX_DRIVERS",
     "DEBUG",
     "DEPENDENCIES",
     "FOLDER_FLAGS",
+    "HARMLESS",
+    "HARMLESS_BUT",
     "HEADERS",
     "LANGUAGES",
     "LAUNCHERS",
@@ -84,6 +87,9 @@ QUESTIONS = Options("""
 """)
 """Options that make a command one that compiles nothing."""
 
+COMPILING = Options("-c -S --compile --assemble")
+"""Options of commands that link nothing."""
+
 UNTOUCHED = Options(
     "-save-temps -save-temps=* --save-temps -fmodules* -fdirectives-only -emit-llvm -traditional -traditional-cpp"
 )
@@ -99,6 +105,20 @@ FOLDER_FLAGS = Options("""
     -ffreestanding
 """)
 """Options that may change the folders which the compiler searches by itself."""
+
+HARMLESS = Options("""
+    -O* -g* -W* -f* -std=* --std=* -ansi -pipe -pthread -w -v -s -p -pg -H -undef -pedantic* -static*
+    --static -shared* --shared -rdynamic -pie -no-pie -symbolic -coverage --coverage -nostartfiles -nodefaultlibs -nostdlib* -nolibc -r
+    -Qunused-arguments -Qn -Qy -MD -MMD -MP -MG -MF* -MT* -MQ* -MJ* -o* -l* -L* -U* -T* -u* -z -e -h -Xlinker -Xassembler -mllvm
+    --param* -dumpbase* -dumpdir -aux-info --serialize-diagnostics -serialize-diagnostics
+""")
+"""Options that change neither which files are read nor what stands in them."""
+
+HARMLESS_BUT = Options("""
+    -fmodule* -fno-module* -fimplicit-module* -fprebuilt-module* -fdirectives-only -fpreprocessed -finput-charset* -fplugin*
+    -fpass-plugin* -fpch-preprocess -fms-compat* -fsearch* -frewrite* -finclude* -fbuiltin-module* -Wp,* -gen* -Ob*
+""")
+"""Exceptions to `HARMLESS`: other texts, other ways to find them, or the reason why Python leaves a source alone."""
 
 DEPENDENCIES = Options("""
     -MD -MMD -MP -MG -MF* -MT* -MQ* -MJ* -write-dependencies --write-dependencies -write-user-dependencies --write-user-dependencies

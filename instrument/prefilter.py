@@ -17,14 +17,23 @@ if TYPE_CHECKING:
 
     from unperturbed.instrument.events import Event
 
-__all__ = ["Need", "can_hold_site", "need_of"]
+__all__ = ["BEFORE_EXPRESSION", "DECLARING", "TRAILERS", "Need", "can_hold_site", "need_of"]
 
-_TRAILERS = {b"__attribute__", b"__attribute", b"__asm__", b"asm", b"__asm", b"noexcept", b"throw", b"__extension__"}
-_BEFORE_EXPRESSION = frozenset(
+TRAILERS = frozenset(b"__attribute__ __attribute __asm__ asm __asm noexcept throw __extension__".split())
+"""Words that stand behind a declaration."""
+
+BEFORE_EXPRESSION = frozenset(
     b"return else do case throw co_return co_yield co_await and or not xor compl bitand bitor __extension__ new delete sizeof __real__ "
     b"__imag__ __real __imag".split()
 )
-_BEHIND_VARIABLE = frozenset((b"=", b";", b"[", b",", b"{", b"(", b")", b":")) | _TRAILERS
+"""Behind these an expression may begin, though they are words."""
+
+DECLARING = frozenset(
+    b"extern static inline const volatile unsigned signed void char short int long float double struct union enum typedef".split()
+)
+"""What follows such a word, as far as words and * go, is a declaration."""
+
+_BEHIND_VARIABLE = frozenset((b"=", b";", b"[", b",", b"{", b"(", b")", b":")) | TRAILERS
 _DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _LAST_WORD = re.compile(rb"[A-Za-z_$][\w$]*\Z")
 _BEFORE_DECLARATOR = (b"*", b"&", b">", b",", b"]", b"::")
@@ -32,12 +41,7 @@ _SPECIFIER = re.compile(rb"\b(?:alignas|_Alignas|__attribute__|__attribute|typeo
 _OPEN_DECLARATOR = re.compile(
     rb"\b(?:int|char|short|long|unsigned|signed|_Bool|bool|float|double)\s*\(\Z|\([*&^](?:[\s*]|const|volatile)*\Z"
 )
-_DECLARING = re.compile(
-    rb"(?<![\w$])(?:extern|static|inline|const|volatile|unsigned|signed|void|char|short|int|long|float|double|struct|union|enum|typedef)"
-    rb"(?=[\s*&])([\w$\s*&]*)\Z"
-)
-"""What follows such a word, as far as words and * go, is a declaration."""
-
+_DECLARATION = re.compile(rb"(?<![\w$])(?:" + rb"|".join(sorted(DECLARING)) + rb")(?=[\s*&])([\w$\s*&]*)\Z")
 _WORD_BEFORE = re.compile(rb"([A-Za-z_$][\w$]*)\s+\Z")
 
 
@@ -113,7 +117,7 @@ def _may_define(data: bytes, name: bytes) -> bool:
         if token != b"(":
             continue
         token, offset = next_token(data, after_parentheses(data, offset))
-        while token in _TRAILERS:
+        while token in TRAILERS:
             token, offset = next_token(data, offset + len(token))
             if token == b"(":
                 token, offset = next_token(data, after_parentheses(data, offset))
@@ -129,15 +133,15 @@ def _may_call(data: bytes, name: bytes) -> bool:
         chosen = behind == b"," and data[max(0, found.start() - 80) : found.start()].rstrip().endswith(b":")  # by _Generic
         if behind in (b"(", b")", b"<") or chosen:
             before = _WORD_BEFORE.search(data, max(0, found.start() - 80), found.start())
-            if (before is None or before[1] in _BEFORE_EXPRESSION) and not _is_declared(data, found.start()):
+            if (before is None or before[1] in BEFORE_EXPRESSION) and not _is_declared(data, found.start()):
                 return True
     return False
 
 
 def _is_declared(data: bytes, offset: int) -> bool:
     """Tell whether words and * before a name begin a declaration: `extern void *f`."""
-    found = _DECLARING.search(data, max(0, offset - 200), offset)
-    return found is not None and not _BEFORE_EXPRESSION & set(re.findall(rb"[\w$]+", found[1]))
+    found = _DECLARATION.search(data, max(0, offset - 200), offset)
+    return found is not None and not BEFORE_EXPRESSION & set(re.findall(rb"[\w$]+", found[1]))
 
 
 def _may_write(data: bytes, name: bytes) -> bool:
@@ -169,7 +173,7 @@ def _may_be_type(before: bytes) -> bool:
         return _OPEN_DECLARATOR.search(before) is not None
     word = _LAST_WORD.search(before)
     if word is not None:
-        return word[0] not in _BEFORE_EXPRESSION
+        return word[0] not in BEFORE_EXPRESSION
     return before.endswith(_BEFORE_DECLARATOR) or (before.endswith(b")") and _SPECIFIER.search(before) is not None)
 
 

@@ -5,6 +5,7 @@
  * runs on another processor interrupts that processor (about 10 us), which is counted. Ends as the program ends: same exit code, or same signal.
  */
 #define _GNU_SOURCE
+#include "observer.h"
 #include "runtime.h"
 #include "sources.h"
 
@@ -17,17 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define CHECK_IMAGE_NS 16000000
-#define GAUGES_A_CALL 1000 /* process_vm_readv(2) takes 1024 places */
 #define ENDING_TRIES 200
 #define ENDING_PAUSE_NS 10000
 #define FROZEN_SHARE 0.9
@@ -45,30 +43,14 @@ struct observed {
     char image[256];
 };
 
-static struct unperturbed_counters_area *area;
-
 /* PAPI's library in Python's wheel refers to this one object of Python, which PAPI itself never touches: it has to be there, no more. */
 __attribute__((visibility("default"))) char _Py_NoneStruct[64];
 
-static int refuse(const char *what)
+int unperturbed_refuse(const char *what)
 {
     unperturbed_fail(what);
     __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
     return -1;
-}
-
-static int make_area(void)
-{
-    int fd = memfd_create("unperturbed-counters", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, sizeof *area) != 0)
-        return refuse("memory for the software counters");
-    void *map = mmap(NULL, sizeof *area, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        return refuse("memory for the software counters");
-    area = map;
-    unperturbed_header->observer = getpid();
-    unperturbed_header->counters_fd = fd;
-    return 0;
 }
 
 /* A processor for the observer and the others for the program, where there are two at least. */
@@ -77,7 +59,7 @@ static int share_processors(cpu_set_t *program)
     cpu_set_t all, own;
     int chosen = unperturbed_header->observer_cpu;
     if (sched_getaffinity(0, sizeof all, &all) != 0)
-        return refuse("sched_getaffinity");
+        return unperturbed_refuse("sched_getaffinity");
     *program = all;
     if (chosen == -2 || CPU_COUNT(&all) < 2)
         return 0;
@@ -86,13 +68,13 @@ static int share_processors(cpu_set_t *program)
             chosen = cpu;
     if (!CPU_ISSET(chosen, &all)) {
         errno = EINVAL;
-        return refuse("the observer's processor is not one that may be used here");
+        return unperturbed_refuse("the observer's processor is not one that may be used here");
     }
     CPU_ZERO(&own);
     CPU_SET(chosen, &own);
     CPU_CLR(chosen, program);
     if (sched_setaffinity(0, sizeof own, &own) != 0)
-        return refuse("sched_setaffinity");
+        return unperturbed_refuse("sched_setaffinity");
     unperturbed_header->observer_cpu = chosen;
     unperturbed_mark(MARK_PINNED);
     return 0;
@@ -112,10 +94,10 @@ static void preload(void)
 static pid_t start_waiting(char **arguments, const cpu_set_t *processors, int go[2], int trouble[2])
 {
     if (pipe2(go, O_CLOEXEC) != 0 || pipe2(trouble, O_CLOEXEC) != 0)
-        return refuse("pipe");
+        return unperturbed_refuse("pipe");
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)
-        return refuse("fork");
+        return unperturbed_refuse("fork");
     if (pid == 0) {
         char word;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -184,72 +166,11 @@ static int open_counters(struct observed *observed)
     open_task_clock(observed);
     if (result == 0 && header->probes && source == SOURCE_CALLGRIND) {
         errno = ENOTSUP; /* valgrind would take the kernel's breakpoint for the program's own instruction, and end the program */
-        return refuse("the kernel's probes under valgrind; take real counters, or leave them out");
+        return unperturbed_refuse("the kernel's probes under valgrind; take real counters, or leave them out");
     }
     if (result == 0)
         result = unperturbed_probes_open(&observed->probes, header, observed->pid);
     return result == 0 ? unperturbed_os_open(&observed->os_files, header->os, observed->pid) : -1;
-}
-
-static void read_shared_software(int64_t *value)
-{
-    uint64_t slots = __atomic_load_n(&area->used, __ATOMIC_RELAXED) / sizeof(uint64_t);
-    for (uint64_t slot = 0; slot < slots; slot++) {
-        uint32_t metric = __atomic_load_n(&area->metric[slot], __ATOMIC_RELAXED);
-        if (metric && metric <= unperturbed_header->software)
-            value[metric - 1] += (int64_t)__atomic_load_n(&area->slot[slot], __ATOMIC_RELAXED);
-    }
-}
-
-/* The gauges' values as they were last read; the program's image that they were read from is gone. */
-static int64_t gauge_value[UNPERTURBED_GAUGES];
-static int gauges_are_gone;
-
-/* Reads gauges from the program's memory by one system call, together with the word that tells its image from another. */
-static int read_gauges_from(uint64_t first, uint64_t count)
-{
-    static unsigned char copy[sizeof(uint64_t) * (GAUGES_A_CALL + 1)];
-    struct iovec place[GAUGES_A_CALL + 1], local = {copy, 0};
-    place[0] = (struct iovec){(void *)(uintptr_t)area->token, sizeof(uint64_t)};
-    for (uint64_t i = 0; i <= count; i++) {
-        if (i > 0)
-            place[i] = (struct iovec){(void *)(uintptr_t)area->gauge[first + i - 1].address, area->gauge[first + i - 1].bytes};
-        local.iov_len += place[i].iov_len;
-    }
-    ssize_t length = process_vm_readv((pid_t)unperturbed_header->owner, &local, 1, place, count + 1, 0);
-    if (length < 0 && errno != ESRCH && errno != EFAULT)
-        return refuse("the gauges cannot be read from the program's memory (is kernel.yama.ptrace_scope above 1, or the program a set-uid one?)");
-    uint64_t token = 0;
-    if (length >= (ssize_t)sizeof token)
-        memcpy(&token, copy, sizeof token);
-    if (token != UNPERTURBED_TOKEN) {
-        gauges_are_gone = 1; /* it has ended, or is another program now */
-        return 0;
-    }
-    if (length != (ssize_t)local.iov_len) {
-        errno = EFAULT;
-        return refuse("a gauge lies in memory that the program gave back");
-    }
-    const unsigned char *next = copy + sizeof token;
-    for (uint64_t i = first; i < first + count; next += area->gauge[i++].bytes)
-        gauge_value[i] = unperturbed_gauge_value(next, area->gauge[i].bytes, area->gauge[i].is_signed);
-    return 0;
-}
-
-/* Before the program has attached there are none, and the sum is 0; after it has ended the last values stand. */
-static int read_gauges(int64_t *value)
-{
-    uint64_t count = __atomic_load_n(&area->gauges, __ATOMIC_ACQUIRE), told = 0;
-    while (told < count && told < UNPERTURBED_GAUGES && __atomic_load_n(&area->gauge[told].metric, __ATOMIC_ACQUIRE))
-        told++; /* one that is just being told comes with the next record */
-    for (uint64_t first = 0; first < told && !gauges_are_gone; first += GAUGES_A_CALL)
-        if (read_gauges_from(first, told - first < GAUGES_A_CALL ? told - first : GAUGES_A_CALL) != 0)
-            return -1;
-    int ended = gauges_are_gone && __atomic_load_n(&area->ended, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 0; i < told; i++)
-        if (area->gauge[i].metric <= unperturbed_header->software)
-            value[area->gauge[i].metric - 1] += ended ? area->gauge[i].last : gauge_value[i];
-    return 0;
 }
 
 /* Another image than the one that attached has counters of its own, which nobody reads. */
@@ -289,8 +210,7 @@ static void observe(struct observed *observed, uint64_t overruns, int has_ended)
         nanosleep(&pause, NULL); /* a thread of the program is just ending, and has closed its part of the group */
         unread = read_counts(observed, record, value + header->os_values);
     }
-    read_shared_software(value + header->os_values);
-    unread |= read_gauges(value + header->os_values) != 0;
+    unread |= unperturbed_read_shared(value + header->os_values) != 0;
     if (header->os) {
         /* Of a process that has ended not all is told any more: then the last values stand. */
         unread |= unperturbed_os_read(&observed->os_files, header->os, observed->pid, observed->os_value) != 0 && !has_ended;
@@ -337,7 +257,7 @@ static int start_ticking(void)
     period.it_interval.tv_sec = (time_t)(unperturbed_header->interval_ns / 1000000000);
     period.it_interval.tv_nsec = (long)(unperturbed_header->interval_ns % 1000000000);
     period.it_value = period.it_interval;
-    return timer >= 0 && timerfd_settime(timer, 0, &period, NULL) == 0 ? timer : refuse("the observer's timer");
+    return timer >= 0 && timerfd_settime(timer, 0, &period, NULL) == 0 ? timer : unperturbed_refuse("the observer's timer");
 }
 
 static void watch_until_the_end(struct observed *observed, int timer)
@@ -390,7 +310,7 @@ int main(int count, char **argument)
     }
     memset(&observed, 0, sizeof observed);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (make_area() != 0 || share_processors(&processors) != 0)
+    if (unperturbed_share() != 0 || share_processors(&processors) != 0)
         return 127;
     observed.pid = start_waiting(argument + 2, &processors, go, trouble);
     if (observed.pid < 0)
@@ -398,7 +318,7 @@ int main(int count, char **argument)
     observed.watch = (int)syscall(SYS_pidfd_open, observed.pid, 0);
     if (observed.watch < 0 || open_counters(&observed) != 0) {
         if (observed.watch < 0)
-            refuse("pidfd_open");
+            unperturbed_refuse("pidfd_open");
         __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
         kill(observed.pid, SIGKILL);
         return 127;
@@ -416,7 +336,7 @@ int main(int count, char **argument)
     }
     if (write(go[1], "g", 1) != 1 || read(trouble[0], &error, sizeof error) == (ssize_t)sizeof error) {
         errno = error;
-        refuse(argument[2]);
+        unperturbed_refuse(argument[2]);
         return 127;
     }
     watch_until_the_end(&observed, timer);

@@ -35,6 +35,9 @@ class Watch:
     def step(self, what: str) -> None:
         """Ignore the preparation."""
 
+    def note(self, what: str) -> None:
+        """Ignore what is to be known before."""
+
     def planned(self, estimate: Estimate) -> None:
         """Ignore the plan."""
 

@@ -8,27 +8,22 @@ under the outside sampler: what it read must be the number of calls.
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from counting_cost import added_in_blocks, median_interval, run_observed
 from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.record import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import build_interposer, build_observer, build_preload
+from unperturbed.collectors.runtime_build import build_interposer, build_preload
 from unperturbed.errors import RunError
 from unperturbed.instrument.interposition import Interposed, interposer_source
 
-_RESAMPLINGS = 10_000
-_INTERVAL_NS = 1_000_000_000
-"""Longer than a run: nothing is read while it lasts."""
 _CALLS = 20_000_000
 _SIMULATED_CALLS = 1_000_000
 
@@ -75,17 +70,13 @@ def _build(folder: Path) -> tuple[Path, dict[str, Path]]:
 
 def _run(program: Path, library: Path | None, counts: bool, folder: Path) -> float:
     """Return ns a call."""
-    setup = Setup("none", _INTERVAL_NS, "monotonic", software=2, capacity=64, sampler="outside")
-    record = folder / "record"
-    create_record_file(record, setup)
     preload = ":".join(map(str, [build_preload("gcc"), *([library] if library else [])]))
-    command = [str(build_observer("gcc")), str(record), str(program), str(_CALLS)]
-    environment = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PRELOAD": preload}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    counted = int(read_record_file(record, setup).rows["software"][-1][0])
+    printed, counted = run_observed(
+        [str(program), str(_CALLS)], folder, software=2, environment={"UNPERTURBED_PRELOAD": preload}
+    )
     if counts and counted != _CALLS:
         raise RunError(f"{library}: {_CALLS} calls, {counted} counted")
-    return int(done.stdout) / _CALLS
+    return int(printed) / _CALLS
 
 
 def _instructions(program: Path, library: Path | None, folder: Path) -> float:
@@ -106,25 +97,13 @@ def _measure(
     program: Path, libraries: Mapping[str, Path], blocks: int, seed: int, folder: Path
 ) -> dict[str, NDArray[np.float64]]:
     """Return what counting adds to a call [ns], one value a block, by way."""
-    chance = random.Random(seed)
-    added: dict[str, list[float]] = {way: [] for way in _WAYS}
-    for block in range(blocks):
-        order = list(_WAYS)
-        chance.shuffle(order)
-        for way in order:
-            alone = _run(program, None, False, folder)
-            counts = way in ("plain", "exact", "two metrics")
-            added[way].append(_run(program, libraries.get(way), counts, folder) - alone)
-        print(f"\rblock {block + 1} of {blocks}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return {way: np.array(values) for way, values in added.items()}
 
+    def of(way: str) -> float:
+        alone = _run(program, None, False, folder)
+        counts = way in ("plain", "exact", "two metrics")
+        return _run(program, libraries.get(way), counts, folder) - alone
 
-def _interval(values: NDArray[np.float64], seed: int) -> tuple[float, float, float]:
-    """Return the median and its 95 % bootstrap interval over blocks."""
-    chosen = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLINGS, len(values)))
-    low, high = np.percentile(np.median(values[chosen], axis=1), [2.5, 97.5])
-    return float(np.median(values)), float(low), float(high)
+    return added_in_blocks(_WAYS, of, blocks, seed)
 
 
 def main() -> None:
@@ -144,7 +123,7 @@ def main() -> None:
 def _section(added: Mapping[str, NDArray[np.float64]], instructions: Mapping[str, float], seed: int) -> Section:
     rows = []
     for way in _WAYS:
-        middle, low, high = _interval(added[way], seed)
+        middle, low, high = median_interval(added[way], seed)
         more = f"{instructions[way] - instructions['none again']:+.2f}" if instructions else "–"
         rows.append([way, f"{middle:+.2f}", f"[{low:+.2f}, {high:+.2f}]", more])
     return Section(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from counting_cost import median_interval
 from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
@@ -28,7 +29,6 @@ from unperturbed.errors import HostError, RunError
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.probes import find_probes
 
-_RESAMPLINGS = 10_000
 _INTERVAL_NS = 1_000_000_000
 """Longer than a run: nothing is read while it lasts."""
 
@@ -230,15 +230,8 @@ def main() -> None:
     deliver(_section(cases, added, hits, arguments.seed), arguments, before)
 
 
-def _interval(values: NDArray[np.float64], seed: int) -> tuple[float, float, float]:
-    """Return the median and its 95 % bootstrap interval over blocks."""
-    chosen = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLINGS, len(values)))
-    low, high = np.percentile(np.median(values[chosen], axis=1), [2.5, 97.5])
-    return float(np.median(values)), float(low), float(high)
-
-
 def _section(cases: Sequence[Case], added: Mapping[str, NDArray[np.float64]], hits: Mapping[str, str], seed: int) -> Section:
-    found = {function: _interval(values, seed) for function, values in added.items()}
+    found = {function: median_interval(values, seed) for function, values in added.items()}
     rows = []
     for case in cases:
         middle, low, high = found[case.function]

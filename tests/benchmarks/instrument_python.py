@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -19,18 +18,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from counting_cost import added_in_blocks, median_interval, run_observed
 from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.record import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import build_observer, build_preload, build_python_counter
+from unperturbed.collectors.runtime_build import build_preload, build_python_counter
 from unperturbed.errors import RunError
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.python_metrics import python_environment
 
-_RESAMPLINGS = 10_000
-_INTERVAL_NS = 1_000_000_000
-"""Longer than a run: nothing is read while it lasts."""
 _CALLS, _ROUNDS = 100_000, 5
 
 _PROGRAM = """
@@ -97,53 +93,35 @@ def _run(python: str, way: str, folder: Path) -> float:
     text = _PROGRAM.replace("PREPARATION", preparation).replace("BODY", body)
     script = folder / "script.py"
     script.write_text(text.replace("ROUNDS", str(_ROUNDS)).replace("CALLS", str(_CALLS)))
-    setup = Setup("none", _INTERVAL_NS, "monotonic", software=1, capacity=64, sampler="outside")
-    record = folder / "record"
-    create_record_file(record, setup)
     environment = {
         "PATH": os.defpath,
-        "UNPERTURBED_RECORD": str(record),
         "UNPERTURBED_PRELOAD": str(build_preload("gcc")),
     }
     if way == _HOOK:
         software = {"calls": Event("python", "script.function")}
         environment |= python_environment(software, environment, library=build_python_counter("gcc"))
-    command = [str(build_observer("gcc")), str(record), python, str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    counted = int(read_record_file(record, setup).rows["software"][-1][0])
+    printed, counted = run_observed([python, str(script)], folder, software=1, environment=environment)
     if way == _HOOK and counted != _CALLS * _ROUNDS:
         raise RunError(f"{python}: {_CALLS * _ROUNDS} calls, {counted} hits")
-    return float(done.stdout)
+    return float(printed)
 
 
 def _measure(blocks: int, seed: int) -> dict[tuple[str, str], NDArray[np.float64]]:
     """Return what an event adds to a call [ns], one value a block, by version and way."""
-    chance = random.Random(seed)
     cases = [
         (version, way)
         for version in _interpreters()
         for way in _WAYS
         if "monitoring" not in way or tuple(map(int, version.split("."))) >= (3, 12)
     ]
-    added: dict[tuple[str, str], list[float]] = {case: [] for case in cases}
     with tempfile.TemporaryDirectory() as name:
-        for block in range(blocks):
-            order = list(cases)
-            chance.shuffle(order)
-            for version, way in order:
-                python = _interpreters()[version]
-                alone = _run(python, _NONE, Path(name))
-                added[version, way].append(_run(python, way, Path(name)) - alone)
-            print(f"\rblock {block + 1} of {blocks}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return {case: np.array(values) for case, values in added.items()}
 
+        def of(case: tuple[str, str]) -> float:
+            python = _interpreters()[case[0]]
+            alone = _run(python, _NONE, Path(name))
+            return _run(python, case[1], Path(name)) - alone
 
-def _interval(values: NDArray[np.float64], seed: int) -> tuple[float, float, float]:
-    """Return the median and its 95 % bootstrap interval over blocks."""
-    chosen = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLINGS, len(values)))
-    low, high = np.percentile(np.median(values[chosen], axis=1), [2.5, 97.5])
-    return float(np.median(values)), float(low), float(high)
+        return added_in_blocks(cases, of, blocks, seed)
 
 
 def main() -> None:
@@ -156,7 +134,7 @@ def main() -> None:
 
 
 def _section(added: Mapping[tuple[str, str], NDArray[np.float64]], seed: int) -> Section:
-    found = {case: _interval(values, seed) for case, values in added.items()}
+    found = {case: median_interval(values, seed) for case, values in added.items()}
     versions = list(_interpreters())
     rows = []
     for way in _WAYS:

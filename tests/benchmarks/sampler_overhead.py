@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from counting_cost import median_interval
 from numpy.typing import NDArray
 from sampler_program import METRICS, THREE_EVENTS, build_program
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
@@ -21,7 +22,6 @@ from sampler_runs import Sampler, calibrate, measure, processors, require_tools,
 SECONDS = 0.3
 """Short, so that the runs of a block lie close together: the speed of a shared machine drifts."""
 _INTERVALS_MS = (10, 1)
-_RESAMPLINGS = 10_000
 _PATIENCE = 20.0
 
 Variant = tuple[Sampler, int]
@@ -40,13 +40,6 @@ def _name(variant: Variant) -> str:
 
 def _variants() -> list[Variant]:
     return [_NONE, _AGAIN, *((sampler, interval_ms) for interval_ms in _INTERVALS_MS for sampler in _SAMPLERS)]
-
-
-def _median_and_interval(values: NDArray[np.float64], seed: int) -> tuple[float, float, float]:
-    """Return the median and its 95 % bootstrap interval over blocks."""
-    chosen = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLINGS, len(values)))
-    low, high = np.percentile(np.median(values[chosen], axis=1), [2.5, 97.5])
-    return float(np.median(values)), float(low), float(high)
 
 
 def _percent(found: tuple[float, float, float]) -> str:
@@ -92,19 +85,19 @@ def _section(took: dict[Variant, NDArray[np.int64]], turns: int, seed: int, dist
     share = {variant: times / alone for variant, times in took.items()}
     rows, data = [], []
     for variant in _variants()[1:]:
-        own, cpu, whole = (_median_and_interval(share[variant][:, column] - 1, seed) for column in range(3))
+        own, cpu, whole = (median_interval(share[variant][:, column] - 1, seed) for column in range(3))
         quartiles = np.percentile(100 * (share[variant][:, 0] - 1), [25, 75])
         rows.append(
             [_name(variant), _percent(own), f"{quartiles[0]:+.2f} … {quartiles[1]:+.2f}", _percent(cpu), _percent(whole)]
         )
         data.append({"variant": _name(variant), "own": own, "cpu": cpu, "whole": whole, "times_ns": took[variant].tolist()})
-    spread = [max(map(abs, _median_and_interval(share[_AGAIN][:, column] - 1, seed)[1:])) for column in range(3)]
+    spread = [max(map(abs, median_interval(share[_AGAIN][:, column] - 1, seed)[1:])) for column in range(3)]
     verdicts = []
     for interval_ms in _INTERVALS_MS:
         judged = []
         for column, words in enumerate(("own time", "own processor time", "whole command")):
             difference = share["outside", interval_ms][:, column] - share["perf", interval_ms][:, column]
-            found = _median_and_interval(difference, seed)
+            found = median_interval(difference, seed)
             judged.append(f"{words} {_percent(found)}: {_judge(found, spread[column])}")
             data.append({"variant": f"outside less perf, {interval_ms} ms, {words}", "difference": found})
         verdicts.append(f"The observer less perf at {interval_ms} ms, in pairs: {'; '.join(judged)}.")

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["EVENTS", "Project", "random_project"]
+__all__ = ["EVENTS", "Project", "garbled", "random_project"]
 
 EVENTS = (
     {"enter": "alpha"},
@@ -235,6 +235,21 @@ alpha OF((1));
 beta(1);
 """.strip().splitlines()
 
+_SCRAPS = (
+    *("alpha", "al", "pha", "##", "#", "\\\n", "\\ \n", "/*", "*/", "//", '"', "'", 'R"(', ')"', 'u8R"', "'a", "1e+", "\\"),
+    *("(", ")", "{", "}", "[", "]", "<", ">", ",", ";", "=", "...", "%:", "??/", "??=", "\r", "\0", "\xff", "## ##"),
+    *("__VA_OPT__(", "__VA_ARGS__", "\n", "\n#define ", "\n#define X(a) ", "\n#include ", "\n#include_next <", "\n#pragma "),
+    *(
+        "\n#if 0\n",
+        "\n#endif\n",
+        '\n#define R"(x)" ',
+        "X(",
+        "\n#define F\\\n(x) alp##x\n",
+        "F(ha)",
+        '\n#line 3 "generated.c"\n',
+    ),
+)
+
 _SYSTEM = ("stdio.h", "stdlib.h", "string.h", "inttypes.h", "sys/cdefs.h", "math.h")
 
 
@@ -282,6 +297,19 @@ def random_project(seed: int) -> Project:
     if "-include" in flags:
         flags.insert(flags.index("-include") + 1, "two.h")
     return Project(files, tuple(flags))
+
+
+def garbled(project: Project, seed: int) -> Project:
+    """Return a project with scraps inserted, text left out and text repeated at random, half of its files as they were."""
+    choose = random.Random(seed)
+    files = {}
+    for name, text in project.files.items():
+        for _ in range(choose.choice([0, 0, 0, 1, 1, 2, 8])):
+            at, other = choose.randrange(len(text) + 1), choose.randrange(len(text) + 1)
+            inserted = choose.choice([choose.choice(_SCRAPS), choose.choice(_SCRAPS), "", text[other : other + 40]])
+            text = text[:at] + inserted + text[at + (choose.randrange(1, 12) if not inserted else 0) :]  # noqa: PLW2901
+        files[name] = text
+    return Project(files, project.flags)
 
 
 def _random_piece(choose: random.Random) -> str:

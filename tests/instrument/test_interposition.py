@@ -17,12 +17,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "collectors"))
 
 from programs import BUSY, COUNTED, compile_program
 
-from unperturbed.collectors.record import NO_PINNING, Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import build_interposer, build_observer, build_preload
+from unperturbed.collectors.record import NO_PINNING, Records, Setup
+from unperturbed.collectors.runtime_build import build_interposer, build_preload
 from unperturbed.collectors.simulated import Machine, valgrind_command
 from unperturbed.errors import SpecError
 from unperturbed.instrument.events import parse_event
 from unperturbed.instrument.interposition import Interposed, find_function, find_functions, interposer_source
+
+from .sampled import counts, run_sampled
 
 SAMPLERS = ("inside", "outside")
 
@@ -50,29 +52,7 @@ def metric(function: str, program: Path, *folders: Path) -> Interposed:
 def run(
     folder: Path, command: list[str], libraries: list[Path], setup: Setup, **environment: str
 ) -> tuple[Records, subprocess.CompletedProcess[str]]:
-    """Run a command under a sampler with libraries preloaded, as the harness does."""
-    record = folder / "record"
-    create_record_file(record, setup)
-    outside = setup.sampler == "outside"
-    done = subprocess.run(
-        [*([str(build_observer("gcc")), str(record)] if outside else []), *command],
-        env={
-            "PATH": os.environ["PATH"],
-            "UNPERTURBED_RECORD": str(record),
-            "UNPERTURBED_PRELOAD" if outside else "LD_PRELOAD": ":".join(map(str, libraries)),
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    return read_record_file(record, setup), done
-
-
-def counts(records: Records) -> list[int]:
-    assert records.state == "finished", records.message
-    return [int(value) for value in records.rows["software"][-1]]
+    return run_sampled(folder, command, libraries, setup, {"PATH": os.environ["PATH"], **environment})
 
 
 def setup(sampler: str, software: int, interval_ns: int = 1_000_000, program: str = "", **more: object) -> Setup:

@@ -18,7 +18,7 @@ from unperturbed.instrument.prefilter import can_hold_site, need_of
 from unperturbed.instrument.preprocessed import PreprocessedText
 from unperturbed.instrument.toolchain import Toolchain, missing_metrics, read_sites, write_toolchain
 
-from .launcher_projects import EVENTS, random_project
+from .launcher_projects import EVENTS, garbled, random_project
 
 PASSED = 0
 ASKED_PYTHON = 77
@@ -98,6 +98,8 @@ ODD = {
     "pasted": "#define F(x) int alp##x(int n) { return n; }\nF(ha)\n",
     "pasted by the system's macro": "#include <sys/cdefs.h>\nint __CONCAT(alp, ha)(int n) { return n; }\n",
     "pasted across lines": "#define F(x) int alp ## \\\n x(int n) { return n; }\nF(ha)\n",
+    "pasted behind a name that a line break ends": "#define F\\\n(x) int alp##x(int n) { return n; }\nF(ha)\n",
+    "pasted by two": "#define F(x) int alp## ## x(int n) { return n; }\nF(ha)\n",
     "pasted behind a comment": "#define F(x) int /* a\n b */ alp##x(int n) { return n; }\nF(ha)\n",
     "split": "int al\\\npha(int n) { return n; }\n",
     "digraph": "%:define G alpha\nint G(int n) { return n; }\n",
@@ -122,6 +124,39 @@ def test_hidden_definitions_are_found(launcher, name):
         [need_of(parse_event({"enter": "alpha"}))],
     ), "the example is one"
     shop.call("-c", "x.c", code=ASKED_PYTHON)
+
+
+def test_the_beginning_of_a_raw_literal_may_be_a_macros_name(launcher):
+    shop = launcher({"m": {"enter": "alpha"}})
+    shop.write("x.c", '#define R"alpha"\nint x;\n')
+    shop.call("-std=c11", "-c", "x.c")
+    assert passed(shop) == ["x.c"]
+
+
+def test_no_text_leads_the_launcher_out_of_its_memory(launcher, tmp_path, monkeypatch):
+    """A launcher that checks its own memory and arithmetic reads projects with signs inserted, left out and repeated."""
+    sanitisers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    monkeypatch.setattr(launching, "_FLAGS", (*launching._FLAGS, "-O1", *sanitisers))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "sanitised"))
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+    if launching.launcher_program(("gcc",), tmp_path) is None:
+        pytest.skip("the compiler has no sanitisers")
+    need = need_of(parse_event({"enter": "alpha"}))
+    shop = launcher({"m": {"enter": "alpha"}}, warm=(("warm.c",), ("warm.cc",)))
+    assert b"__asan_init" in shop.toolchain.cc.read_bytes()
+    for seed in range(30):
+        folder = shop.folder / str(seed)
+        project = garbled(random_project(seed), seed)
+        source = project.write(folder)
+        before = len(passed(shop))
+        words = [str(shop.toolchain.cc), *project.flags, "-c", source, "-o", os.devnull]
+        result = subprocess.run(words, cwd=folder, capture_output=True, check=False)
+        assert result.returncode >= 0
+        assert b"Sanitizer" not in result.stderr
+        assert b"runtime error" not in result.stderr
+        text = subprocess.run(["gcc", *project.flags, "-E", source], cwd=folder, capture_output=True, check=False)
+        if text.returncode == 0 and len(passed(shop)) > before:
+            assert not can_hold_site(PreprocessedText(text_without_literals(text.stdout)), [need])
 
 
 def test_definitions_from_the_command_line_and_forced_headers(launcher):

@@ -17,13 +17,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unperturbed.collectors.record import Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import build_observer, build_preload, build_python_counter
+from unperturbed.collectors.record import Records, Setup
+from unperturbed.collectors.runtime_build import build_preload, build_python_counter
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.events import Event, parse_event
 from unperturbed.instrument.python_hook import rewriting
 from unperturbed.instrument.python_hook.command_line import read_command_line
 from unperturbed.instrument.python_metrics import PythonSites, find_python_sites, python_environment
+
+from .sampled import counts, run_sampled
 
 SAMPLERS = ("inside", "outside")
 NAMES = ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14", "python3.13t", "python3.14t")
@@ -67,7 +69,6 @@ def sampled(
     folder: Path, command: list[str], sampler: str, *targets: str, children: bool = False, **environment: str
 ) -> tuple[Records, subprocess.CompletedProcess[str]]:
     """Run a Python program under a sampler, as the harness does."""
-    record = folder / "record"
     setup = Setup(
         "none",
         2_000_000,
@@ -77,27 +78,8 @@ def sampled(
         program=Path(command[0]).name,
         children=children,
     )
-    create_record_file(record, setup)
-    outside = sampler == "outside"
-    done = subprocess.run(
-        [*([str(build_observer("gcc")), str(record)] if outside else []), *command],
-        env={
-            **hooked(surroundings(**environment), *targets),
-            "UNPERTURBED_RECORD": str(record),
-            "UNPERTURBED_PRELOAD" if outside else "LD_PRELOAD": str(build_preload("gcc")),
-        },
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    return read_record_file(record, setup), done
-
-
-def counts(records: Records) -> list[int]:
-    assert records.state == "finished", records.message
-    return [int(value) for value in records.rows["software"][-1]]
+    environment = hooked(surroundings(**environment), *targets)
+    return run_sampled(folder, command, [build_preload("gcc")], setup, environment, cwd=folder)
 
 
 def alone(folder: Path, command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
@@ -552,7 +534,22 @@ def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
     ("words", "target", "message"),
     [
         (["script.py"], "json.decoder.JSONDecoder.decod", r"nearest names: json\.decoder\.JSONDecoder\.decode"),
-        (["script.py"], "json.JSONDecoder.decode", r"json\.JSONDecoder \(defined elsewhere: from \.decoder\)"),
+        (["script.py"], "json.JSONDecoder.decode", r"did you mean json\.decoder\.JSONDecoder\.decode\?"),
+        (["script.py"], "unittest.TestCase.run", r"did you mean unittest\.case\.TestCase\.run\?"),
+        (
+            ["script.py"],
+            "json.decoder.scanner.py_make_scanner",
+            r"no function json\.decoder\.scanner\.py_make_scanner is defined",
+        ),
+        (["script.py"], "handed.f", r"did you mean inner\.deep\.f\?"),
+        (["script.py"], "handed.gone", r"no function handed\.gone is defined"),
+        (["script.py"], "script.short", r"script\.short is a lambda, .*make it a function with def"),
+        (["script.py"], "script.C.method", r"script\.C\.method is a lambda"),
+        (
+            ["script.py"],
+            "_json.scanstring",
+            r"the module _json .*is written in C\. Take .*\{preload: …\} or \{probe: \{uprobe: …\}\}",
+        ),
         (["script.py"], "script.g", r"no function script\.g is defined where script\.py finds it .*; nearest names: script\.f"),
         (["script.py"], "os.path.join", r"the module os .*loaded before any hook"),
         (["script.py"], "codecs.lookup", r"the module codecs .*loaded before any hook"),
@@ -567,7 +564,14 @@ def test_sites_are_found_without_running_anything(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_counted_is_refused(tmp_path: Path, words: list[str], target: str, message: str) -> None:
-    write(tmp_path, {"script.py": "def f(): pass\n", "broken.py": "def f(:\n"})
+    files = {
+        "script.py": "def f(): pass\nshort = lambda: 1\nclass C:\n    method: object = lambda self: 1\n",
+        "broken.py": "def f(:\n",
+        "handed.py": "from inner import f, gone\n",
+        "inner/__init__.py": "from .deep import f\nfrom handed import gone\n",
+        "inner/deep.py": "def f(): pass\n",
+    }
+    write(tmp_path, files)
     with pytest.raises(SpecError, match=message) as error:
         sites([sys.executable, *words], target, folder=tmp_path)
     assert str(error.value).startswith("software metric 'metric0': ") or " -" in message or "-" in words[0]

@@ -40,6 +40,17 @@ class Choice:
         for name in names:
             del self.software[name], self.expected[name]
 
+    def everything(self, *records: str) -> None:
+        """Choose every kind there is; writes to fields of the `records`."""
+        self.enters()
+        self.returns()
+        self.globs()
+        self.calls()
+        self.writes(*records)
+        self.lines()
+        self.loops()
+        self.labels()
+
     def enters(self) -> None:
         """Choose `enter:` of every function that was entered, of the most often entered also three times that by `add:`."""
         counts = self.coverage.by_name(self.texts)

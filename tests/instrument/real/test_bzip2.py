@@ -49,14 +49,7 @@ def covered(tmp_path_factory):
 @pytest.mark.parametrize("clang", [pytest.param(False, id="gcc"), CLANG])
 def test_counts_equal_gcovs_and_the_files_bits(tmp_path, covered, clang):
     choice = Choice(covered.coverage, covered.sources("*.[ch]"))
-    choice.enters()
-    choice.returns()
-    choice.globs()
-    choice.calls()
-    choice.writes(*RECORDS)
-    choice.lines()
-    choice.loops()
-    choice.labels()
+    choice.everything(*RECORDS)
     choice.add("gauge files", {"gauge": "numFilesProcessed"}, 2)
     choice.add("gauge block", {"gauge": "bzip2.c::blockSize100k"}, 9 + 9)
     choice.software |= {"packed bits": {"enter": "bsW", "add": "n"}, "updates": {"write": "EState.nblock"}}

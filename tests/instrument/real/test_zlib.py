@@ -43,14 +43,7 @@ def test_counts_equal_gcovs_in_library_and_program(tmp_path):
     covered = ZLIB.covered(tmp_path / "covered")
     sources = [path for path in covered.sources("*.[ch]", "test/minigzip.c", "test/example.c") if path.name != "zconf.h"]
     choice = Choice(covered.coverage, sources)
-    choice.enters()
-    choice.returns()
-    choice.globs()
-    choice.calls()
-    choice.writes(*RECORDS)
-    choice.lines()
-    choice.loops()
-    choice.labels()
+    choice.everything(*RECORDS)
     # Its dictionary is the word hello with the zero behind it.
     choice.add("gauge dictId", {"gauge": "example.c::dictId"}, 2 * zlib.adler32(b"hello\0"))
     choice.add("written", {"enter": "gzwrite", "add": "len", "file": "gzwrite.c"}, 2 * len(TEXT))

@@ -7,43 +7,28 @@
 #include "launcher.h"
 
 /* Return where the next thing on a directive's line begins: behind blanks and spliced line breaks; comments count as things. */
-static const char *after_blanks(const char *at) {
-    for (;;) {
-        const char *behind = at;
-        while (is_blank(*behind) || *behind == '\\') {
-            const char *line = behind + 1;
-            if (*behind == '\\')
-                while (is_blank(*line) || *line == '\r')
-                    line++;
-            if (*behind == '\\' && *line != '\n')
-                return behind;
-            behind = *behind == '\\' ? line + 1 : line;
-        }
-        if (behind == at)
+static const char *after_blanks(const char *at, const char *end) {
+    for (const char *behind;; at = behind) {
+        behind = is_blank(*at) ? at + 1 : spliced(at, end);
+        if (behind == NULL)
             return at;
-        at = behind;
     }
-}
-
-static bool is_directive(const char *word, size_t size, const char *name) {
-    return strlen(name) == size && memcmp(word, name, size) == 0;
 }
 
 /* Read the directive behind a # that stands first on its line. */
 static void read_directive(struct search *search, size_t index, const char *sign) {
     struct file file = search->tree.files.items[index];
-    const char *word = after_blanks(sign + 1), *behind = word;
-    while (is_word(*behind))
-        behind++;
-    size_t size = (size_t)(behind - word);
-    if (size == 0) {
+    const char *end_of_file = file.data + file.size;
+    struct token word = word_at(after_blanks(sign + 1, end_of_file));
+    const char *behind = word.start + word.size;
+    if (word.size == 0) {
         /* Of # alone, ##, or a # in a comment nothing follows; a comment may stand before the name. */
-        search->tree.odd |= *word == '/' && word[1] == '*' && !file.trusted;
+        search->tree.odd |= *behind == '/' && behind[1] == '*' && !file.trusted;
         return;
     }
-    bool next = is_directive(word, size, "include_next");
-    if (next || is_directive(word, size, "include") || is_directive(word, size, "import")) {
-        const char *name = after_blanks(behind);
+    bool next = equals(word, "include_next");
+    if (next || equals(word, "include") || equals(word, "import")) {
+        const char *name = after_blanks(behind, end_of_file);
         const char *line = name + strcspn(name, "\n"), *end = line;
         if (*name == '"')
             end = memchr(name + 1, '"', (size_t)(line - name) - (line > name));
@@ -58,113 +43,28 @@ static void read_directive(struct search *search, size_t index, const char *sign
         if (end == NULL || end < name + 2)
             return;
         include(search, index, name, (size_t)(end - name), next);
-    } else if (is_directive(word, size, "define")) {
-        const char *name = after_blanks(behind);
-        search->tree.odd |= *name == '/' && !file.trusted;
+    } else if (equals(word, "define")) {
+        const char *name = after_blanks(behind, end_of_file);
+        search->tree.odd |= (*name == '/' || *name == '\\') && !file.trusted;
         if (is_word_start(*name))
-            APPEND(&search->tree.defines, (struct define){index, name});
-    } else if (is_directive(word, size, "embed") || is_directive(word, size, "__include_macros")) {
+            APPEND(&search->tree.defines, (struct define){index, word_at(name)});
+    } else if (equals(word, "embed") || equals(word, "__include_macros")) {
         search->tree.odd = true;
-    } else if (is_directive(word, size, "line") || *word <= '9') {
+    } else if (equals(word, "line") || !is_word_start(*word.start)) {
         search->tree.has_line = true;
-    } else if (is_directive(word, size, "pragma")) {
+    } else if (equals(word, "pragma")) {
         const char *line = behind + strcspn(behind, "\n");
         size_t left = (size_t)(line - behind);
         search->tree.odd |= memmem(behind, left, "include_alias", 13) || memmem(behind, left, "clang module", 12);
     }
 }
 
-/* Return the first sign of the logical line that holds `at`: lines that end with a backslash go on. */
-static const char *logical_line(const char *start, const char *at) {
-    for (;;) {
-        const char *line = memrchr(start, '\n', (size_t)(at - start));
-        if (line == NULL)
-            return start;
-        const char *last = line;
-        while (last > start && (is_blank(last[-1]) || last[-1] == '\r'))
-            last--;
-        if (last == start || last[-1] != '\\')
-            return line + 1;
-        at = line;
-    }
-}
-
-static bool is_parameter(const char *parameters, const char *end, const char *word, size_t size) {
-    if ((size == 11 && memcmp(word, "__VA_ARGS__", size) == 0) || (size == 10 && memcmp(word, "__VA_OPT__", size) == 0))
-        return true;
-    for (const char *at = parameters; at < end; at++)
-        if (is_word_start(*at)) {
-            const char *name = at;
-            while (at < end && is_word(*at))
-                at++;
-            if ((size_t)(at - name) == size && memcmp(name, word, size) == 0)
-                return true;
-        }
-    return false;
-}
-
-/* Note what a ## at `sign` puts together. Between signs that no word holds, nothing new comes of it: `, ## __VA_ARGS__`. */
-static void read_paste(struct search *search, size_t index, const char *sign) {
-    const struct file file = search->tree.files.items[index];
-    const char *line = logical_line(file.data, sign), *name = line;
-    while (is_blank(*name))
-        name++;
-    name = *name == '#' ? after_blanks(name + 1) : "";
-    if (!starts(name, "define")) {
-        /* A comment, or else the comment in which the #define's first line ends has ended on this line. */
-        bool comment_ends = memmem(line, (size_t)(sign - line), "*/", 2) != NULL;
-        search->tree.odd |= comment_ends && !file.trusted;
-        return;
-    }
-    name = after_blanks(name + strlen("define"));
-    const char *parameters = name;
-    while (is_word(*parameters))
-        parameters++;
-    struct paste paste = {.macro = name, .macro_size = (size_t)(parameters - name)};
-    const char *behind = *parameters == '(' ? strchr(parameters, ')') : parameters;
-    if (behind == NULL || behind > sign)
-        behind = parameters;
-    const char *left_end = sign, *right = sign;
-    for (;;) {
-        const char *before = left_end;
-        while (left_end > behind && (is_blank(left_end[-1]) || left_end[-1] == '\r'))
-            left_end--;
-        if (left_end - 1 > behind && left_end[-1] == '\n') {
-            left_end--; /* spliced: logical_line has found the backslash */
-            while (left_end > behind && left_end[-1] != '\\')
-                left_end--;
-            left_end -= left_end > behind;
-        }
-        if (left_end == before)
-            break;
-    }
-    while (*right == '#')
-        right++;
-    right = after_blanks(right);
-    const char *left = left_end, *right_end = right;
-    while (left > behind && is_word(left[-1]))
-        left--;
-    while (is_word(*right_end))
-        right_end++;
-    bool left_open = left_end > file.data && (left_end[-1] == '/' || left_end[-1] == ')');
-    bool right_open = *right == '/';
-    if ((left == left_end && !left_open) || (right == right_end && !right_open))
-        return;
-    if (!left_open && !is_parameter(parameters, behind, left, (size_t)(left_end - left)))
-        paste.left = left, paste.left_size = (size_t)(left_end - left);
-    if (!right_open && !is_parameter(parameters, behind, right, (size_t)(right_end - right)))
-        paste.right = right, paste.right_size = (size_t)(right_end - right);
-    APPEND(&search->tree.pastes, paste);
-}
-
 /* Look for what makes words other than they stand: a line break within one, trigraphs, digraphs for #. */
 static bool has_odd_signs(const char *data, size_t size) {
     const char *end = data + size;
     for (const char *at = data; (at = memchr(at, '\\', (size_t)(end - at))) != NULL; at++) {
-        const char *line = at + 1;
-        while (is_blank(*line) || *line == '\r')
-            line++;
-        if (*line == '\n' && at > data && (is_word(at[-1]) || at[-1] == '#') && (is_word(line[1]) || line[1] == '#'))
+        const char *behind = spliced(at, end);
+        if (behind && at > data && (is_word(at[-1]) || at[-1] == '#') && (is_word(*behind) || *behind == '#'))
             return true;
     }
     for (const char *at = data; (at = memchr(at, '?', (size_t)(end - at))) != NULL; at++)
@@ -195,8 +95,6 @@ static void read_file(struct search *search, size_t index) {
                      (before - file.data == 3 && memcmp(file.data, "\xef\xbb\xbf", 3) == 0);
         if (first)
             read_directive(search, index, at);
-        else if (at[1] == '#')
-            read_paste(search, index, at);
         while (*at == '#')
             at++;
         if (search->tree.odd)
@@ -204,23 +102,20 @@ static void read_file(struct search *search, size_t index) {
     }
 }
 
-/* Put -D as #define lines before everything else; = stands for the blank. */
+/* Put -D as #define lines before everything else. */
 static void add_definitions(struct search *search, const words_t *first, const words_t *second) {
-    LIST(char) text = {.count = 0};
+    bytes_t text = {.count = 0};
     for (const words_t *list = first; list; list = list == first ? second : NULL)
         for (size_t index = 0; index < list->count; index++) {
-            bool in_name = true;
-            for (const char *at = "#define "; *at; at++)
-                APPEND(&text, *at);
-            for (const char *at = list->items[index]; *at; at++) {
-                APPEND(&text, in_name && *at == '=' ? ' ' : *at);
-                in_name &= *at != '=';
-            }
-            APPEND(&text, '\n');
+            const char *word = list->items[index], *sign = strchr(word, '='), *body = sign ? sign + 1 : "1";
+            add_bytes(&text, "#define ", strlen("#define "));
+            add_bytes(&text, word, sign ? (size_t)(sign - word) : strlen(word));
+            add_bytes(&text, " ", 1);
+            add_bytes(&text, body, strlen(body));
+            add_bytes(&text, "\n", 1);
         }
     size_t size = text.count;
-    for (size_t index = 0; index < PADDING; index++)
-        APPEND(&text, 0);
+    add_bytes(&text, (char[PADDING]){0}, PADDING);
     add_text(search, "", text.items, size, false);
 }
 
@@ -231,7 +126,7 @@ static bool is_found(const struct search *search, const struct macros *macros, c
         if (strcmp(sought->word, word) == 0 && (sought->found || sought->indexed))
             return true;
     }
-    return macros && may_paste(macros, &search->tree, word);
+    return macros && may_paste(macros, word);
 }
 
 static bool has_name(const char *path, const char *wanted) {
@@ -252,21 +147,22 @@ static bool has_file(const struct search *search, const char *wanted) {
 
 enum answer { NOT_MET, MET, NEEDS_TEXT };
 
-static enum answer meets(const struct search *search, const struct macros *macros, const struct need *need) {
+static enum answer meets(
+    const struct configuration *configuration, const struct search *search, const struct macros *macros, const struct need *need) {
     for (size_t index = 0; index < need->words.count; index++)
         if (!is_found(search, macros, need->words.items[index]))
             return NOT_MET;
     for (size_t index = 0; index < need->files.count; index++)
         if (!has_file(search, need->files.items[index]))
             return NOT_MET;
-    if (need->used == NULL || macros == NULL || may_paste(macros, &search->tree, need->used))
+    if (need->used == NULL || macros == NULL || may_paste(macros, need->used))
         return MET;
     size_t size = strlen(need->used);
     char *whole = joined(" ", 1, need->used, size);
     whole = joined(whole, size + 1, " ", 1);
     if (search->index.words && strstr(search->index.words, whole))
         return NEEDS_TEXT; /* how the system's headers use it, the index does not say */
-    return is_only_mentioned(macros, &search->tree, need) ? NOT_MET : MET;
+    return is_only_mentioned(configuration, macros, &search->tree, need) ? NOT_MET : MET;
 }
 
 static enum answer look(
@@ -298,11 +194,11 @@ static enum answer look(
         if (search->tree.odd)
             return MET;
         extend_index(search);
-        macros = read_macros(&search->tree);
+        macros = read_macros(configuration, &search->tree);
     }
     enum answer answer = NOT_MET;
     for (size_t index = 0; index < configuration->needs.count && answer != MET; index++) {
-        enum answer met = meets(search, macros, &configuration->needs.items[index]);
+        enum answer met = meets(configuration, search, macros, &configuration->needs.items[index]);
         answer = met != NOT_MET ? met : answer;
     }
     return answer;

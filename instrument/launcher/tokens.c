@@ -1,8 +1,7 @@
 /* C and C++ text, token by token, as it stands before preprocessing. */
 #include "launcher.h"
 
-/* Return what stands behind a backslash and the line break that it takes away; NULL when it takes none away. */
-static const char *spliced(const char *at, const char *end) {
+const char *spliced(const char *at, const char *end) {
     if (at >= end || *at != '\\')
         return NULL;
     for (at++; at < end && (is_blank(*at) || *at == '\r'); at++)
@@ -71,6 +70,13 @@ static const char *after_blanks(struct cursor *cursor) {
     return at;
 }
 
+static const char *directive_end(const char *at, const char *end) {
+    struct cursor cursor = {.at = at, .end = end, .in_directive = true};
+    while (next_token(&cursor).kind != END)
+        ;
+    return cursor.at;
+}
+
 struct token next_token(struct cursor *cursor) {
     const char *end = cursor->end, *at = after_blanks(cursor), *start = at;
     struct token token = {.kind = SIGN, .start = start};
@@ -103,9 +109,25 @@ struct token next_token(struct cursor *cursor) {
     return token;
 }
 
-const char *directive_end(const char *at, const char *end) {
-    struct cursor cursor = {.at = at, .end = end, .in_directive = true};
-    while (next_token(&cursor).kind != END)
-        ;
-    return cursor.at;
+struct token word_at(const char *at) {
+    struct token word = {.kind = WORD, .start = at, .size = 0};
+    while (is_word(at[word.size]))
+        word.size++;
+    return word;
+}
+
+struct cursor after_name(const struct tree *tree, const struct define *define, bool *takes) {
+    const struct file *file = &tree->files.items[define->file];
+    struct cursor cursor = {.at = define->name.start + define->name.size, .end = file->data + file->size, .in_directive = true};
+    for (const char *behind = cursor.at; behind; behind = spliced(cursor.at, cursor.end))
+        cursor.at = behind;
+    *takes = *cursor.at == '(';
+    return cursor;
+}
+
+bool is_among(const words_t *words, struct token word) {
+    for (size_t index = 0; index < words->count; index++)
+        if (equals(word, words->items[index]))
+            return true;
+    return false;
 }

@@ -1,23 +1,6 @@
 /* What a compiler command line asks for, as far as the launcher can be certain; commandline.py reads the rest. */
 #include "launcher.h"
 
-#include <stdio.h>
-
-/* Options that change neither which files are read nor what stands in them; * at the end: and all that begin so. */
-static const char *const HARMLESS[] = {
-    "-c", "-S", "--compile", "--assemble", "-O*", "-g*", "-W*", "-f*", "-std=*", "--std=*", "-ansi", "-pipe", "-pthread", "-w",
-    "-v", "-s", "-p", "-pg", "-H", "-undef", "-pedantic*", "-static*", "--static", "-shared*", "--shared", "-rdynamic", "-pie",
-    "-no-pie", "-symbolic", "-coverage", "--coverage", "-nostartfiles", "-nodefaultlibs", "-nostdlib*", "-nolibc", "-r",
-    "-Qunused-arguments", "-Qn", "-Qy", "-MD", "-MMD", "-MP", "-MG", "-MF*", "-MT*", "-MQ*", "-MJ*", "-o*", "-l*", "-L*", "-U*",
-    "-T*", "-u*", "-z", "-e", "-h", "-Xlinker", "-Xassembler", "-mllvm", "--param*", "-dumpbase*", "-dumpdir", "-aux-info",
-    "--serialize-diagnostics", "-serialize-diagnostics", NULL};
-
-/* Exceptions to what is harmless: other texts, other ways to find them, or the reason why Python leaves a source alone. */
-static const char *const ODD[] = {
-    "-fmodule*", "-fno-module*", "-fimplicit-module*", "-fprebuilt-module*", "-fdirectives-only", "-fpreprocessed",
-    "-finput-charset*", "-fplugin*", "-fpass-plugin*", "-fpch-preprocess", "-fms-compat*", "-fsearch*", "-frewrite*",
-    "-finclude*", "-fbuiltin-module*", "-Wp,*", "-gen*", "-Ob*", NULL};
-
 /* Variables by which folders are changed in ways that are not followed here. */
 static const char *const VARIABLES[] = {"GCC_EXEC_PREFIX", "COMPILER_PATH", "CCC_OVERRIDE_OPTIONS", "SDKROOT", NULL};
 
@@ -26,12 +9,6 @@ extern char **environ;
 static bool matches(const char *pattern, const char *word) {
     size_t size = strlen(pattern);
     return pattern[size - 1] == '*' ? strncmp(pattern, word, size - 1) == 0 : strcmp(pattern, word) == 0;
-}
-
-static bool is_among(const char *const *patterns, const char *word) {
-    while (*patterns && !matches(*patterns, word))
-        patterns++;
-    return *patterns != NULL;
 }
 
 static bool is_listed(const words_t *patterns, const char *word) {
@@ -137,7 +114,7 @@ static bool note_option(
             APPEND(&command->folder_flags, value);
         return true;
     }
-    return is_among(HARMLESS, word) && !is_among(ODD, word);
+    return is_listed(&configuration->harmless, word) && !is_listed(&configuration->exceptions, word);
 }
 
 enum decision read_command(const struct configuration *configuration, char *const *words, struct command *command) {
@@ -160,10 +137,11 @@ enum decision read_command(const struct configuration *configuration, char *cons
         }
         if (is_listed(&configuration->questions, word))
             return RUN_COMPILER;
-        compiles |= is_among((const char *const[]){"-c", "-S", "--compile", "--assemble", NULL}, word);
+        bool stops = is_listed(&configuration->compiling, word);
+        compiles |= stops;
         if (is_listed(&configuration->separate, word) && words[index + 1])
             value = words[++index];
-        certain &= note_option(configuration, command, word, value);
+        certain &= stops || note_option(configuration, command, word, value);
     }
     if (!inputs || (compiles && !needs) || (!needs && !configuration->links))
         return RUN_COMPILER;

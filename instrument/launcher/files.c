@@ -9,31 +9,6 @@
 
 enum { MOST_FILES = 20000, MOST_BYTES = 64 << 20, CHUNK = 1 << 20 };
 
-struct entry *find(struct set *set, const char *name, size_t size) {
-    if (2 * (set->count + 1) > set->room) {
-        struct set wider = {.items = fresh((set->room ? 4 * set->room : 1024) * sizeof *set->items)};
-        wider.room = set->room ? 4 * set->room : 1024;
-        wider.count = set->count;
-        for (size_t index = 0; index < set->room; index++)
-            if (set->items[index].name)
-                *find(&wider, set->items[index].name, strlen(set->items[index].name)) = set->items[index];
-        *set = wider;
-    }
-    uint64_t hash = size;
-    for (size_t index = 0; index < size; index++)
-        hash = (hash ^ (unsigned char)name[index]) * 0x100000001b3;
-    for (size_t place = hash ^ hash >> 29;; place++) {
-        struct entry *entry = &set->items[place & (set->room - 1)];
-        if (!entry->name || (strncmp(entry->name, name, size) == 0 && entry->name[size] == 0))
-            return entry;
-    }
-}
-
-void put(struct set *set, struct entry *place, const char *name, enum found found) {
-    set->count += !place->name;
-    *place = (struct entry){name, found};
-}
-
 /* Add a text; PADDING bytes behind it are ours. */
 void add_text(struct search *search, const char *path, char *data, size_t size, bool trusted) {
     memset(data + size, 0, PADDING);
@@ -55,15 +30,16 @@ bool add_file(struct search *search, const char *path, bool trusted) {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (file < 0)
         return false;
-    bool is_file = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-    search->tree.odd |= !is_file && !S_ISDIR(status.st_mode);
-    if (is_file) {
+    bool is_there = fstat(file, &status) == 0, is_file = is_there && S_ISREG(status.st_mode);
+    bool is_too_large = is_file && status.st_size > MOST_BYTES;
+    search->tree.odd |= !is_there || is_too_large || !(is_file || S_ISDIR(status.st_mode));
+    if (is_file && !is_too_large) {
         size_t size = (size_t)status.st_size, wanted = size + PADDING;
         if (wanted > search->chunk_left) {
             search->chunk_left = wanted > CHUNK ? wanted : CHUNK;
             search->chunk = fresh(search->chunk_left);
         }
-        bool whole = size <= MOST_BYTES && read(file, search->chunk, size) == (ssize_t)size;
+        bool whole = read(file, search->chunk, size) == (ssize_t)size;
         search->tree.odd |= !whole;
         if (whole) {
             add_text(search, path, search->chunk, size, trusted);
@@ -95,14 +71,13 @@ static enum found is_in_folder(
         search->tree.odd |= access(path, F_OK) == 0;
     }
     path[size] = 0;
-    struct entry *entry = find(&search->names, path, size);
-    if (!entry->name) {
-        const char *kept = joined(path, size, "", 0);
-        enum found found = add_file(search, kept, trusted) ? trusted ? OF_SYSTEM : OF_USER : ABSENT;
-        put(&search->names, entry, kept, found);
-        return found; /* the set may have moved */
-    }
-    return entry->found;
+    const struct entry *known = look_up(&search->paths, path, size);
+    if (known)
+        return (enum found)known->value;
+    const char *kept = joined(path, size, "", 0);
+    enum found found = add_file(search, kept, trusted) ? trusted ? OF_SYSTEM : OF_USER : ABSENT;
+    add_name(&search->paths, kept, size, found);
+    return found;
 }
 
 static enum found is_in_folders(
@@ -121,18 +96,17 @@ static enum found is_in_folders(
 /* Look in the folders that do not depend on the includer. `every`: which of them comes behind another's is not followed. */
 static enum found search_folders(struct search *search, const char *name, size_t size, bool every, bool precompiled) {
     bool quoted = *name == '"' || every;
-    char *key = joined("<", 1, name + 1, size - 1);
-    struct entry *entry = find(&search->names, key, size);
-    enum found found = ABSENT, further = entry->name ? entry->found : ABSENT;
+    const struct entry *known = look_up(&search->bracketed, name + 1, size - 1);
+    enum found found = ABSENT, further = known ? (enum found)known->value : ABSENT;
     if (quoted)
         found = is_in_folders(search, search->quote.items, search->quote.count, name + 1, size - 1, every, precompiled);
     if ((found == OF_SYSTEM || found == OF_USER) && !every)
         return found;
-    if (!entry->name || precompiled || every) {
+    if (!known || precompiled || every) {
         const struct folder *folders = search->bracket.items;
         further = is_in_folders(search, folders, search->bracket.count, name + 1, size - 1, every, precompiled);
         if (!every)
-            put(&search->names, find(&search->names, key, size), key, further);
+            add_name(&search->bracketed, name + 1, size - 1, further);
     }
     return further > found ? further : found;
 }

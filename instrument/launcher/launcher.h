@@ -1,13 +1,15 @@
 /* The launcher: stands for the compiler in a build, and decides within milliseconds whether a command needs the Python wrapper.
  *
- *   launcher.c          configuration, log, exec
- *   launcher_command.c  what a command line asks for
- *   launcher_files.c    which file an #include means, as gcc and clang find it
- *   launcher_index.c    what is known of the system's headers from the sources before
- *   launcher_text.c     the source and every file that it may include; which words stand there
- *   launcher_tokens.c   C text, token by token
- *   launcher_macros.c   the macros of these files: what they can do to the text around them
- *   launcher_uses.c     whether a name is anywhere more than declared, or mentioned
+ *   main.c     decision, log, exec
+ *   settings.c what the toolchain and the wrapper wrote for it
+ *   command.c  what a command line asks for
+ *   files.c    which file an #include means, as gcc and clang find it
+ *   index.c    what is known of the system's headers from the sources before
+ *   text.c     the source and every file that it may include; which words stand there
+ *   tokens.c   C text, token by token
+ *   macros.c   the macros of these files: what they can do to the text around them
+ *   uses.c     whether a name is anywhere more than declared, or mentioned
+ *   memory.c   growing lists, sets of names, whole files
  *
  * It may say "needs Python" wrongly, which costs time; it must never say "cannot hold a site" wrongly, which would lose counts.
  * Memory is never given back: the process ends within milliseconds, by exec.
@@ -30,11 +32,37 @@
     ((list)->items = grown((list)->items, (list)->count, &(list)->room, sizeof *(list)->items),                               \
      (list)->items[(list)->count++] = (__VA_ARGS__))
 
+enum { OWN_ERROR = 2 };
+
+_Noreturn void fail(const char *what, const char *why);
 void *grown(void *items, size_t count, size_t *room, size_t size);
 void *fresh(size_t size); /* zeroed */
 char *joined(const char *first, size_t first_size, const char *second, size_t second_size);
 
 typedef LIST(const char *) words_t;
+typedef LIST(char) bytes_t;
+
+void add_bytes(bytes_t *bytes, const char *data, size_t size);
+void add_field(bytes_t *bytes, char letter, const char *value); /* ended by a zero */
+
+/* An open-addressed set of names, each with a number; the names stay where they are. */
+struct entry {
+    const char *name;
+    size_t size;
+    uint32_t value;
+};
+
+struct set {
+    struct entry *items;
+    size_t count, room;
+};
+
+const struct entry *look_up(const struct set *set, const char *name, size_t size); /* NULL when it is not there */
+bool add_name(struct set *set, const char *name, size_t size, uint32_t value);     /* false: it is there already, and stays as it is */
+
+char *content(const char *path, size_t *size);                     /* of a whole file, a zero behind it; NULL if it cannot be read */
+const char *next_field(const char **at, const char *end);          /* in a list of texts, each ended by a zero */
+bool write_aside(const char *path, const char *data, size_t size); /* a file that appears whole or not at all */
 
 /* What a text must have to hold a site of one metric; `Need` in prefilter.py. */
 struct need {
@@ -47,11 +75,18 @@ struct need {
 struct configuration {
     words_t compiler; /* as the toolchain was given it, with launchers such as ccache in front */
     words_t python;   /* the command that does everything else; the compiler's command is appended */
-    words_t separate; /* options whose value is the next word */
-    /* * at the end of an option: and all that begin so */
+    /* Tables of options.py. * at the end of an option: and all that begin so */
+    words_t separate;     /* options whose value is the next word */
     words_t questions;    /* options of commands that compile nothing that could be counted */
+    words_t compiling;    /* options of commands that link nothing */
+    words_t harmless;     /* options that change neither which files are read nor what stands in them */
+    words_t exceptions;   /* to `harmless` */
     words_t folder_flags; /* options that may change the compiler's own folders */
-    words_t endings;  /* ".c=c", ".cc=c++" … ; "=-" for sources that are compiled and cannot be instrumented */
+    words_t endings;      /* ".c=c", ".cc=c++" … ; "=-" for sources that are compiled and cannot be instrumented */
+    /* Tables of prefilter.py. */
+    words_t trailers;          /* words that stand behind a declaration */
+    words_t before_expression; /* behind these an expression may begin, though they are words */
+    words_t declaring;         /* what follows one of these, as far as words and * go, is a declaration */
     LIST(struct need) needs;
     const char *log;
     const char *folders; /* where the compiler's own folders are noted; language and a hash of compiler and flags are appended */
@@ -84,20 +119,27 @@ enum decision read_command(const struct configuration *configuration, char *cons
 struct folders {
     words_t system;
     words_t definitions;
-    const char *index; /* the file of launcher_index.c for the same */
+    const char *index; /* the file of index.c for the same */
 };
+
+void read_configuration(const char *path, struct configuration *configuration);
+bool read_folders(
+    const struct configuration *configuration, const struct command *command, enum language language, const char *name,
+    const char *program, struct folders *folders);
 
 bool cannot_hold_site(
     const struct configuration *configuration, const struct command *command, const struct source *source,
     const struct folders *folders);
 
-char *content(const char *path, size_t *size);                /* of a whole file, a zero behind it; NULL if it cannot be read */
-const char *next_field(const char **at, const char *end);      /* in a list of texts, each ended by a zero */
-bool write_aside(const char *path, const char *data, size_t size); /* a file that appears whole or not at all */
-
 /* -- shared by the files that look into sources -- */
 
 enum { SOURCE, DEFINITIONS }; /* the first files: the source itself, and what -D says, which comes from no folder */
+
+struct token {
+    enum { END, WORD, NUMBER, LITERAL, RAW_LITERAL, SIGN, DIRECTIVE } kind;
+    const char *start;
+    size_t size;
+};
 
 struct file {
     const char *path;
@@ -106,21 +148,14 @@ struct file {
     bool trusted; /* from the compiler's own folders */
 };
 
-struct define { /* a #define: the name begins at `name`, in a file */
+struct define {
     size_t file;
-    const char *name;
-};
-
-/* A ## between two words: left or right is NULL when anything may stand there. */
-struct paste {
-    const char *left, *right, *macro;
-    size_t left_size, right_size, macro_size;
+    struct token name;
 };
 
 struct tree {
     LIST(struct file) files;
     LIST(struct define) defines;
-    LIST(struct paste) pastes;
     bool odd;      /* something that only a preprocessor can understand */
     bool has_line; /* #line may give lines to any file */
 };
@@ -144,22 +179,11 @@ struct sought {
 /* What a name leads to; doubtful: to a file that may be passed over. */
 enum found { ABSENT, DOUBTFUL, OF_SYSTEM, OF_USER };
 
-/* An open-addressed set of names. */
-struct entry {
-    const char *name;
-    enum found found;
-};
-
-struct set {
-    struct entry *items;
-    size_t count, room;
-};
-
 struct search {
     struct tree tree;
     LIST(struct folder) quote, bracket;
     LIST(struct sought) words;
-    struct set names; /* what was looked for: paths of files, and < with a name in <> */
+    struct set paths, bracketed; /* what was looked for: files, and names in <>; with what they lead to */
     size_t bytes;
     char *chunk;
     size_t chunk_left;
@@ -172,8 +196,6 @@ struct search {
     } index;
 };
 
-struct entry *find(struct set *set, const char *name, size_t size);
-void put(struct set *set, struct entry *place, const char *name, enum found found);
 void add_text(struct search *search, const char *path, char *data, size_t size, bool trusted);
 bool add_file(struct search *search, const char *path, bool trusted);
 void add_folders(struct search *search, const struct command *command, const struct folders *folders);
@@ -184,9 +206,10 @@ void extend_index(struct search *search);
 enum { PADDING = 16 }; /* zero bytes behind each text */
 
 struct macros;
-struct macros *read_macros(const struct tree *tree);
-bool may_paste(const struct macros *macros, const struct tree *tree, const char *word);
-bool is_only_mentioned(const struct macros *macros, const struct tree *tree, const struct need *need);
+struct macros *read_macros(const struct configuration *configuration, const struct tree *tree);
+bool may_paste(const struct macros *macros, const char *word);
+bool is_only_mentioned(
+    const struct configuration *configuration, const struct macros *macros, const struct tree *tree, const struct need *need);
 
 enum {
     FUNCTION_LIKE = 1, /* it takes arguments */
@@ -201,12 +224,6 @@ enum {
     NO_TRAILER = 16 /* is not only attributes, as they stand behind a declaration */
 };
 
-struct token {
-    enum { END, WORD, NUMBER, LITERAL, RAW_LITERAL, SIGN, DIRECTIVE } kind;
-    const char *start;
-    size_t size;
-};
-
 /* Where a text is being read. Comments and spliced lines are blanks. */
 struct cursor {
     const char *at, *end;
@@ -215,9 +232,11 @@ struct cursor {
 };
 
 struct token next_token(struct cursor *cursor);
-const char *directive_end(const char *at, const char *end);
+struct token word_at(const char *at); /* which may be empty */
+struct cursor after_name(const struct tree *tree, const struct define *define, bool *takes); /* takes: arguments */
+const char *spliced(const char *at, const char *end); /* behind a backslash and the line break that it takes away; NULL when it takes none away */
+bool is_among(const words_t *words, struct token word);
 int macro_bits(const struct macros *macros, struct token word); /* -1 for a word that is no macro */
-bool is_trailer(struct token word);
 
 static inline bool is_word_start(char sign) {
     return (unsigned char)((sign | 32) - 'a') < 26 || sign == '_' || sign == '$' || (unsigned char)sign >= 0x80;

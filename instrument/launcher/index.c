@@ -13,18 +13,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-typedef LIST(char) bytes_t;
-
-static void add_bytes(bytes_t *bytes, const char *data, size_t size) {
-    if (bytes->count + size > bytes->room) {
-        size_t room = 2 * (bytes->count + size);
-        bytes->items = grown(bytes->items, room / 2, &(size_t){room / 2}, 1);
-        bytes->room = room;
-    }
-    memcpy(bytes->items + bytes->count, data, size);
-    bytes->count += size;
-}
-
 /* Return "time size path", by which a file is known again; "time path" for a folder. */
 static const char *stamp_of(const char *path) {
     char stamp[PATH_MAX + 64];
@@ -38,11 +26,11 @@ static const char *stamp_of(const char *path) {
 }
 
 /* Tell whether a folder of the user's may hold one of the names, which are then not the system's. */
-static bool may_shadow(const char *folder, struct set *names) {
+static bool may_shadow(const char *folder, const struct set *names) {
     DIR *listing = opendir(folder);
     bool found = false;
     for (struct dirent *entry; listing && !found && (entry = readdir(listing)) != NULL;)
-        found = find(names, entry->d_name, strlen(entry->d_name))->name != NULL;
+        found = look_up(names, entry->d_name, strlen(entry->d_name)) != NULL;
     if (listing)
         closedir(listing);
     return found;
@@ -51,12 +39,8 @@ static bool may_shadow(const char *folder, struct set *names) {
 /* Tell whether the user has headers that the system's would include in place of their own. */
 static bool is_shadowed(const struct search *search, const words_t *included) {
     struct set names = {.count = 0};
-    for (size_t index = 0; index < included->count; index++) {
-        size_t size = strcspn(included->items[index], "/");
-        struct entry *place = find(&names, included->items[index], size);
-        if (!place->name)
-            put(&names, place, joined(included->items[index], size, "", 0), OF_USER);
-    }
+    for (size_t index = 0; index < included->count; index++)
+        add_name(&names, included->items[index], strcspn(included->items[index], "/"), 0);
     for (size_t index = 0; index < search->quote.count; index++)
         if (may_shadow(search->quote.items[index].path, &names))
             return true;
@@ -96,7 +80,7 @@ void read_index(struct search *search) {
         return;
     for (size_t index = 0; index < files.count; index++) {
         const char *path = strchr(files.items[index], '/');
-        put(&search->names, find(&search->names, path, strlen(path)), path, OF_SYSTEM);
+        add_name(&search->paths, path, strlen(path), OF_SYSTEM);
     }
     search->system_includes = included;
     search->index.files = files;
@@ -111,23 +95,23 @@ void read_index(struct search *search) {
 }
 
 static void add_new(struct set *known, bytes_t *bytes, const char *text, size_t size, char behind) {
-    struct entry *place = find(known, text, size);
-    if (place->name)
+    if (!add_name(known, text, size, 0))
         return;
-    put(known, place, joined(text, size, "", 0), OF_SYSTEM);
     add_bytes(bytes, text, size);
     add_bytes(bytes, &behind, 1);
 }
 
 /* Add a #define, comments and blanks left out, so that it reads as before. */
-static void add_definition(struct set *known, bytes_t *bytes, struct cursor cursor) {
+static void add_definition(struct set *known, bytes_t *bytes, const struct tree *tree, const struct define *define) {
     bytes_t line = {.count = 0};
-    struct token token = next_token(&cursor), last;
+    struct token token, last = define->name;
+    bool takes;
+    struct cursor cursor = after_name(tree, define, &takes);
     add_bytes(&line, "#define ", 8);
-    add_bytes(&line, token.start, token.size);
-    if (*cursor.at != '(')
+    add_bytes(&line, last.start, last.size);
+    if (!takes)
         add_bytes(&line, " ", 1);
-    for (last = token; (token = next_token(&cursor)).kind != END; last = token) {
+    for (; (token = next_token(&cursor)).kind != END; last = token) {
         bool paste = last.kind == SIGN && token.kind == SIGN && *last.start == '#' && *token.start == '#';
         if ((last.kind == SIGN) == (token.kind == SIGN) && !paste)
             add_bytes(&line, " ", 1);
@@ -158,9 +142,7 @@ void extend_index(struct search *search) {
         return;
     for (size_t index = 0; index < search->bracket.count; index++)
         if (search->bracket.items[index].own) {
-            const char *stamp = stamp_of(search->bracket.items[index].path);
-            add_bytes(&text, "D", 1);
-            add_bytes(&text, stamp, strlen(stamp) + 1);
+            add_field(&text, 'D', stamp_of(search->bracket.items[index].path));
         }
     add_bytes(&words, " ", 1);
     for (const char *at = search->index.words ? search->index.words + 1 : ""; *at;) {
@@ -180,25 +162,17 @@ void extend_index(struct search *search) {
             if (token.kind != LITERAL && token.kind != SIGN && token.kind != NUMBER)
                 add_words(&known_words, &words, token);
     }
-    for (size_t index = 0; index < search->index.files.count; index++) {
-        add_bytes(&text, "F", 1);
-        add_bytes(&text, search->index.files.items[index], strlen(search->index.files.items[index]) + 1);
-    }
+    for (size_t index = 0; index < search->index.files.count; index++)
+        add_field(&text, 'F', search->index.files.items[index]);
     for (size_t index = 0; index < search->system_includes.count; index++) {
         const char *name = search->system_includes.items[index];
-        struct entry *place = find(&known_names, name, strlen(name));
-        if (place->name)
-            continue;
-        put(&known_names, place, name, OF_SYSTEM);
-        add_bytes(&text, "N", 1);
-        add_bytes(&text, name, strlen(name) + 1);
+        if (add_name(&known_names, name, strlen(name), 0))
+            add_field(&text, 'N', name);
     }
     for (size_t index = 0; index < search->tree.defines.count; index++) {
         const struct define *define = &search->tree.defines.items[index];
-        const struct file *file = &search->tree.files.items[define->file];
-        if (file->trusted)
-            add_definition(&known_definitions, &definitions,
-                           (struct cursor){.at = define->name, .end = file->data + file->size, .in_directive = true});
+        if (search->tree.files.items[define->file].trusted)
+            add_definition(&known_definitions, &definitions, &search->tree, define);
     }
     add_bytes(&text, "W", 1);
     add_bytes(&text, words.items, words.count);

@@ -1,4 +1,4 @@
-/* Whether a name is anywhere more than declared or mentioned: `_USES` in prefilter.py, for text before preprocessing.
+/* Whether a name is anywhere more than declared or mentioned: `_USES` in prefilter.py, for text before preprocessing, with its tables.
  *
  * The tokens around an occurrence must be those that the compiler will see around it. They are, unless a macro stands among them,
  * a directive, or the edge of what may be a macro's argument; these make the answer "perhaps".
@@ -7,27 +7,11 @@
 #include "launcher.h"
 
 struct text {
+    const struct configuration *configuration;
     const struct macros *macros;
     LIST(struct token) tokens;
     LIST(bool) argument; /* the token stands in parentheses that may be a macro's */
 };
-
-/* Behind these an expression may begin, though they are words; `_BEFORE_EXPRESSION` in prefilter.py. */
-static const char *const BEFORE_EXPRESSION[] = {
-    "return", "else", "do", "case", "throw", "co_return", "co_yield", "co_await", "and", "or", "xor", "not", "compl", "bitand",
-    "bitor", "__extension__", "new", "delete", "sizeof", "__real__", "__imag__", "__real", "__imag", NULL};
-
-/* What follows one of these, as far as words and * go, is a declaration; `_DECLARING` in prefilter.py. */
-static const char *const DECLARING[] = {
-    "extern", "static", "inline", "const", "volatile", "unsigned", "signed", "void", "char", "short", "int", "long", "float",
-    "double", "struct", "union", "enum", "typedef", NULL};
-
-static bool is_among(const char *const *names, struct token word) {
-    for (; *names; names++)
-        if (equals(word, *names))
-            return true;
-    return false;
-}
 
 static bool is_sign(struct token token, char sign) {
     return token.kind == SIGN && *token.start == sign;
@@ -127,7 +111,7 @@ static size_t after_trailers(const struct text *text, size_t index) {
     while (index && text->tokens.items[index].kind == WORD) {
         struct token word = text->tokens.items[index];
         int bits = macro_bits(text->macros, word);
-        if (bits < 0 ? !is_trailer(word) : bits & NO_TRAILER)
+        if (bits < 0 ? !is_among(&text->configuration->trailers, word) : bits & NO_TRAILER)
             return 0;
         index++;
         if (is_sign(text->tokens.items[index], '('))
@@ -181,15 +165,15 @@ static bool may_define(const struct text *text, size_t index) {
 /* Tell whether the name at `index` is what a declaration declares, from the words and * before it. */
 static bool is_declared(const struct text *text, size_t index) {
     struct token before = index ? text->tokens.items[index - 1] : (struct token){.kind = END};
-    if (before.kind == WORD && !is_macro(text, before) && !is_among(BEFORE_EXPRESSION, before))
+    if (before.kind == WORD && !is_macro(text, before) && !is_among(&text->configuration->before_expression, before))
         return true;
     while (index--) {
         struct token token = text->tokens.items[index];
         if (token.kind == WORD) {
             int bits = macro_bits(text->macros, token);
-            if (bits < 0 && is_among(DECLARING, token))
+            if (bits < 0 && is_among(&text->configuration->declaring, token))
                 return true;
-            if (is_among(BEFORE_EXPRESSION, token) || (bits >= 0 && bits & ROUGH))
+            if (is_among(&text->configuration->before_expression, token) || (bits >= 0 && bits & ROUGH))
                 return false;
         } else if (!is_sign(token, '*') && !is_sign(token, '&')) {
             return false;
@@ -222,8 +206,9 @@ static bool may_write(const struct text *text, size_t index) {
     return strchr(";,):", *text->tokens.items[behind].start) == NULL || text->tokens.items[behind].start[1] == ':';
 }
 
-bool is_only_mentioned(const struct macros *macros, const struct tree *tree, const struct need *need) {
-    struct text text = {.macros = macros};
+bool is_only_mentioned(
+    const struct configuration *configuration, const struct macros *macros, const struct tree *tree, const struct need *need) {
+    struct text text = {.configuration = configuration, .macros = macros};
     size_t size = strlen(need->used);
     int bits = macro_bits(macros, (struct token){WORD, need->used, size});
     if (bits >= 0 && bits & (NO_RENAMING | ROUGH))

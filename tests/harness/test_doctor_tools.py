@@ -1,0 +1,162 @@
+"""What the doctor asks others on this host: libpapi, pyperf, other processes, the program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from doctor_trees import (
+    BOARD,
+    SERVER,
+    plant,
+)
+
+from unperturbed.harness.doctor import Finding
+from unperturbed.harness.doctor.counting import core_pmus
+from unperturbed.harness.doctor.load import BusyProcess, busy_processes, neighbours
+from unperturbed.harness.doctor.preloading import cannot_preload
+from unperturbed.harness.doctor.pyperf_advice import PyperfAnswer, ask_pyperf, pyperf_findings, read_answer
+from unperturbed.harness.doctor.reading import REAL
+from unperturbed.harness.doctor.tools import PapiVerdict, ask, papi, papi_version
+
+
+def test_libpapi_answers_for_itself() -> None:
+    if papi_version(REAL) is None:
+        pytest.skip("no libpapi is installed")
+    verdict = ask()
+    assert verdict.error == ""
+    if core_pmus(REAL):
+        return
+    assert verdict.presets == 0
+    assert verdict.disabled
+    assert verdict.disabled in papi(REAL, verdict).what
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "said"),
+    [
+        (PapiVerdict("PAPI_library_init: Version mismatch"), "bad", "cannot be used: PAPI_library_init: Version mismatch"),
+        (PapiVerdict(disabled="Unknown libpfm4 related error"), "bad", "Unknown libpfm4 related error"),
+        (PapiVerdict(presets=0, counters=6), "bad", "offers none of its presets"),
+        (PapiVerdict(presets=31, counters=6), "good", "libpapi 7.0.0: 31 of its presets, 6 counters"),
+    ],
+)
+def test_what_libpapi_may_say(tmp_path: Path, verdict: PapiVerdict, status: str, said: str) -> None:
+    finding = papi(plant(tmp_path, SERVER), verdict)
+    assert finding.status == status
+    assert said in finding.what
+
+
+def test_the_library_in_a_wheel_serves_where_the_system_has_none(tmp_path: Path) -> None:
+    finding = papi(plant(tmp_path, BOARD), PapiVerdict(presets=21, counters=6), bundled=True)
+    assert finding == Finding("libpapi", "good", "python-papi's libpapi (no system library): 21 of its presets, 6 counters")
+    assert ask(str(tmp_path / "none.so")) == ask(), "a path that cannot be loaded leaves the system's"
+
+
+PYPERF = """Show the system configuration
+
+System state
+============
+
+CPU: use 4 logical CPUs: 0-3
+
+Advices
+=======
+
+Perf event: Set max sample rate to 1
+Linux scheduler: Use isolcpus=<cpu list> kernel parameter to isolate CPUs
+CPU scaling governor: Use CPU scaling governor 'performance'
+Turbo Boost (MSR): Disable Turbo Boost on CPU 0-3 to get more reliable CPU frequency
+
+Errors
+======
+
+CPU Frequency: Unable to read CPU frequency
+
+Run "python -m pyperf system tune" to tune the system configuration to run benchmarks
+"""
+
+
+def test_what_pyperf_says_is_read_and_not_said_twice() -> None:
+    answer = read_answer(PYPERF)
+    assert len(answer.advice) == 4
+    assert answer.errors == ("CPU Frequency: Unable to read CPU frequency",)
+    known = [Finding("governor", "note", "powersave"), Finding("isolation", "note", "none"), Finding("turbo", "good", "off")]
+    found = pyperf_findings(answer, known)
+    assert [(finding.what.partition(":")[0], finding.mend) for finding in found] == [
+        ("Perf event", "sysctl kernel.perf_event_max_sample_rate=1"),
+        ("Turbo Boost (MSR)", "python -m pyperf system tune"),
+        ("CPU Frequency", None),
+    ]
+    assert pyperf_findings(PyperfAnswer(), [])[0].status == "good"
+    assert "no answer" in pyperf_findings(PyperfAnswer(problem="no answer within 20 s"), [])[0].what
+
+
+def test_pyperf_answers_here() -> None:
+    answer = ask_pyperf()
+    assert answer.problem == ""
+    # Whatever it advises stands in a line of its own, with the name of the check before it.
+    assert all(": " in line for line in answer.advice)
+
+
+def test_a_busy_process_is_seen_and_this_one_is_not() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            seen: dict[int, BusyProcess] = {}
+            for _ in range(50):  # on a crowded host it may wait for its turn
+                seen |= {process.pid: process for process in busy_processes(0.2)}
+                if busy.pid in seen:
+                    break
+        finally:
+            busy.kill()
+    assert busy.pid in seen
+    assert not {os.getpid(), os.getppid()} & set(seen)
+    found = neighbours([seen[busy.pid]])
+    assert found.mend == f"kill -STOP {busy.pid}"
+
+
+def test_busy_processes_are_weighed() -> None:
+    assert neighbours([]).status == "good"
+    some = [BusyProcess(10 + number, f"job{number}", 0.15) for number in range(6)]
+    assert neighbours(some).status == "note"
+    assert "and 1 more" in neighbours(some).what
+    assert neighbours([*some, BusyProcess(9, "kworker", 0.9, kernel=True)]).status == "bad"
+    # The kernel's threads cannot be held.
+    assert neighbours([BusyProcess(9, "kworker", 0.9, kernel=True)]).mend is None
+
+
+def test_which_programs_take_the_sampler(tmp_path: Path) -> None:
+    source = tmp_path / "x.c"
+    source.write_text("int main(void) { return 0; }\n")
+    for name, flags in {"dynamic": [], "static": ["-static"]}.items():
+        subprocess.run(["gcc", *flags, source, "-o", tmp_path / name], check=True)
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    assert cannot_preload(tmp_path / "dynamic") is None
+    assert cannot_preload(script) is None
+    assert "statically" in str(cannot_preload(tmp_path / "static"))
+    # A 32-bit, big-endian program whose second header names a dynamic linker.
+    head = bytearray(52)
+    head[:7] = b"\x7fELF\x01\x02\x01"
+    struct.pack_into(">I", head, 28, 64)
+    struct.pack_into(">HH", head, 42, 32, 2)
+    other = tmp_path / "other"
+    other.write_bytes(bytes(head).ljust(64, b"\0") + struct.pack(">I28x", 1) + struct.pack(">I28x", 3))
+    assert cannot_preload(other) is None
+    other.write_bytes(bytes(head).ljust(64, b"\0") + struct.pack(">I28x", 1) * 2)
+    assert "statically" in str(cannot_preload(other))
+
+
+def test_a_program_of_another_user_does_not_take_it(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may give a file away")
+    program = tmp_path / "program"
+    shutil.copy("/bin/true", program)
+    os.chown(program, 1, -1)
+    program.chmod(0o4755)
+    assert "set-uid" in str(cannot_preload(program))
