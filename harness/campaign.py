@@ -101,7 +101,6 @@ def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Ma
             passes=Passes(tuple(session.passes.values()), manifest.fact("reasons")),
             notes=(
                 *(fact["note"] for fact in cost.values() if fact["note"]),
-                *filter(None, [manifest.fact("no_verdict")]),
                 *(manifest.fact("probe_notes") or ()),
             ),
         )

@@ -12,6 +12,7 @@ from unperturbed.harness.manifest import Manifest, RunState
 from unperturbed.harness.progress import Progress
 from unperturbed.harness.reporting import content_of, write_results
 from unperturbed.harness.spec import Campaign, parse_spec
+from unperturbed.harness.totals import software_totals
 
 __all__ = ["judge", "recorded_campaign", "write_report_of"]
 
@@ -46,16 +47,19 @@ def judge(folder: Path, campaign: Campaign, *, as_json: bool, progress: Progress
 
     1 when runs failed or are missing, which outranks 4; 4 when a configuration is perturbed; else 0.
     """
-    from unperturbed.harness.terminal import show_failures, show_verdicts  # noqa: PLC0415  rich is slow to load
+    from unperturbed.harness.terminal import show_failures, show_totals, show_verdicts  # noqa: PLC0415  rich is slow to load
 
     if progress is not None:
         progress.step("checking and writing the report")
-    checked, content, incomplete = _judged(folder, campaign)
+    with Manifest(folder / "campaign.sqlite") as manifest:
+        checked, content, incomplete = _judged(folder, campaign, manifest)
+        native_seconds = manifest.fact("native")["seconds"]
     write_results(folder, content)
     if as_json:
         print(json.dumps(to_json(content), indent=2, ensure_ascii=False))
     else:
         show_verdicts(campaign, checked)
+        show_totals(software_totals(campaign, checked.traces, native_seconds=native_seconds))
         show_failures(content.failures, [state.run.id for state in incomplete if state.state != "failed"])
         print(f"report: {folder / 'report.html'}")
     if incomplete:
@@ -65,15 +69,13 @@ def judge(folder: Path, campaign: Campaign, *, as_json: bool, progress: Progress
 
 def write_report_of(folder: Path, campaign: Campaign) -> Path:
     """Write the report again; return its path."""
-    write_results(folder, _judged(folder, campaign)[1])
+    with Manifest(folder / "campaign.sqlite") as manifest:
+        write_results(folder, _judged(folder, campaign, manifest)[1])
     return folder / "report.html"
 
 
-def _judged(folder: Path, campaign: Campaign) -> tuple[Checked, ReportContent, list[RunState]]:
-    with Manifest(folder / "campaign.sqlite") as manifest:
-        if not manifest.runs():
-            raise SpecError(
-                f"{folder}: the campaign ended before its first run, so there is nothing to judge; run its spec again"
-            )
-        checked = check(campaign, read_traces(folder, manifest))
-        return checked, content_of(campaign, checked, manifest), manifest.runs("planned", "running", "failed")
+def _judged(folder: Path, campaign: Campaign, manifest: Manifest) -> tuple[Checked, ReportContent, list[RunState]]:
+    if not manifest.runs():
+        raise SpecError(f"{folder}: the campaign ended before its first run, so there is nothing to judge; run its spec again")
+    checked = check(campaign, read_traces(folder, manifest))
+    return checked, content_of(campaign, checked, manifest), manifest.runs("planned", "running", "failed")

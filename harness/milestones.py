@@ -21,7 +21,7 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.program_command import ProgramCommand
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.where import at_metric
-from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
+from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event, Means
 from unperturbed.instrument.interposition import Interposed, find_function, interposer_source
 from unperturbed.instrument.probes import ProbeSite, find_probes
 from unperturbed.instrument.python_metrics import PythonSites, find_python_sites, python_environment
@@ -71,29 +71,32 @@ def find_milestones(campaign: Campaign, software: Mapping[str, Event], command: 
     Raises
     ------
     SpecError
-        A binary, function, probe or library is not there; with the metric's place in the spec and the nearest names.
+        Binaries, functions, probes or libraries are not there; each with the metric's place in the spec and the nearest names.
     HostError
         No compiler, or this host has no such probes.
     """
     metrics = tuple(milestone(name, event.means, semantics=event.semantics) for name, event in software.items())
-    sites = tuple(
-        replace(site, number=number)
-        for number, (name, event) in enumerate(software.items())
-        if event.means == "kernel"
-        for site in probe_sites(campaign, name, event, command)
-    )
+    found: dict[int, Any] = {}
+    faults = []
+    finders = {"kernel": probe_sites, "preload": interposed, "python": python_sites}
+    for number, (name, event) in enumerate(software.items()):
+        try:
+            found[number] = finders[event.means](campaign, name, event, command) if event.means in finders else None
+        except SpecError as error:
+            faults.append(str(error))
+    if faults:
+        raise SpecError("\n".join(faults))
+    sites = tuple(replace(site, number=number) for number in _of(software, "kernel") for site in found[number])
     compiler = campaign.program.compilers["cc"]
-    functions = {
-        number: interposed(campaign, name, event, command)
-        for number, (name, event) in enumerate(software.items())
-        if event.means == "preload"
-    }
+    functions = {number: found[number] for number in _of(software, "preload")}
     preload = [build_interposer(compiler, interposer_source(functions))] if functions else []
-    for name, event in software.items():
-        if event.means == "python":
-            python_sites(campaign, name, event, command)
-    library = build_python_counter(compiler) if any(event.means == "python" for event in software.values()) else None
+    library = build_python_counter(compiler) if _of(software, "python") else None
     return Milestones(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload), software, library)
+
+
+def _of(software: Mapping[str, Event], means: Means) -> list[int]:
+    """Return the numbers of the metrics that are counted by one means."""
+    return [number for number, event in enumerate(software.values()) if event.means == means]
 
 
 def probe_sites(campaign: Campaign, name: str, event: Event, command: ProgramCommand) -> tuple[ProbeSite, ...]:

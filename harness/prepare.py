@@ -35,6 +35,7 @@ from unperturbed.harness.requirements import (
 )
 from unperturbed.harness.run import Result, Sampling, TimedOutError, execute, run_plain
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.fields import SHORTEST_INTERVAL_NS
 from unperturbed.harness.spec.models import BASELINE, PILOT, REFERENCE
 from unperturbed.harness.spec.placeholders import substitute
 from unperturbed.harness.spec.where import at_metric
@@ -118,7 +119,8 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
     check_probes(campaign, passes)
     check_budget(campaign, len(passes.passes))
     check_processor(campaign)
-    manifest.set_facts(no_verdict=no_verdict(campaign, passes))
+    if why := no_verdict(campaign, passes):
+        progress.note(why)
     manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
     builds = _build_all(campaign, folder, manifest, progress)
     inputs = _inputs(campaign, folder, builds[REFERENCE], manifest, progress)
@@ -313,9 +315,10 @@ def _rehearse(session: Session, sampling: Sampling, name: str, milestones: Miles
 def _check_length(intervals: int, interval_ns: int, records: int | None) -> None:
     """Refuse now a run that is too short to be judged later."""
     if records is None and intervals < MINIMUM_INTERVALS:
+        shortest = interval_ns <= SHORTEST_INTERVAL_NS
         raise RunError(
             f"the pilot run has {intervals} intervals of {interval_ns / 1e6:g} ms, and at least {MINIMUM_INTERVALS} are needed: "
-            "use a shorter interval, or give the program more work"
+            f"{'give the program more work' if shortest else 'use a shorter interval, or give the program more work'}"
         )
 
 

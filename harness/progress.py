@@ -39,6 +39,9 @@ class Progress(Protocol):
     def step(self, what: str) -> None:
         """Tell that a step of the preparation begins."""
 
+    def note(self, what: str) -> None:
+        """Tell what the user should know before anything takes its time."""
+
     def planned(self, estimate: Estimate) -> None:
         """Tell what is about to happen."""
 

@@ -97,8 +97,9 @@ def find_all_sites(campaign: Campaign, step: Callable[[str], None]) -> SpecSites
             if event.means == "compiled":
                 found.append(_compiled(campaign, name, event, report, tree, faults))
             else:
-                found.append(_sourceless(campaign, name, event, command))
-        return SpecSites(tuple(found), dict(report.skipped))
+                found.append(_sourceless(campaign, name, event, command, tree))
+        skipped = {_shown(file, tree): reason.replace(f"{tree}/", "") for file, reason in report.skipped.items()}
+        return SpecSites(tuple(found), skipped)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -115,12 +116,16 @@ def _compiled(
     return MetricSites(name, event, sites, unseen, instructions, cost, fault)
 
 
-def _sourceless(campaign: Campaign, name: str, event: Event, command: ProgramCommand) -> MetricSites:
+def _sourceless(campaign: Campaign, name: str, event: Event, command: ProgramCommand, tree: Path | None) -> MetricSites:
     """Find where a metric counts that is not compiled in."""
     try:
         if event.means == "kernel":
             probes = probe_sites(campaign, name, event, command)
-            places = tuple(Place(str(site.path), 0, site.text) for site in probes)
+            mixed = len({site.hit for site in probes}) > 1
+            places = tuple(
+                Place(_shown(str(site.path), tree), 0, site.text + (f": {HIT_COSTS[site.hit]}" if mixed else ""))
+                for site in probes
+            )
             dearest = max(probes, key=lambda site: HIT_NS[site.hit])
             return MetricSites(name, event, places, (), None, HIT_COSTS[dearest.hit])
         if event.means == "python":
@@ -131,7 +136,7 @@ def _sourceless(campaign: Campaign, name: str, event: Event, command: ProgramCom
     text = "; ".join([f"calls of {function.function}", *function.notes])
     unseen = tuple(Place("", 0, why) for why in function.unseen)
     cost = "2 instructions a call (one of them locked)" if event.threads == "exact" else "2 instructions a call"
-    return MetricSites(name, event, (Place(str(function.library), 0, text),), unseen, 2.0, cost)
+    return MetricSites(name, event, (Place(_shown(str(function.library), tree), 0, text),), unseen, 2.0, cost)
 
 
 def _python(campaign: Campaign, name: str, event: Event, command: ProgramCommand) -> MetricSites:

@@ -17,8 +17,9 @@ from unperturbed.harness.plan import PlannedRun, configurations
 from unperturbed.harness.progress import Estimate
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE
+from unperturbed.harness.totals import Total
 
-__all__ = ["TerminalProgress", "duration", "show_failures", "show_verdicts"]
+__all__ = ["TerminalProgress", "duration", "show_failures", "show_totals", "show_verdicts"]
 
 _STYLES: dict[VerdictName, str] = {"unperturbed": "green", "perturbed": "bold red", "undecided": "yellow"}
 _SIGNS: dict[VerdictName, str] = {"unperturbed": "✓", "perturbed": "✗", "undecided": "?"}
@@ -48,6 +49,10 @@ class TerminalProgress:
         """Tell that a step of the preparation begins."""
         self._line(f"[dim]{escape(what)} …[/dim]")
 
+    def note(self, what: str) -> None:
+        """Tell what the user should know before anything takes its time."""
+        self._line(f"[yellow]note:[/yellow] {escape(what)}")
+
     def planned(self, estimate: Estimate) -> None:
         """Tell what is about to happen."""
         for item in estimate.passes.passes:
@@ -58,7 +63,7 @@ class TerminalProgress:
         for source, why in estimate.passes.reasons.items():
             self._line(f"[dim]not {source}: {escape(why)}[/dim]")
         for note in estimate.notes:
-            self._line(f"[yellow]note:[/yellow] {escape(note)}")
+            self.note(note)
         each = ", ".join(f"{name} {count}" for name, count in estimate.configurations.items())
         self._line(f"[bold]{estimate.runs} runs[/bold] ({each})")
         if estimate.done:
@@ -124,6 +129,29 @@ def show_verdicts(campaign: Campaign, checked: Checked) -> None:
                     console.print(f"  {_named(verdict.verdict)}: {_worst(verdict)}", soft_wrap=True)
     for note in checked.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
+
+
+def show_totals(totals: Sequence[Total]) -> None:
+    """Print one row a software metric: what it counted in a run, and how often that is a second."""
+    if not totals:
+        return
+    table = Table(
+        title="Software metrics: events a run, and a second of the untouched program",
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("metric")
+    for header in ("runs", "median", "range", "a second"):
+        table.add_column(header, justify="right")
+    for total in totals:
+        spread = f"{total.least:,} … {total.most:,}" if total.least != total.most else "always"
+        if total.counted is None or total.rate is None:
+            values = ["gauge", spread if total.least != total.most else f"{total.least:,}", ""]
+        else:
+            values = [f"{total.counted:,.0f}", spread, f"{total.rate:,.0f}" if total.rate >= 10 else f"{total.rate:.2g}"]
+        table.add_row(escape(total.name), str(total.runs), *values)
+    Console(highlight=False).print(table)
 
 
 def show_failures(failures: Sequence[str], missing: Sequence[str]) -> None:

@@ -20,14 +20,14 @@ variable or every call to a particular function"; the other kinds follow the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
 from unperturbed.errors import SpecError
 
-__all__ = ["DEFAULT_MAX_RATE", "EVENT_KINDS", "SOURCELESS_KINDS", "Event", "parse_event"]
+__all__ = ["DEFAULT_MAX_RATE", "EVENT_KEYS", "EVENT_KINDS", "SOURCELESS_KINDS", "Event", "Means", "parse_event"]
 
 EVENT_KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -90,7 +90,7 @@ _FORMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 Means = Literal["compiled", "kernel", "preload", "python"]
 _MEANS: Mapping[str, Means] = MappingProxyType({"uprobe": "kernel", "usdt": "kernel", "preload": "preload", "python": "python"})
-_KEYS = (*EVENT_KINDS, "probe", "preload", "python")
+EVENT_KEYS = (*EVENT_KINDS, "probe", "preload", "python")
 """Keys of a mapping of which an event has exactly one."""
 
 
@@ -151,27 +151,41 @@ def parse_event(mapping: Mapping[str, object]) -> Event:
     Raises
     ------
     SpecError
-        Unknown key (with the nearest one), no kind or two, a target of the wrong form, a filter where it has no meaning.
+        Unknown key (with the nearest one), no kind or two, a target of the wrong form, a filter where it has no meaning: every fault at once.
     """
     if not isinstance(mapping, Mapping) or not mapping:
-        raise SpecError(f"an event is a mapping such as {{enter: function}}, with one of {', '.join(_KEYS)}")
-    for key in mapping:
-        if key not in _KEYS and key not in _FILTERS:
-            raise SpecError(_unknown_key(str(key)))
-    kinds = [key for key in mapping if key in _KEYS]
+        raise SpecError(f"an event is a mapping such as {{enter: function}}, with one of {', '.join(EVENT_KEYS)}")
+    faults = [_unknown_key(str(key)) for key in mapping if key not in EVENT_KEYS and key not in _FILTERS]
+    kinds = [key for key in mapping if key in EVENT_KEYS]
     if len(kinds) != 1:
         found = f"it has {' and '.join(kinds)}" if kinds else "it has none"
-        raise SpecError(f"an event needs exactly one of {', '.join(_KEYS)}; {found}")
-    key = kinds[0]
-    filters: dict[str, Any] = {name: _text(key, mapping[key]) for key, name in _FILTERS.items() if key in mapping}
-    event = _nested(key, mapping[key]) if key in _NESTED else replace(Event(key, _text(key, mapping[key])), **filters)
-    if filters and (event.kind in SOURCELESS_KINDS or event.kind == "gauge"):
-        meant = {"gauge": "file", "preload": "threads"}.get(event.kind)
-        useless = [key for key in mapping if key in _FILTERS and key != meant]
-        if useless:
-            raise SpecError(f"{' and '.join(useless)} {'has' if len(useless) == 1 else 'have'} no meaning with {key}")
-    _check_form(event)
+        # An unknown key may be the missing one, misspelt.
+        faults += [f"an event needs exactly one of {', '.join(EVENT_KEYS)}; {found}"] if kinds or not faults else []
+        raise SpecError("; ".join(faults))
+    try:
+        event = _read(kinds[0], mapping)
+    except SpecError as error:
+        raise SpecError("; ".join([*faults, str(error)])) from None
+    faults += [*_useless_filters(event, kinds[0], mapping), *_wrong_forms(event)]
+    if faults:
+        raise SpecError("; ".join(faults))
     return event
+
+
+def _read(key: str, mapping: Mapping[str, object]) -> Event:
+    filters: dict[str, Any] = {name: _text(key, mapping[key]) for key, name in _FILTERS.items() if key in mapping}
+    event = _nested(key, mapping[key]) if key in _NESTED else Event(key, _text(key, mapping[key]))
+    return replace(event, **filters)
+
+
+def _useless_filters(event: Event, key: str, mapping: Mapping[str, object]) -> Iterator[str]:
+    if event.kind in SOURCELESS_KINDS or event.kind == "gauge":
+        meant = {"gauge": "file", "preload": "threads"}.get(event.kind)
+        useless = [name for name in mapping if name in _FILTERS and name != meant]
+        if useless:
+            yield f"{' and '.join(useless)} {'has' if len(useless) == 1 else 'have'} no meaning with {key}"
+    elif event.within is not None and event.kind not in _WITH_CALLER:
+        yield f"in: has a meaning with {' and '.join(_WITH_CALLER)} only, not with {event.kind}"
 
 
 def _nested(key: str, value: object) -> Event:
@@ -192,12 +206,14 @@ def _nested(key: str, value: object) -> Event:
 
 
 def _unknown_key(key: str) -> str:
-    from rapidfuzz import process  # noqa: PLC0415  only an error needs it
+    from rapidfuzz import fuzz, process  # noqa: PLC0415  only an error needs it
 
-    known = [*_KEYS, *_FILTERS]
-    nearest = process.extractOne(key, known, score_cutoff=50)
+    known = [*EVENT_KEYS, *_FILTERS]
+    nearest = process.extractOne(key, known, scorer=fuzz.ratio, score_cutoff=50)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
-    return f"unknown key {key!r} in an event{hint} an event has one of {', '.join(_KEYS)}, and may have {', '.join(_FILTERS)}"
+    return (
+        f"unknown key {key!r} in an event{hint} an event has one of {', '.join(EVENT_KEYS)}, and may have {', '.join(_FILTERS)}"
+    )
 
 
 def _text(key: str, value: object) -> str:
@@ -208,20 +224,23 @@ def _text(key: str, value: object) -> str:
     return value.strip()
 
 
-def _check_form(event: Event) -> None:
+def _wrong_forms(event: Event) -> Iterator[str]:
     pattern, form = _FORMS[event.kind]
     if not re.fullmatch(pattern, event.target):
-        hint = " (one site serves all instantiations of a template: leave <…> out)" if "<" in event.target else ""
-        raise SpecError(f"{event.kind}: {event.target!r} has not the form of its target: {form}{hint}")
-    if event.within is not None:
-        if event.kind not in _WITH_CALLER:
-            raise SpecError(f"in: has a meaning with {' and '.join(_WITH_CALLER)} only, not with {event.kind}")
-        if not re.fullmatch(_FUNCTION, event.within):
-            raise SpecError(f"in: {event.within!r} is no function's name or glob")
+        yield f"{event.kind}: {event.target!r} has not the form of its target: {form}{_form_hint(event)}"
+    if event.within is not None and not re.fullmatch(_FUNCTION, event.within):
+        yield f"in: {event.within!r} is no function's name or glob"
     if event.threads not in _THREADS:
-        raise SpecError(f"threads: {event.threads!r} is neither plain (fast, loses counts of threads that collide) nor exact")
+        yield f"threads: {event.threads!r} is neither plain (fast, loses counts of threads that collide) nor exact"
     if event.add is not None and not _is_expression(event.add):
-        raise SpecError(f"add: {event.add!r} is not one C expression on one line, with its parentheses closed")
+        yield f"add: {event.add!r} is not one C expression on one line, with its parentheses closed"
+
+
+def _form_hint(event: Event) -> str:
+    if event.kind == "python":
+        unnamed = re.search(r"<?\b(lambda|listcomp|setcomp|dictcomp|genexpr)\b>?", event.target)
+        return " (a lambda or comprehension has no name to count it by: make it a function with def)" if unnamed else ""
+    return " (one site serves all instantiations of a template: leave <…> out)" if "<" in event.target else ""
 
 
 def _is_expression(text: str) -> bool:

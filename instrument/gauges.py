@@ -96,7 +96,7 @@ def gauge_of(
     try:
         _check_storage(variable, data, function, in_block=in_block)
         place = _part(variable, target)
-        is_signed = _signedness(place.type, f"{target.variable}{place.text}")
+        is_signed = _signedness(place.type, f"{target.whole}{place.text}")
         gauge = _gauge(variable, place, standard, is_signed)
     except _UngaugeableError as error:
         return str(error)
@@ -146,7 +146,7 @@ def _part(variable: Any, target: GaugeTarget) -> _Place:
     place = _Place(variable.type.get_canonical(), "", 0, closed=False)
     for part in target.parts:
         _check_constant(place, target)
-        shown = f"{target.variable}{place.text}"
+        shown = f"{target.whole}{place.text}"
         if place.type.kind == TypeKind.POINTER:
             raise _UngaugeableError(f"{shown} is a pointer: what it points to has no fixed place in memory")
         place = _element(place, part, shown) if isinstance(part, int) else _field(place, part, shown)
@@ -159,7 +159,7 @@ def _check_constant(place: _Place, target: GaugeTarget) -> None:
     while checked.kind in _ARRAYS and not checked.is_const_qualified():
         checked = checked.get_array_element_type().get_canonical()
     if checked.is_const_qualified() and not checked.is_volatile_qualified():
-        raise _UngaugeableError(f"{target.variable}{place.text} is const: its value does not change")
+        raise _UngaugeableError(f"{target.whole}{place.text} is const: its value does not change")
 
 
 def _element(place: _Place, index: int, shown: str) -> _Place:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from unperturbed.instrument.preprocessed import PreprocessedText
 
-__all__ = ["lexical_names", "written_names"]
+__all__ = ["Occurrence", "labels_of", "lexical_names", "occurrences", "written_names"]
 
 _KEYWORD_TABLE = """
     if else for while do switch case default return goto break continue sizeof typedef struct union enum static extern inline
@@ -17,47 +18,138 @@ _KEYWORD_TABLE = """
     __builtin_expect defined alignof decltype noexcept constexpr virtual explicit friend bool true false nullptr
 """
 _KEYWORDS = frozenset(_KEYWORD_TABLE.split())
+_FLOW = frozenset({"if", "else", "for", "while", "do", "switch", "catch", "return"})
 _LABEL = re.compile(r"(?:^|[;{}])\s*([A-Za-z_]\w*)\s*:(?![:])", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*([\"<])([^\">\n]+)[\">]", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:define\b)?", re.MULTILINE)
+_DIRECTIVES = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _COMMENT_OR_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 
 
-def written_names(sources: Iterable[tuple[str, str, Sequence[str]]]) -> dict[str, set[str]]:
+_HEAD = re.compile(r"([A-Za-z_~][\w~]*(?:::[A-Za-z_~][\w~]*)*)\s*\(")
+_SCOPE = re.compile(r"\b(?:namespace|class|struct|union)\s+(?:\[\[[^]]*\]\]\s*)?([A-Za-z_]\w*(?:::\w+)*)[^()=]*$")
+_ASSIGNED = r"(?:\[[^]\n]*\])*\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
+_USES = {"call": r"\b{0}\s*\(", "write": r"(?:\+\+|--)[\w\s.>-]*\b{0}\b|\b{0}\b" + _ASSIGNED, "gauge": r"\b{0}\b"}
+"""Kind of event → how a name is written where that happens; all others happen in the functions of the name."""
+
+Sources = Iterable[tuple[str, str, Sequence[str]]]
+"""For each source the folder where its compiler ran, its path as the command named it, and the folders of -I."""
+
+
+class Occurrence(NamedTuple):
+    """A place where a name is written: its file, and the function around it ('' outside of all)."""
+
+    file: str
+    function: str
+
+
+def written_names(sources: Sources) -> dict[str, set[str]]:
     """Return the names written in sources, and in the headers that they include from their own folders and from -I.
 
     Parameters
     ----------
-    sources : for each the folder where its compiler ran, its path as the command named it, and the folders of -I. What is no longer
-        there is left out.
+    sources : what is no longer there is left out.
 
     Returns
     -------
     As `lexical_names`, and `file`: the files themselves, as a compiler names them.
     """
     names: dict[str, set[str]] = {"file": set()}
+    for files, text in _texts(sources):
+        names["file"] |= files
+        for kind, found in lexical_names(text).items():
+            names.setdefault(kind, set()).update(found)
+    return names
+
+
+def occurrences(sources: Sources, kind: str, word: str) -> list[Occurrence]:
+    """Return where a name is written in the way of one kind of event, as far as that can be seen without a parse.
+
+    Parameters
+    ----------
+    sources : as for `written_names`.
+    kind : of `events.EVENT_KINDS`.
+    word : a name without what it stands in.
+    """
+    use = re.compile(r"[{};]|" + _USES[kind].format(re.escape(word)) if kind in _USES else "[{};]")
+    found: dict[Occurrence, None] = {}
+    for files, text in _texts(sources):
+        for function, used in _walk(text, use):
+            is_meant = (function or kind == "gauge") if kind in _USES else function.rpartition("::")[2] == word
+            if is_meant and bool(used) == (kind in _USES):
+                found |= {Occurrence(file, function): None for file in sorted(files)}
+    return list(found)
+
+
+def labels_of(sources: Sources, function: str) -> set[str]:
+    """Return the labels `function::label` that begin a line in functions of one name, which is compared without what they stand in."""
+    use, own = re.compile(r"[{};]|^[ \t]*[A-Za-z_]\w*[ \t]*:(?!:)", re.MULTILINE), function.rpartition("::")[2]
+    walked = (step for _, text in _texts(sources) for step in _walk(text, use))
+    labels = {(name, used.strip(" \t:")) for name, used in walked if used and name.rpartition("::")[2] == own}
+    return {f"{name}::{label}" for name, label in labels if label not in _KEYWORDS}
+
+
+def _walk(text: str, use: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Yield what a pattern finds beside braces and semicolons, each with the function around it; and where a function opens, it and ''."""
+    text = _DIRECTIVES.sub("", _plain(text))
+    scopes: list[tuple[str, bool]] = []  # name of each open block ('' when it has none), whether it is a function's
+    behind = 0
+    for found in use.finditer(text):
+        sign = found[0]
+        if sign not in "{};":
+            yield _joined(scopes), sign
+            continue
+        if sign == "{":
+            scopes.append(_opened(text[behind : found.start()]))
+            if scopes[-1][1]:
+                yield _joined(scopes), ""
+        elif sign == "}":
+            scopes[-1:] = []
+        behind = found.end()
+
+
+def _opened(head: str) -> tuple[str, bool]:
+    """Return what a block is, from the text before its brace."""
+    function = next((name for name in _HEAD.findall(head) if name not in _KEYWORDS), None)
+    if (
+        function is not None
+        and "=" not in head.partition("(")[0]
+        and not any(word in _FLOW for word in head.split("(", maxsplit=1)[0].split())
+    ):
+        return function, True
+    scope = _SCOPE.search(head)
+    return (scope[1] if scope else "", False)
+
+
+def _joined(scopes: list[tuple[str, bool]]) -> str:
+    """Return the qualified name of the innermost function, '' outside of all."""
+    while scopes and not scopes[-1][1]:
+        scopes = scopes[:-1]
+    return "::".join(name for name, _ in scopes if name)
+
+
+def _texts(sources: Sources) -> Iterator[tuple[set[str], str]]:
+    """Yield the text of each source and header once, with the files that it is of."""
     read: set[Path] = set()
     for folder, source, include_folders in sources:
         waiting = [source]
         while waiting:
             path = waiting.pop()
             place = Path(folder, path)
-            names["file"].add(path)
             if place in read or not place.is_file():
+                yield {path}, ""
                 continue
             read.add(place)
-            text = place.read_text(encoding="utf-8", errors="replace")
+            text, files = place.read_text(encoding="utf-8", errors="replace"), {path}
             if path.endswith((".i", ".ii")):
                 preprocessed = PreprocessedText(place.read_bytes())
-                names["file"] |= preprocessed.user_files()
+                files |= preprocessed.user_files()
                 text = preprocessed.user_text().decode("utf-8", "replace")
-            for kind, found in lexical_names(text).items():
-                names.setdefault(kind, set()).update(found)
+            yield files, text
             for quote, header in _INCLUDE.findall(text):
                 own = [str(Path(path).parent)] if quote == '"' else []
                 there = (str(Path(each, header)) for each in (*own, *include_folders))
                 waiting += [name for name in there if Path(folder, name).is_file()][:1]
-    return names
 
 
 def lexical_names(text: str) -> dict[str, set[str]]:
@@ -67,10 +159,14 @@ def lexical_names(text: str) -> dict[str, set[str]]:
     -------
     Sets `function` (followed by a parenthesis), `field` (behind . or ->), `label`, and `variable` (the rest).
     """
-    user = _COMMENT_OR_TEXT.sub(lambda found: '""' if found[0].startswith('"') else " ", _INCLUDE.sub("", text))
-    user = _DIRECTIVE.sub("", user)
+    user = _DIRECTIVE.sub("", _plain(text))
     names: dict[str, set[str]] = {"function": set(), "field": set(), "variable": set()}
     for access, name, call in set(re.findall(r"(\.|->)?\s*\b([A-Za-z_]\w*)\b(\s*\()?", user)):
         names["function" if call else "field" if access else "variable"].add(name)
     labels = set(_LABEL.findall(user))
     return {kind: found - _KEYWORDS for kind, found in {**names, "label": labels}.items()}
+
+
+def _plain(text: str) -> str:
+    """Return a text without its includes, its comments, and what its literals hold."""
+    return _COMMENT_OR_TEXT.sub(lambda found: '""' if found[0].startswith('"') else " ", _INCLUDE.sub("", text))

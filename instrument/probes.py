@@ -65,9 +65,9 @@ class ProbeSite:
 
     @property
     def text(self) -> str:
-        """Return the place in words, with what a hit costs there."""
+        """Return the place within its binary in words."""
         kind = "function" if self.kind == "uprobe" else "static probe"
-        return f"{kind} {demangle(self.symbol)} at {self.offset:#x} of {self.path}: {HIT_COSTS[self.hit]}"
+        return f"{kind} {demangle(self.symbol)} at {self.offset:#x}"
 
 
 def find_probes(

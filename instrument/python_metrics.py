@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ _MOST_METRICS = 256
 _OLDEST = (3, 9)
 _SHOWN_NAMES = 3
 _PATIENCE_S = 60
+_IMPORTED = re.compile(r"(\S+) \(defined elsewhere: from (\S+)\)")
+_MOST_STEPS = 3
+"""Modules that a name may be handed through."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +121,16 @@ def find_python_sites(
     _check_options(interpreter, line)
     question = {"targets": [event.target for event in metrics.values()], "main": {"kind": line.kind, "value": line.value}}
     answer = _ask(interpreter, line, question, environment, folder)
+
+    def ask_again(targets: Sequence[str]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = _ask(interpreter, line, {**question, "targets": targets}, environment, folder)["answers"]
+        return found
+
     sites: dict[str, tuple[PythonSite, ...]] = {}
     unseen: dict[str, tuple[str, ...]] = {}
     for (name, event), found in zip(metrics.items(), answer["answers"], strict=True):
         if not found["sites"]:
-            raise SpecError(f"software metric {name!r}: {_missing(event.target, found, answer, line)}")
+            raise SpecError(f"software metric {name!r}: {_missing(event.target, found, answer, line, ask_again)}")
         sites[name] = tuple(PythonSite(*site) for site in found["sites"])
         unseen[name] = tuple(_unseen(found, line))
     return PythonSites(sites, unseen, interpreter, answer["version"], answer["free_threaded"])
@@ -194,7 +203,13 @@ def _ask(
     return answer
 
 
-def _missing(target: str, found: Mapping[str, Any], answer: Mapping[str, Any], line: CommandLine) -> str:
+def _missing(
+    target: str,
+    found: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    line: CommandLine,
+    ask: Callable[[Sequence[str]], list[dict[str, Any]]],
+) -> str:
     if found["replaced"]:
         function, _, reason = found["replaced"][0]
         return f"{function} is {reason}: Python code of that name never runs. {_instead(target)}"
@@ -207,18 +222,51 @@ def _missing(target: str, found: Mapping[str, Any], answer: Mapping[str, Any], l
             else "Name a function of a module of the program's own, or of one that it imports"
         )
         return f"{target}: the module {module}{where} is {reason}. {hint}"
+    if f"{target} (a lambda)" in found["known"]:
+        return f"{target} is a lambda, which cannot be counted by its name: make it a function with def"
+    message = f"no function {target} is defined where {_shown(line)} finds it with Python {answer['version']}"
+    if defined := _defined_elsewhere(target, found["known"], ask):
+        return f"{message}; it is defined elsewhere: did you mean {defined}?"
+    return f"{message}{_nearest(target, found['known'])}"
+
+
+def _nearest(target: str, known: Sequence[str]) -> str:
     from rapidfuzz import fuzz, process  # noqa: PLC0415  only an error needs it
 
-    message = f"no function {target} is defined where {_shown(line)} finds it with Python {answer['version']}"
     own = target.rpartition(".")[2]
-    elsewhere = [name for name in found["known"] if name.partition(" ")[0].rpartition(".")[2] == own]
-    near = process.extract(target, found["known"], scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50)
+    elsewhere = [name for name in known if name.partition(" ")[0].rpartition(".")[2] == own]
+    near = process.extract(target, known, scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50)
     names = list(dict.fromkeys([*elsewhere, *(name for name, _, _ in near)]))[:_SHOWN_NAMES]
     if names:
-        return f"{message}; nearest names: {', '.join(names)}"
-    if not found["known"]:
-        return f"{message}: there is no module {target.partition('.')[0]!r}, or it defines no functions"
-    return f"{message}; no name is near it"
+        return f"; nearest names: {', '.join(names)}"
+    return "; no name is near it" if known else f": there is no module {target.partition('.')[0]!r}, or it defines no functions"
+
+
+def _defined_elsewhere(
+    target: str, known: Sequence[str], ask: Callable[[Sequence[str]], list[dict[str, Any]]], *, steps: int = _MOST_STEPS
+) -> str:
+    """Return the name under which a target is defined that goes through a module which only imports it, '' when none is found."""
+    imported = {name: module for item in known for name, module in _IMPORTED.findall(item)}
+    parts = target.split(".")
+    for length in range(len(parts), 1, -1):
+        home, module = parts[: length - 1], imported.get(".".join(parts[:length]))
+        if module is None:
+            continue
+        inner = module.lstrip(".")
+        up = len(module) - len(inner)
+        # A package's own module stands one level higher than any other.
+        bases = [home[: len(home) - up + 1], home[: len(home) - up]] if up else [[]]
+        guesses = [".".join([*base, *filter(None, [inner]), *parts[length - 1 :]]) for base in bases]
+        answers = ask(guesses)
+        defined = next((guess for guess, answer in zip(guesses, answers, strict=True) if answer["sites"]), "")
+        if defined or steps == 1:
+            return defined
+        further = (
+            _defined_elsewhere(guess, answer["known"], ask, steps=steps - 1)
+            for guess, answer in zip(guesses, answers, strict=True)
+        )
+        return next(filter(None, further), "")
+    return ""
 
 
 def _instead(target: str) -> str:

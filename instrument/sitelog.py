@@ -1,18 +1,18 @@
 """The site log: what each run of the wrapper found, one file a run, and what they say together."""
 
 # pathlib would cost every command of a build 5 ms.
-# ruff: noqa: PTH118
+# ruff: noqa: PTH110, PTH118
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unperturbed.instrument.settings import write_aside
-from unperturbed.instrument.targets import file_matches, split_gauge, split_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,12 @@ __all__ = [
 INSTRUMENTED, PASSED_OVER, NOT_INSTRUMENTED = "instrumented", "passed over", "not instrumented"
 """States of a source: it has counters; it holds no site; it may hold sites that could not be counted."""
 
-_SHOWN_FILES = 8
-_SHOWN_NAMES = 3
+_CHECKS = re.compile(
+    r"/CMakeFiles/(?:CMakeScratch|CMakeTmp|[\d.]+[^/]*/CompilerId\w+|ShowIncludes)(?:/|$)|/meson-private/(?:tmp[^/]*|sanity[^/]*)(?:/|$)"
+)
+"""Where CMake and meson compile what only asks the compiler something."""
+
+_CONFTEST = re.compile(r"(?:.*/)?conftest\.[a-z+]+")
 
 
 class Site(NamedTuple):
@@ -58,6 +62,7 @@ class SourceRecord(NamedTuple):
     sites : where metrics count.
     unseen : where a metric's event may happen uncounted; `text` says why.
     names : names that could have been targets, by kind of name, as a parse found them. All others are read from the source when needed.
+        Beside those of `Found`: `overload`, with parameters, and `lambda`, for targets that have no site there.
     include_folders : where the command looks for the build's own headers.
     """
 
@@ -73,7 +78,7 @@ class SourceRecord(NamedTuple):
 
 
 class SiteReport:
-    """What the site log of one build says.
+    """What the site log of one build says; what configure, CMake or meson only compiled to ask the compiler something is left out.
 
     Attributes
     ----------
@@ -84,6 +89,7 @@ class SiteReport:
     """
 
     def __init__(self, records: list[SourceRecord]) -> None:
+        records = [record for record in records if not _is_check(record)]
         self._records = records
         self._written: dict[str, set[str]] | None = None
         self.sites = _by_metric(site for record in records for site in record.sites)
@@ -109,12 +115,21 @@ class SiteReport:
         """Return the files, headers too, that were seen in the sources."""
         return self._named("file")
 
+    def parsed_names(self, part: str) -> set[str]:
+        """Return names of one kind that parses found, see `SourceRecord`."""
+        return set().union(*(record.names.get(part, ()) for record in self._records))
+
+    @property
+    def origins(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Return, for each source, the folder where its compiler ran, its path, and the folders of headers."""
+        return [(record.folder, record.source, record.include_folders) for record in self._records]
+
     def _named(self, part: str) -> set[str]:
         if self._written is None:
             from unperturbed.instrument.names import written_names  # noqa: PLC0415  only an error needs it
 
-            self._written = written_names([(record.folder, record.source, record.include_folders) for record in self._records])
-        return self._written.get(part, set()).union(*(record.names.get(part, ()) for record in self._records))
+            self._written = written_names(self.origins)
+        return self._written.get(part, set()) | self.parsed_names(part)
 
 
 def write_log(folder: str, records: list[SourceRecord]) -> None:
@@ -157,71 +172,22 @@ def _read_passed(log: bytes) -> Iterator[tuple[int, SourceRecord]]:
 
 
 def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[str, str]:
-    """Return, for each metric without a site, a message: what was looked for, where, and the nearest names of the right kind."""
+    """Return, for each metric without a site, a message: what was looked for, where, and what could be meant."""
+    from unperturbed.instrument.missing import why_missing  # noqa: PLC0415  the wrapper's own commands need no messages
+
     return {
-        name: _missing(name, event, report)
+        name: why_missing(name, event, report)
         for name, event in software.items()
         if event.means == "compiled" and not report.sites.get(name)
     }
 
 
-def _missing(name: str, event: Event, report: SiteReport) -> str:
-    message = f"software metric {name!r}: no place in the program matches {event.kind}: {event.target}"
-    message += "".join(f", {key}: {value}" for key, value in event.to_json().items() if key in ("in", "file"))
-    if not report.sources:
-        return f"{message}; no source was compiled by the instrumenting compiler: does the build command use {{cc}} or {{cxx}}?"
-    unseen = report.unseen.get(name)
-    if unseen:
-        return f"{message} that can be counted; {unseen[0].file}:{unseen[0].line}: {unseen[0].text}"
-    for source, reason in report.skipped.items():
-        if "does not compile" in reason:
-            return f"{message}, as {source} has no counters: {reason}. Is that an `add:`, which must make sense at every place it is put?"
-    if event.kind == "gauge":
-        message += _without_definition(event, report)
-    nearest = _nearest(event, report)
-    message += f"; nearest names: {', '.join(nearest)}" if nearest else "; no name is near it"
-    shown = ", ".join(report.sources[:_SHOWN_FILES])
-    more = len(report.sources) - _SHOWN_FILES
-    message += f"; looked at {shown}" + (f" and {more} more" if more > 0 else "")
-    reasons = "; ".join(f"{source} ({reason})" for source, reason in list(report.skipped.items())[:_SHOWN_NAMES])
-    return message + (f"; could not look into {reasons}" if reasons else "")
-
-
-def _nearest(event: Event, report: SiteReport) -> list[str]:
-    from rapidfuzz import fuzz, process  # noqa: PLC0415  only an error needs it
-
-    names = report.names(event.kind)
-    place = split_line(event.target) if event.kind in ("line", "loop") else None
-    if place is not None:
-        lines = sorted(
-            (line for line in names if split_line(line)), key=lambda name: abs(int(name.rpartition(":")[2]) - place[1])
-        )
-        files = process.extract(place[0], sorted(report.files()), scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50)
-        return lines[:_SHOWN_NAMES] or [f"{file}:…" for file, _, _ in files if not file_matches(file, place[0])]
-    wanted = event.target if event.kind != "gauge" else split_gauge(event.target).name
-    candidates = set(names)
-    for mark in (".", "::"):
-        scope, found, last = event.target.rpartition(mark)
-        if found and event.kind in ("write", "label"):
-            # Names of files passed over are known without what they belong to.
-            near = process.extract(
-                last, {name for name in names if mark not in name}, scorer=fuzz.ratio, limit=3, score_cutoff=60
-            )
-            candidates |= {f"{scope}{mark}{name}" for name, _, _ in near}
-    ranked = process.extract(wanted, sorted(candidates - {wanted}), scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=50)
-    return [name for name, _, _ in ranked]
-
-
-def _without_definition(event: Event, report: SiteReport) -> str:
-    """Say what is known of a gauge's variable that is named in the sources, '' when it is not."""
-    gauge = split_gauge(event.target)
-    names = report.names("gauge")
-    scoped = sorted(name for name in names if name.endswith(f"::{gauge.variable}") and name != gauge.name)
-    if scoped:
-        return f"; {gauge.variable} is the name of {', '.join(scoped[:_SHOWN_NAMES])}"
-    if gauge.name in names:
-        return f"; {gauge.name} is named there, but none of the sources defines it (a variable in a function is function::variable)"
-    return ""
+def _is_check(record: SourceRecord) -> bool:
+    """Tell a source that is no part of the program. autoconf removes its conftest.c again; one that stays is somebody's own."""
+    path = os.path.join(record.folder, record.source)
+    if _CHECKS.search(path) or _CHECKS.search(record.folder):
+        return True
+    return _CONFTEST.fullmatch(record.source) is not None and not os.path.exists(path)
 
 
 def _by_metric(sites: Any) -> dict[str, tuple[Site, ...]]:

@@ -45,6 +45,11 @@ class GaugeTarget(NamedTuple):
     parts: tuple[str | int, ...]
 
     @property
+    def whole(self) -> str:
+        """Return the variable as the user wrote it, without parts."""
+        return f"{self.file}::{self.name}" if self.file else self.name
+
+    @property
     def variable(self) -> str:
         """Return the variable's own name."""
         return self.name.rpartition("::")[2]

@@ -15,13 +15,12 @@ from types import MappingProxyType
 
 import unperturbed.instrument
 from unperturbed.errors import SpecError
-from unperturbed.instrument import wrapper
-from unperturbed.instrument.events import Event, parse_event
+from unperturbed.instrument.events import Event
 from unperturbed.instrument.launching import write_executables
 from unperturbed.instrument.settings import read_settings, settings_text, write_aside
 from unperturbed.instrument.sitelog import Site, SiteReport, missing_metrics, read_sites
 
-__all__ = ["Site", "SiteReport", "Toolchain", "missing_metrics", "read_sites", "run_compiler", "write_toolchain"]
+__all__ = ["Site", "SiteReport", "Toolchain", "missing_metrics", "read_sites", "write_toolchain"]
 
 _DEFAULT_COMPILERS: Mapping[str, str] = MappingProxyType({"cc": "gcc", "cxx": "g++"})
 
@@ -90,72 +89,9 @@ def write_toolchain(
     return Toolchain(folder / "cc", folder / "cxx", folder)
 
 
-def run_compiler(
-    metrics_file: Path,
-    command: Sequence[str],
-    *,
-    runtime: Sequence[Path] = (),
-    bounds: Sequence[Path] = (),
-    sham: bool = False,
-) -> int:
-    """Run one compiler command with the counters that a metrics file asks for.
-
-    Parameters
-    ----------
-    metrics_file : YAML with a mapping `software:`, or a whole spec. Settings and site log stand in `<metrics_file>.toolchain`, those of a
-        sham in `<metrics_file>.sham.toolchain`.
-    command : the compiler and its arguments.
-    runtime, bounds, sham : as for `write_toolchain`.
-
-    Returns
-    -------
-    int
-        The compiler's exit code.
-
-    Raises
-    ------
-    SpecError
-        The metrics file is missing or wrong, or the command is empty.
-    HostError
-        The compiler cannot be run.
-    """
-    if not command:
-        raise SpecError("no compiler command is given; write it behind --, as in: -- gcc -O2 -c x.c")
-    software = _read_metrics(metrics_file)
-    folder = metrics_file.with_name(metrics_file.name + (".sham" if sham else "") + ".toolchain")
-    toolchain = write_toolchain(folder, software, compilers={}, runtime=runtime, bounds=bounds, sham=sham)
-    return wrapper.run(read_settings(str(toolchain.folder / "settings.json")), tuple(command))
-
-
-def _read_metrics(path: Path) -> dict[str, Event]:
-    import yaml  # noqa: PLC0415  builds by `write_toolchain` read no YAML
-
-    try:
-        described = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: this is no YAML ({' '.join(str(error).split())})") from None
-    # A whole spec serves too: there the mapping stands below `measure:`.
-    found = described if isinstance(described, dict) else {}
-    below = found.get("measure")
-    software = (found if "software" in found or not isinstance(below, dict) else below).get("software")
-    if not isinstance(software, dict):
-        raise SpecError(
-            f"{path}: there is no mapping `software:` in it, such as software: {{blocks: {{enter: compress_block}}}}"
-        )
-    events = {}
-    for name, mapping in software.items():
-        try:
-            events[str(name)] = parse_event(mapping)
-        except SpecError as error:
-            raise SpecError(f"{path}: software: {name}: {error}") from None
-    return events
-
-
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep other writers of the same toolchain waiting: the compilers of a build may each be run by `run_compiler`."""
+    """Keep other writers of the same toolchain waiting: the compilers of a build may each be run by `by_hand.run_compiler`."""
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

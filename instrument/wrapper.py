@@ -16,7 +16,7 @@ rewritten text does not compile though the original does) is compiled by the ori
 recorded in the site log.
 All other commands run as they are; those that link get the runtime, and the bounds of the pages that hold their counters.
 
-Most commands of a build never come here: the launcher (launcher.c) has passed them on.
+Most commands of a build never come here: the launcher (in launcher/) has passed them on.
 """
 
 # pathlib would cost every command of a build 5 ms.
@@ -52,7 +52,7 @@ from unperturbed.instrument.sitelog import (
     write_log,
 )
 
-__all__ = ["main", "run", "run_and_leave"]
+__all__ = ["is_first_note", "main", "run", "run_and_leave"]
 
 _USAGE = "usage: python -m unperturbed.instrument.wrapper --settings FILE -- COMPILER ARGUMENTS…"
 _OWN_ERROR = 2
@@ -185,7 +185,8 @@ def _rewrite(settings: Settings, command: Command, source: Source, text: Preproc
     facts = ask_compiler(settings, command, language)
     try:
         parsed = parse(text, language, facts)
-        from unperturbed.instrument.finder import find_sites  # noqa: PLC0415  needs libclang, which parse has loaded
+        from unperturbed.instrument.candidates import candidates  # noqa: PLC0415  needs libclang, which parse has loaded
+        from unperturbed.instrument.finder import find_sites  # noqa: PLC0415  as above
         from unperturbed.instrument.rewrite import rewrite  # noqa: PLC0415
 
         found = find_sites(parsed, facts.standard, settings.metrics)
@@ -193,8 +194,11 @@ def _rewrite(settings: Settings, command: Command, source: Source, text: Preproc
         return _Rewritten(_record(command, source, NOT_INSTRUMENTED, str(error)), None)
     sites = [_site(settings, text, hit.metric, slot, hit.spot.at) for slot, hit in enumerate(found.hits)]
     unseen = [_site(settings, text, place.metric, 0, place.at)._replace(text=place.reason) for place in found.unseen]
+    hit = {hit.metric for hit in found.hits}
+    empty = [metric for number, metric in enumerate(settings.metrics) if number not in hit]
+    names = {**found.names, **(candidates(parsed, empty) if empty else {})}
     record = _record(command, source, INSTRUMENTED if found.hits else PASSED_OVER)._replace(
-        sites=tuple(sites), unseen=tuple(unseen), names={kind: tuple(sorted(names)) for kind, names in found.names.items()}
+        sites=tuple(sites), unseen=tuple(unseen), names={kind: tuple(sorted(each)) for kind, each in names.items()}
     )
     if not found.hits:
         return _Rewritten(record, None)
@@ -270,17 +274,24 @@ def _logged(settings: Settings, command: Command, records: list[SourceRecord], c
 
 def _note(settings: Settings, record: SourceRecord, *, of_all: bool) -> None:
     """Say once a toolchain that a source stays without counters; once for all sources of which the reason holds."""
+    said = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
+    if not is_first_note(settings, said):
+        return
+    others = " (nor has any other source of which this holds; it is said once)" if of_all else ""
+    print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
+
+
+def is_first_note(settings: Settings, said: str) -> bool:
+    """Tell, once a toolchain, that something has not been said before; from then on it has."""
     from hashlib import blake2b  # noqa: PLC0415  most commands of a build come by without
 
-    said = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
     mark = os.path.join(settings.noted_folder, blake2b(said.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest())
     os.makedirs(settings.noted_folder, exist_ok=True)
     try:
         os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
-        return
-    others = " (nor has any other source of which this holds; it is said once)" if of_all else ""
-    print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
+        return False
+    return True
 
 
 def _show(diagnostics: bytes) -> None:

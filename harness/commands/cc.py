@@ -7,12 +7,33 @@ from pathlib import Path
 
 from unperturbed.errors import SpecError
 
+_BY_HAND = """\
+Try metrics in a program before a spec is written, or count in one that a spec cannot build. A campaign needs no such build: it makes its own, one for
+each configuration, with the compilers {cc} and {cxx} of the spec's `build:`.
+
+  cat > metrics.yaml                     software:
+                                           steps: {loop: work}
+  unperturbed cc --metrics metrics.yaml -- gcc -O2 -c x.c
+  unperturbed cc --metrics metrics.yaml -- gcc x.o -o x       # link by it too: the program gets the runtime
+  UNPERTURBED_TOTALS=totals.txt ./x                           # at its end it appends lines such as: steps 1000
+
+With --sham everything is the same but the counting. Hold the two programs, and the one built without `unperturbed cc`, against each other by any
+tool; or give each as `run:` of a spec without `build:` and `software:`, which traces it as it is.
+
+As CMake's launcher: -DCMAKE_C_COMPILER_LAUNCHER="unperturbed;cc;--metrics;/absolute/metrics.yaml;--", and CMAKE_CXX_COMPILER_LAUNCHER,
+CMAKE_C_LINKER_LAUNCHER, CMAKE_CXX_LINKER_LAUNCHER likewise.
+
+exit code: the compiler's; 2 wrong metrics file or usage; 3 the compiler cannot be run. That a metric has no place is a warning on standard error.
+"""
+
 
 class Command:
     """Compile with software counters, in any build system: `unperturbed cc --metrics FILE -- gcc -O2 -c x.c`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the metrics file and the compiler's command line."""
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = _BY_HAND
         parser.add_argument(
             "--metrics", type=Path, required=True, metavar="FILE", help="YAML with the `software:` mapping of a spec"
         )
@@ -26,7 +47,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Run the compiler; return its exit code."""
         from unperturbed.collectors.runtime_build import BOUNDS, SOURCES
-        from unperturbed.instrument.toolchain import run_compiler
+        from unperturbed.instrument.by_hand import run_compiler
 
         command = arguments.compiler[1:] if arguments.compiler[:1] == ["--"] else arguments.compiler
         if not command:

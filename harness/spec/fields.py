@@ -50,6 +50,7 @@ __all__ = [
     "METRIC_PATTERN",
     "NATIVE_PATTERN",
     "PACKAGE_PATTERN",
+    "SHORTEST_INTERVAL_NS",
     "TEXT_PATTERN",
     "UNION_TAGS",
     "CacheFields",
@@ -79,6 +80,7 @@ __all__ = [
     "VariableName",
 ]
 
+SHORTEST_INTERVAL_NS = 1_000_000
 METRIC_PATTERN = "^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 FILE_NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 ENVIRONMENT_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*$"
@@ -160,7 +162,7 @@ class Records(Section):
 def _to_interval(value: Duration | Records) -> Interval:
     if isinstance(value, Records):
         return Interval(records=value.records)
-    if value.ns < 1_000_000:
+    if value.ns < SHORTEST_INTERVAL_NS:
         raise ValueError(
             f"an interval of {value} is too short, 1 ms is the least: a sample itself takes the program some 10 us"
         )

@@ -14,6 +14,7 @@ from unperturbed.harness.spec.models import DEFAULT_TIMEOUT
 from unperturbed.harness.spec.placeholders import PLACEHOLDERS, find_placeholders
 from unperturbed.harness.spec.quantities import parse_duration
 from unperturbed.harness.spec.yamlpos import YamlPath
+from unperturbed.instrument.events import EVENT_KEYS, EVENT_KINDS
 
 __all__ = ["PROGRAM_PATH", "check_program"]
 
@@ -25,7 +26,7 @@ _WORKING_FOLDER = re.compile(r"\{(scratch|build|source)\}(/.*)?")
 _SHELL_WORD = re.compile(r"\|\|?|&&?|;|[0-9]?[<>].*|.*;")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _MOST_LISTED = 500
-_SOURCELESS = {"probe", "preload", "python"}
+_SOURCELESS = set(EVENT_KEYS) - set(EVENT_KINDS)
 _PRELOADED = {"preload", "python"}
 
 
@@ -56,7 +57,7 @@ def _check_source(draft: Draft) -> None:
     source = draft.text("program", "source")
     if source is not None and not _is_folder(draft.folder / source):
         draft.blame(("program", "source"), _no_such(draft, "folder", source))
-    compiled = [path for path in draft.keys("measure", "software").values() if not _needs_no_source(draft.value(*path))]
+    compiled = [path for path in draft.keys("measure", "software").values() if _is_compiled(draft.value(*path))]
     if compiled:
         build = draft.text("program", "build")
         if not has_build:
@@ -79,9 +80,9 @@ def _software(draft: Draft) -> Iterator[object]:
     return (draft.value(*path) for path in draft.keys("measure", "software").values())
 
 
-def _needs_no_source(event: object) -> bool:
-    """Tell whether a software metric counts in a program as it is: by a probe, a library in between, a hook of the interpreter."""
-    return isinstance(event, dict) and bool(_SOURCELESS & set(event))
+def _is_compiled(event: object) -> bool:
+    """Tell whether a software metric counts in what is compiled, and not in a program as it is. Of one that says neither, nothing is known."""
+    return isinstance(event, dict) and bool(EVENT_KINDS.keys() & event) and not _SOURCELESS & set(event)
 
 
 def _templates(draft: Draft) -> Iterator[tuple[YamlPath, str, str]]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.fields import EventFields
 from unperturbed.harness.spec.models import Measure
+from unperturbed.harness.spec.yamlpos import YamlPath
+from unperturbed.instrument.events import EVENT_KEYS, parse_event
 
 __all__ = ["check_sampling"]
 
@@ -48,6 +52,7 @@ def _check_software(draft: Draft) -> None:
     for path in draft.keys("measure", "software").values():
         event = draft.value(*path)
         kinds = set(event) if isinstance(event, dict) else set()
+        _check_known_part(draft, path, event)
         if "probe" in kinds and draft.value("measure", "source") == "simulated":
             draft.blame_key(
                 path,
@@ -59,6 +64,17 @@ def _check_software(draft: Draft) -> None:
                 path,
                 "a program that is not built here is found by its name: give the program itself in `run`, without `shell: true`",
             )
+
+
+def _check_known_part(draft: Draft, path: YamlPath, event: object) -> None:
+    """Check the rest of an event that has unknown keys: the model looks no further then."""
+    known = {field.alias or name for name, field in EventFields.model_fields.items()}
+    if not isinstance(event, dict) or known >= set(event) or set(EVENT_KEYS).isdisjoint(event):
+        return
+    try:
+        parse_event({key: value for key, value in event.items() if key in known})
+    except SpecError as error:
+        draft.blame(path, str(error))
 
 
 def _check_outside(draft: Draft) -> None:

@@ -216,7 +216,9 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
                 text = lines[function.lineno - 1]
                 text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
                 sites.append([module.file, function.lineno, text.strip(), ".".join(full[0])])
-            known += [".".join((inside[0], name)) for name in _imported_names(tree) if name not in known]
+            known += [
+                ".".join((inside[0], name)) for name in (*_imported_names(tree), *_lambda_names(tree)) if name not in known
+            ]
         answers.append({"sites": sites, "known": known, "reasons": reasons, "replaced": replaced})
     return {
         "version": ".".join(map(str, sys.version_info[:3])),
@@ -249,6 +251,18 @@ def _imported_names(tree: Any) -> list[str]:
         if type(node).__name__ == "ImportFrom"
         for alias in node.names
     ]
+
+
+def _lambda_names(tree: Any) -> Iterator[str]:
+    """Yield what a module, or a class in it, calls a lambda, as `name (a lambda)`: its code is not a function's of that name."""
+    waiting = [("", node) for node in tree.body]
+    for scope, node in waiting:
+        kind = type(node).__name__
+        if kind == "ClassDef":
+            waiting.extend((f"{scope}{node.name}.", inner) for inner in node.body)
+        elif kind in ("Assign", "AnnAssign") and type(node.value).__name__ == "Lambda":
+            targets = node.targets if kind == "Assign" else [node.target]
+            yield from (f"{scope}{target.id} (a lambda)" for target in targets if type(target).__name__ == "Name")
 
 
 if __name__ == "__main__":

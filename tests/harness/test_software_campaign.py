@@ -98,6 +98,14 @@ def test_gauges_in_simulated_intervals(tmp_path: Path) -> None:
     assert done.returncode in (0, 4), done.stderr
     found = traces(tmp_path / "campaigns" / "phases", "steps")
     assert len(found) == 3
+    rows = {words[0]: words[1:] for line in done.stdout.splitlines() if (words := line.split())}
+    assert rows["rounds"][:3] == ["8", f"{found[0]['rounds'].sum():,}", "always"], (
+        "five runs of the anchor, three of the subset"
+    )
+    assert rows["steps"][:3] == ["3", f"{found[0]['steps'].sum():,}", "always"]
+    assert float(rows["steps"][3].replace(",", "")) > float(rows["rounds"][3].replace(",", "")) > 0
+    least, most = min(trace["seed"].min() for trace in found), max(trace["seed"].max() for trace in found)
+    assert rows["seed"] == ["3", "gauge", f"{least:,}", "…", f"{most:,}"]
     for trace in found:
         assert trace.metrics["seed"].semantics == "gauge"
         assert 0 <= trace["seed"].min() < trace["seed"].max() < 2**32
@@ -169,6 +177,21 @@ def test_probes_are_refused_where_the_program_is_simulated(tmp_path: Path) -> No
     told = unperturbed(tmp_path, "doctor", spec)
     assert told.returncode == 2
     assert "the kernel's probes do not work in a simulated program" in told.stdout
+
+
+@pytest.mark.skipif(not PROBES, reason="no uprobe PMU, or not root")
+def test_sites_tells_a_probes_binary_and_cost_once(tmp_path: Path) -> None:
+    probes = {"prints": {"probe": {"uprobe": "libc.so.6:printf"}}, "sweeps": {"probe": {"uprobe": "phases:sweep"}}}
+    changed = {**NATIVE, "program__build": "make CC={cc} CFLAGS='-O2 -g -fno-inline'", "measure__software": probes}
+    spec = write_spec(tmp_path, **changed, campaign__subsets=None, analysis__anchor=None)
+    done = unperturbed(tmp_path, "sites", spec)
+    assert done.returncode == 0, done.stderr
+    prints, at_prints, sweeps, at_sweeps = done.stdout.splitlines()
+    assert at_prints.count("libc.so.6") == 1
+    assert at_sweeps.split()[0] == "phases", "as seen from the source's folder"
+    for metric, place in ((prints, at_prints), (sweeps, at_sweeps)):
+        assert " us a hit" in metric
+        assert " us a hit" not in place
 
 
 SCRIPT = """
@@ -277,6 +300,53 @@ def test_a_metric_without_a_place_is_named_at_its_line_with_the_nearest_names(tm
     done = unperturbed(tmp_path, "sites", spec)
     assert f"spec.yaml:{at['allocations']}:5: " in done.stderr
     assert "malloc" in done.stderr
+
+
+def test_every_metric_without_a_place_is_told_at_once(tmp_path: Path) -> None:
+    software = {"allocs": {"preload": "maloc"}, "steps": {"loop": "walk"}, "prints": {"preload": "printg"}}
+    spec = write_spec(
+        tmp_path, measure__software=software, campaign__subsets={"all": ["allocs", "steps", "prints"]}, analysis__anchor=None
+    )
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 2
+    for name, meant in (("allocs", "malloc"), ("prints", "printf")):
+        (line,) = [line for line in done.stderr.splitlines() if f"software metric '{name}'" in line]
+        assert meant in line
+
+
+def test_an_interval_that_is_the_shortest_is_not_to_be_made_shorter(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **{**NATIVE, "program__run": "{build}/phases 30", "measure__interval": "1 ms"})
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 1, done.stdout
+    assert "intervals of 1 ms, and at least 30 are needed: give the program more work" in done.stderr
+
+
+BY_HAND = """
+#include <stdio.h>
+__attribute__((noinline)) static long work(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i ^ n; return s; }
+int main(void) { long t = 0; for (int i = 0; i < 300; i++) t += work(1000000); printf("%ld\\n", t); return 0; }
+"""
+
+
+@pytest.mark.parametrize("sampler", ["inside", "outside"])
+def test_a_program_built_by_hand_is_traced_as_it_is(tmp_path: Path, sampler: str) -> None:
+    (tmp_path / "x.c").write_text(BY_HAND)
+    (tmp_path / "metrics.yaml").write_text("software:\n  steps: {loop: work}\n")
+    made = unperturbed(tmp_path, "cc", "--sham", "--metrics", "metrics.yaml", "--", "gcc", "-O2", "x.c", "-o", "sham")
+    assert made.returncode == 0, made.stderr
+    spec = tmp_path / "sham.yaml"
+    spec.write_text(
+        f"name: sham\nprogram: {{run: '{{spec}}/sham'}}\ncampaign: {{baseline_runs: 5}}\n"
+        f"measure: {{interval: 2 ms, sampler: {sampler}, hardware: [perf::task-clock]}}\n"
+    )
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.index("gives traces, and no verdict") < done.stderr.index("running the untouched program"), (
+        "it is said first"
+    )
+    runs = traces(tmp_path / "campaigns" / "sham", "baseline")
+    assert len(runs) == 5
+    assert all(len(trace) >= 30 and trace["perf::task-clock"].sum() > 0 for trace in runs)
 
 
 def test_a_sham_build_by_hand_has_the_layout_and_counts_nothing(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ import pytest
 import unperturbed.instrument
 from unperturbed.collectors.runtime_build import BOUNDS, SOURCES
 from unperturbed.instrument import toolchain
+from unperturbed.instrument.by_hand import run_compiler
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.toolchain import read_sites, run_compiler, write_toolchain
+from unperturbed.instrument.toolchain import read_sites, write_toolchain
 
 from .conftest import RUNTIME
 

@@ -88,6 +88,15 @@ def test_events_are_read_and_written_back(mapping, event):
         ({"probe": {"usdt": "libc:setjmp"}}, "binary:provider:name"),
         ({"probe": {"uprobe": "xz:f", "max_rate": 0}}, "max_rate: 0 is no number of hits a second"),
         ({"python": {"enter": "decode"}}, "module.function or module.Class.method"),
+        ({"python": {"enter": "json.<lambda>"}}, "a lambda or comprehension has no name to count it by"),
+        ({"python": {"enter": "work.f.<listcomp>"}}, "make it a function with def"),
+        ({"call": "a b", "in": "c d", "fil": "x.c"}, "did you mean 'file'?"),
+        ({"call": "a b", "in": "c d", "fil": "x.c"}, "; call: 'a b' has not the form of its target"),
+        ({"call": "a b", "in": "c d", "fil": "x.c"}, "; in: 'c d' is no function's name or glob"),
+        (
+            {"enter": "a b", "in": "f", "add": ")"},
+            "in: has a meaning with call and write only, not with enter; enter: 'a b' has not",
+        ),
         ({"python": "json.loads"}, "python: is a mapping such as {enter: module.function"),
     ],
 )

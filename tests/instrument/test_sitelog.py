@@ -77,7 +77,6 @@ def test_names_by_kind(built):
         ({"write": "EState.nblock"}, "State.nblock"),
         ({"write": "totals"}, "total"),
         ({"loop": "mainSort#2"}, "mainSort#1"),
-        ({"label": "mainSort::finished"}, "mainSort::finish"),
         ({"line": "sort.c:10"}, "sort.c:9, sort.c:8"),
         ({"line": "sorted.c:5"}, "sort.c:…"),
         ({"loop": "sort.c:8"}, "sort.c:7"),
