@@ -20,6 +20,8 @@ _COMMANDS = {
     "sites": "where a spec's software metrics count, what they cannot see, and what an event costs",
     "run": "run or resume a campaign, check it, write the report",
     "check": "baseline, inner and outer verdicts of a campaign again",
+    "align": "align two runs: warp path, scores, what is not to be trusted",
+    "merge": "one trace with every metric of a campaign",
     "report": "write a campaign's HTML report again",
     "cc": "the instrumenting compiler wrapper, for any build system",
     "schema": "print the JSON Schema of the spec",

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from unperturbed.analysis.alignment import align, milestone_scores
+from unperturbed.analysis.alignment import align_as_paper, milestone_scores
 from unperturbed.analysis.report import (
     AlignmentExample,
     CounterSource,
@@ -196,7 +196,7 @@ def _alignment(campaign: Campaign, traces: Mapping[str, tuple[Trace, ...]]) -> A
     through = anchor if anchor in chosen.software else None
     names = align_on(campaign, first)
     try:
-        path = align(first, second, on=names, anchor=through, penalty=0.0, flat="warped")  # as the verdicts align
+        path = align_as_paper(first, second, on=names, anchor=through)  # as the verdicts do
     except DataError:  # the verdicts say so already, metric by metric; an example is not worth failing for
         return None
     judge = _judge(chosen.software, anchor, first, second)

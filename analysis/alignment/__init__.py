@@ -4,28 +4,35 @@ Mytkowicz et al., "Aligning Traces for Performance Evaluation". The compiled ker
 importing this package stays cheap.
 """
 
-from unperturbed.analysis.alignment.carrying import Region, map_region, resample
-from unperturbed.analysis.alignment.flatness import Flatness, flatness
+from unperturbed.analysis.alignment.carrying import Region, map_region, resample, share_out
+from unperturbed.analysis.alignment.merging import Merged, Source, merge
 from unperturbed.analysis.alignment.milestones import choose_anchors, milestone_anchors, milestone_positions
+from unperturbed.analysis.alignment.pairwise import distance_matrix, warp_paths
 from unperturbed.analysis.alignment.scores import ScoreSummary, milestone_scores, summarise_scores
-from unperturbed.analysis.alignment.traces import Alignment, align
-from unperturbed.analysis.alignment.warp import WarpPath, anchored_dtw, dtw
+from unperturbed.analysis.alignment.traces import Alignment, align, align_as_paper
+from unperturbed.analysis.alignment.warp import WarpPath, anchored_dtw, dtw, dtw_cost
 
 __all__ = [
     "Alignment",
-    "Flatness",
+    "Merged",
     "Region",
     "ScoreSummary",
+    "Source",
     "WarpPath",
     "align",
+    "align_as_paper",
     "anchored_dtw",
     "choose_anchors",
+    "distance_matrix",
     "dtw",
-    "flatness",
+    "dtw_cost",
     "map_region",
+    "merge",
     "milestone_anchors",
     "milestone_positions",
     "milestone_scores",
     "resample",
+    "share_out",
     "summarise_scores",
+    "warp_paths",
 ]

@@ -14,7 +14,7 @@ from unperturbed.errors import DataError
 if TYPE_CHECKING:
     from unperturbed.analysis.alignment.traces import Alignment
 
-__all__ = ["Region", "map_region", "resample"]
+__all__ = ["Region", "map_region", "resample", "share_out"]
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,46 @@ def resample(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
     DataError
         The path does not span n intervals of x and the series' intervals of y.
     """
+    values = _spanned(path, series_y, length_x)
+    starts = np.searchsorted(path.x_index, np.arange(length_x))  # every interval of x is on the path, in order
+    sums = np.add.reduceat(values[path.y_index], starts, axis=0)
+    meeting = np.diff(starts, append=len(path))
+    return np.asarray(sums / meeting.reshape(-1, *(1,) * (values.ndim - 1)), dtype=np.float64)
+
+
+def share_out(path: WarpPath, events_y: ArrayLike, length_x: int) -> FloatArray:
+    """Carry y's events over to x's intervals, so that none is lost or doubled.
+
+    Parameters
+    ----------
+    path : the alignment of x and y.
+    events_y : shape (m,) or (m, metrics). Events of each interval; those of one that meets several of x are shared equally.
+    length_x : n, number of intervals of x.
+
+    Returns
+    -------
+    float64, shape (n,) or (n, metrics)
+
+    Raises
+    ------
+    DataError
+        As for `resample`.
+    """
+    values = _spanned(path, events_y, length_x)
+    meeting = np.bincount(path.y_index)
+    shares = (values.T / meeting).T
+    starts = np.searchsorted(path.x_index, np.arange(length_x))
+    return np.asarray(np.add.reduceat(shares[path.y_index], starts, axis=0), np.float64)
+
+
+def _spanned(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
     values = np.asarray(series_y, dtype=np.float64)
     n, m = int(path.x_index[-1]) + 1, int(path.y_index[-1]) + 1
     if values.ndim not in (1, 2) or (length_x, len(values)) != (n, m):
         raise DataError(
             f"the path aligns {n} intervals to {m}, but length_x is {length_x} and the series has shape {values.shape}"
         )
-    starts = np.searchsorted(path.x_index, np.arange(n))  # every interval of x is on the path, in order
-    sums = np.add.reduceat(values[path.y_index], starts, axis=0)
-    meeting = np.diff(starts, append=len(path))
-    return np.asarray(sums / meeting.reshape(-1, *(1,) * (values.ndim - 1)), dtype=np.float64)
+    return values
 
 
 def _span(path: WarpPath, interval: int) -> tuple[int, int]:

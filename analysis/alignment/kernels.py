@@ -1,108 +1,101 @@
-"""The compiled loops of dynamic time warping, float64 and exact.
+"""The compiled functions of dynamic time warping: which there are, where their code is kept, and a word before they are compiled.
 
-Importing this module loads the compiler (about half a second): only `warp` does, and only when it aligns.
+Importing this module loads the compiler (about half a second): only an alignment does. Code is kept in the user's cache folder,
+by machine, compiler and source; where there is none yet, compiling takes some seconds, and the logger of this module says so.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import math
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numba
-import numpy as np
-from numpy.typing import NDArray
+from llvmlite import binding  # type: ignore[import-untyped]
 
-__all__ = ["path_cost", "warp"]
+from unperturbed.analysis.alignment import checkpoints, kernels_lanes
+from unperturbed.analysis.alignment.integers import UNREACHED, CellArray
+from unperturbed.analysis.alignment.series import FloatArray, IntArray
 
-_Loop = TypeVar("_Loop", bound=Callable[..., object])
+__all__ = ["pair_costs", "path_through"]
 
-_DIAGONAL, _ALONG_X, _ALONG_Y = 0, 1, 2
-"""The step that led to a cell: both indices grew, only x's, only y's."""
+_LOG = logging.getLogger("unperturbed.analysis.alignment")
 
+_RECORDED_CELLS = 1 << 24
+"""A matrix of so many cells is computed once: what is recorded of it, 4 MB, fits the last cache."""
 
-def _warp(
-    x: NDArray[np.float64], y: NDArray[np.float64], penalty: float, band: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the cheapest path through the matrix of |x − y| summed over metrics; one byte a cell is kept.
+_COMPILING = threading.Lock()
+"""Held by one thread while it compiles; those that need the same wait for it."""
 
-    The band runs between the two diagonals through the corners, widened by `band` on either side, so a path always exists.
-    """
-    n, m = x.shape[0], y.shape[0]
-    left_edge = min(0, m - n) - band
-    right_edge = max(0, m - n) + band
-    steps = np.empty((n, m), np.uint8)
-    best = np.full(m, np.inf)  # of the row before, replaced from left to right
-    costs = np.empty(m)
-    columns = np.ascontiguousarray(y.T)
-    for i in range(n):
-        first = max(0, i + left_edge)
-        last = min(m - 1, i + right_edge)
-        corner = best[first - 1] if first > 0 else np.inf
-        before = np.inf
-        # Apart from the recurrence, whose steps wait for each other, so that the compiler can use vectors here.
-        costs[first : last + 1] = 0.0
-        for metric in range(x.shape[1]):
-            for j in range(first, last + 1):
-                costs[j] += abs(x[i, metric] - columns[metric, j])
-        for j in range(first, last + 1):
-            above = best[j]
-            if i == 0 and j == 0:
-                reached, step = 0.0, _DIAGONAL
-            else:
-                reached, step = corner, _DIAGONAL
-                if above + penalty < reached:
-                    reached, step = above + penalty, _ALONG_X
-                if before + penalty < reached:
-                    reached, step = before + penalty, _ALONG_Y
-            corner = above
-            before = reached + costs[j]
-            best[j] = before
-            steps[i, j] = step
-    x_index = np.empty(n + m - 1, np.int64)
-    y_index = np.empty(n + m - 1, np.int64)
-    i, j, at = n - 1, m - 1, n + m - 2
-    x_index[at], y_index[at] = i, j
-    while i > 0 or j > 0:
-        step = steps[i, j]
-        if step != _ALONG_Y:
-            i -= 1
-        if step != _ALONG_X:
-            j -= 1
-        at -= 1
-        x_index[at], y_index[at] = i, j
-    return x_index[at:].copy(), y_index[at:].copy()
+_Kernel = Callable[..., Any]
 
 
-def _path_cost(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    x_index: NDArray[np.int64],
-    y_index: NDArray[np.int64],
-    penalty: float,
-) -> float:
-    """Return the cost of a path, added up in the order in which `_warp` does, so that both agree to the last bit."""
-    total = 0.0
-    for at in range(x_index.shape[0]):
-        i, j = x_index[at], y_index[at]
-        if at > 0 and (x_index[at - 1] == i or y_index[at - 1] == j):
-            total += penalty
-        cost = 0.0
-        for metric in range(x.shape[1]):
-            cost += abs(x[i, metric] - y[j, metric])
-        total += cost
-    return total
+def path_through(
+    x: CellArray, y: CellArray, corners: IntArray, penalty: float, band: int, most_recorded: int = _RECORDED_CELLS
+) -> tuple[IntArray, float, int]:
+    """Return the cheapest path through corners, compiled; see `checkpoints.path_through`."""
+    number, unreached = _numbers(x)
+    kernel = _compiled("path_through", x.dtype.name)
+    path, cost, segment = kernel(x, y, corners, number(penalty), band, unreached, most_recorded)
+    return path, cost, segment
 
 
-def _cache_folder() -> Path | None:
-    """Return the user's cache folder of this tool, or None where it cannot be written (then every process compiles anew)."""
+def pair_costs(series: CellArray, starts: IntArray, pairs: IntArray, penalty: float, band: int) -> FloatArray:
+    """Return the cost of each pair of series, compiled; see `checkpoints.pair_costs`."""
+    number, unreached = _numbers(series)
+    kernel = _compiled("pair_costs", series.dtype.name)
+    costs: FloatArray = kernel(series, starts, pairs, number(penalty), band, unreached)
+    return costs
+
+
+def _numbers(cells: CellArray) -> tuple[Callable[[float], Any], Any]:
+    """Return what makes a number of the cells' type, and one that no path costs."""
+    number: Callable[[float], Any] = cells.dtype.type
+    return number, number(UNREACHED if cells.dtype.kind == "i" else math.inf)
+
+
+def _compiled(function: str, element: str) -> _Kernel:
+    with _COMPILING:
+        return _declared(function, element)
+
+
+@cache
+def _declared(function: str, element: str) -> _Kernel:
+    """Return a function compiled for cells of one type, or as it was compiled before."""
+    folder = _cache_folder(element)
+    if folder is None:
+        _LOG.info(
+            "compiling the alignment kernel %s for %s: some seconds, each time, as no cache folder can be written",
+            function,
+            element,
+        )
+    elif not any(folder.rglob(f"*.{function}-*.nbi")):
+        _LOG.info("compiling the alignment kernel %s for %s: some seconds, this once; kept in %s", function, element, folder)
+    cell = getattr(numba, element)
+    indices, rows = numba.int64[:, ::1], cell[:, ::1]
+    signature = {
+        "path_through": (rows, rows, indices, cell, numba.int64, cell, numba.int64),
+        "pair_costs": (rows, numba.int64[::1], indices, cell, numba.int64, cell),
+    }[function]
+    with _compiler_caching_in(folder):
+        compiled: _Kernel = numba.njit([signature], cache=folder is not None, nogil=True)(getattr(checkpoints, function))
+    return compiled
+
+
+def _cache_folder(element: str) -> Path | None:
+    """Return a folder of the user's cache, or None where it cannot be written (then every process compiles anew)."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     # The base directory specification: a relative path there is invalid and has to be ignored.
     base = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-    folder = base / "unperturbed" / "kernels"
+    folder = base / "unperturbed" / "kernels" / _origin() / element
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -111,9 +104,18 @@ def _cache_folder() -> Path | None:
         return None
 
 
+@cache
+def _origin() -> str:
+    """Return what the code is made from and for: numba itself would miss a change in a module that another one calls."""
+    made_from = hashlib.sha256(f"{numba.__version__} {binding.get_host_cpu_name()}".encode())
+    for module in (checkpoints, kernels_lanes):
+        made_from.update(Path(str(module.__file__)).read_bytes())
+    return made_from.hexdigest()[:16]
+
+
 @contextmanager
 def _compiler_caching_in(folder: Path | None) -> Iterator[None]:
-    """Let numba choose this folder while functions are declared: left alone, it writes beside the source."""
+    """Let numba choose this folder while a function is declared: left alone, it writes beside the source."""
     settings = vars(numba.config)  # the module sets its names at run time, so type checkers do not know them
     chosen = settings["CACHE_DIR"]
     settings["CACHE_DIR"] = str(folder or "")
@@ -121,14 +123,3 @@ def _compiler_caching_in(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         settings["CACHE_DIR"] = chosen
-
-
-def _compiled(loop: _Loop, *, cache: bool) -> _Loop:
-    compiled: _Loop = numba.njit(loop, cache=cache, nogil=True)
-    return compiled
-
-
-_folder = _cache_folder()
-with _compiler_caching_in(_folder):
-    warp = _compiled(_warp, cache=_folder is not None)
-    path_cost = _compiled(_path_cost, cache=_folder is not None)

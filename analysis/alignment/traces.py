@@ -5,35 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.alignment.flatness import flatness, neighbour_difference
+from unperturbed.analysis.alignment.flatness import flat_elements
 from unperturbed.analysis.alignment.milestones import choose_anchors, milestone_anchors, milestone_positions
 from unperturbed.analysis.alignment.pace import even_pace, path_through
 from unperturbed.analysis.alignment.warp import FloatArray, IntArray, WarpPath, anchored_dtw
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import DataError
 
-__all__ = ["PENALTY_RULE", "Alignment", "align"]
+__all__ = ["PENALTY_RULE", "Alignment", "align", "align_as_paper"]
 
 _RANGE_PERCENT = (5, 95)
 """Range of values that scales a metric: wide enough to span a program's phases, blind to a single outlying interval."""
 
-PENALTY_RULE = 4.0
-"""The penalty that is picked, in median differences of neighbouring intervals."""
+PENALTY_RULE = 10.0
+"""The penalty that is picked, in median distances of intervals that plain dynamic time warping aligns."""
 
 _MUCH_FLAT = 0.25
 """Share of flat intervals above which plain dynamic time warping is not to be trusted."""
 
-_SHORTEST = 8
-"""Path elements; a shorter stretch without transitions is not called flat."""
-
-_SHARED = 0.75
-"""Correlation along a path from which on two runs vary alike, and not by noise, though neither shows a transition of its own.
-Noise that a path follows freely correlates up to .7."""
+_SHORT = 0.25
+"""An interval that lasts less than this share of the median one, as when a late tick is followed by the next, has too little in it."""
 
 _WORK = "PAPI_TOT_INS"
 """The counter whose progress is taken as the work's where nothing else tells it."""
@@ -46,7 +42,7 @@ class Alignment(WarpPath):
     Attributes
     ----------
     method : `dtw`, or `milestones` for positions interpolated between a deterministic counter's milestones.
-    on : metrics; scales : what each was divided by.
+    on : metrics; `scale` says what each was divided by.
     penalty : of a step that is not diagonal, in scaled units.
     anchor : the counter whose milestones are the anchors, or the method's.
     flat : int64, shape (k, 2). First element, and the one after the last, of each stretch of `warped` without anything to align by.
@@ -56,7 +52,6 @@ class Alignment(WarpPath):
 
     method: Literal["dtw", "milestones"]
     on: tuple[str, ...]
-    scales: tuple[float, ...]
     penalty: float
     anchor: str | None
     flat: IntArray
@@ -100,6 +95,7 @@ def align(
     penalty: float | None = None,
     flat: Literal["even", "warped"] = "even",
     pace: str | None = None,
+    mend: bool = True,
     band: int | None = None,
 ) -> Alignment:
     """Align two traces of one program.
@@ -117,12 +113,17 @@ def align(
     budget : how many milestones may serve as anchors, optional
         They are chosen by `choose_anchors`, mostly in flat stretches. None takes all.
     penalty : for each step that is not diagonal, in scaled units, optional
-        None picks 4 times the median difference of neighbouring intervals, the mean of both traces: a step must bring more than noise
-        does. 0 is the paper's.
-    flat : `even` lets both runs progress evenly between the transitions and anchors around a flat stretch (`flatness`), as what
-        happens within it is noise; `warped` leaves what dynamic time warping made of it, as the paper does.
-    pace : a counter that progresses with the work, for `even`, optional
-        None takes PAPI_TOT_INS where both traces have it, else time.
+        None picks 10 times the median distance of the intervals that a path without penalty aligns, so that a step must bring more
+        than noise does: that distance is small where the runs agree, and a third of the noise where there is nothing but noise. 0 is
+        the paper's.
+    flat : `even` lets both runs progress evenly through a stretch where they have nothing in common (`flat_elements`), as all that
+        could be followed there is noise; `warped` leaves what dynamic time warping made of it, as the paper does.
+    pace : a counter that progresses with the work, or `time`, optional
+        Flat stretches are even in it. A counter guides the path besides: each element costs in proportion to how far it is from equal
+        progress, counted between neighbouring anchors; an interval off costs as much as the median distance that a path without penalty
+        leaves, less where the runs' totals differ. So it decides only what the metrics leave open. None takes PAPI_TOT_INS where both
+        traces have it, else `time`, which guides nothing.
+    mend : intervals that last less than a quarter of the median one, as behind a late tick, get their neighbours' values.
     band : intervals, optional
         As for `dtw`, between neighbouring anchors.
 
@@ -138,84 +139,112 @@ def align(
 
     Notes
     -----
-    Mytkowicz et al., "Aligning Traces for Performance Evaluation"; `penalty=0, flat="warped"` is theirs. Flat stretches and the choice
-    of the penalty the paper leaves open; experiments/alignment evaluates both against its way.
+    Mytkowicz et al., "Aligning Traces for Performance Evaluation"; `penalty=0, flat="warped", pace="time",
+    mend=False` is theirs. All else the paper leaves open; experiments/alignment evaluates it against that.
     """
     names = tuple(on)
-    x, y, scales = _scaled(a, b, names)
-    rule = PENALTY_RULE * (neighbour_difference(x) + neighbour_difference(y)) / 2
+    x, y, scale = _scaled(a, b, names)
+    if mend:
+        x, y = _without_short(a, x), _without_short(b, y)
+    pace_name, paces = _paces(a, b, pace)
+    free = anchored_dtw(x, y, (), band=band)
+    noise = float(np.median(np.abs(x[free.x_index] - y[free.y_index]).sum(axis=1)))
+    rule = PENALTY_RULE * noise
     fine = rule if penalty is None else penalty
-    aligned = partial(
-        Alignment,
-        method=method,
-        on=names,
-        scales=tuple(map(float, scales)),
-        penalty=fine,
-        anchor=anchor,
-    )
+    aligned = partial(_alignment, on=names, scale=tuple(map(float, scale)), method=method, penalty=fine, anchor=anchor)
     if method == "milestones":
         if anchor is None:
             raise DataError("aligning by milestones needs the name of their counter: give anchor")
         positions = milestone_positions(_counts(a, anchor), _counts(b, anchor), name=anchor)
         path = _path(x, y, path_through(positions, len(y)), fine)
-        return aligned(**vars(path), flat=np.empty((0, 2), np.int64), pace="", warped=path)
-    anchors = np.empty((0, 2), np.int64)
-    if anchor is not None:
-        anchors = milestone_anchors(_counts(a, anchor), _counts(b, anchor), name=anchor)
-    moving_x, moving_y = flatness(x).transitions, flatness(y).transitions
+        return aligned(path, flat=np.empty((0, 2), np.int64), pace="", warped=path)
+
+    def warp(anchors: IntArray, penalty: float) -> WarpPath:
+        guided = _guided(x, y, paces, anchors, noise) if pace_name != "time" else (x, y)
+        return anchored_dtw(*guided, anchors.tolist(), penalty=penalty, band=band)
+
+    anchors = _anchors(a, b, anchor)
     if budget is not None:
-        anchors = choose_anchors(anchors, ~moving_x, ~moving_y, budget)
-    cells = [(int(i), int(j)) for i, j in anchors]
-    warped = anchored_dtw(x, y, cells, penalty=fine, band=band)
+        first = warp(anchors[:0], rule)
+        flat_x, flat_y = _flat_intervals(first, x, y)
+        anchors = choose_anchors(anchors, flat_x, flat_y, budget)
+    warped = warp(anchors, fine)
     # A path that is freer than the rule's finds likeness in noise, and cannot tell whether there is any.
-    judge = warped if fine >= rule else anchored_dtw(x, y, cells, penalty=rule, band=band)
-    is_flat = _flat_intervals(judge, x, y, moving_x[judge.x_index] | moving_y[judge.y_index] | _anchors_of(judge))
-    loose = is_flat[warped.x_index] & ~_anchors_of(warped)
+    judge = warped if fine >= rule else warp(anchors, rule)
+    stretches = _stretches(warped, _flat_intervals(judge, x, y)[0])
+    made = warped.x_index, warped.y_index
+    if flat == "even":
+        made = even_pace(*made, stretches - (1, 0), *paces)
+    return aligned(_path(x, y, made, fine, warped), flat=stretches, pace=pace_name, warped=warped)
+
+
+def _alignment(path: WarpPath, **chosen: Any) -> Alignment:
+    return Alignment(**{**vars(path), **chosen})
+
+
+def _flat_intervals(path: WarpPath, x: FloatArray, y: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Mark the intervals of both runs that lie on flat elements alone."""
+    flat = flat_elements(path, x, y)
+    marks = np.ones(len(x), bool), np.ones(len(y), bool)
+    for mark, index in zip(marks, (path.x_index, path.y_index), strict=True):
+        mark[index[~flat]] = False
+    return marks
+
+
+def _stretches(path: WarpPath, flat: NDArray[np.bool_]) -> IntArray:
+    """Return the stretches of a path in flat intervals of x, between anchors."""
+    loose = flat[path.x_index]
     loose[[0, -1]] = False
-    stretches = np.flatnonzero(np.diff(loose)).reshape(-1, 2) + 1
-    if flat == "warped":
-        return aligned(**vars(warped), flat=stretches, pace="", warped=warped)
-    pace_name, paces = _paces(a, b, pace)
-    around = stretches - (1, 0)
-    path = _path(x, y, even_pace(warped.x_index, warped.y_index, around, *paces), fine, warped.anchors)
-    return aligned(**vars(path), flat=stretches, pace=pace_name, warped=warped)
+    if path.anchors:
+        loose[np.searchsorted(path.x_index + path.y_index, [i + j for i, j in path.anchors])] = False
+    return (np.flatnonzero(np.diff(loose)).reshape(-1, 2) + 1).astype(np.int64)
 
 
-def _flat_intervals(path: WarpPath, x: FloatArray, y: FloatArray, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mark x's intervals in long stretches, between elements that are held, where the two runs have nothing in common."""
-    held = held.copy()
-    held[[0, -1]] = True
-    flat = np.zeros(len(x), bool)
-    for start, stop in (np.flatnonzero(np.diff(held)).reshape(-1, 2) + 1).tolist():
-        if stop - start >= _SHORTEST:
-            i, j = path.x_index[start:stop], path.y_index[start:stop]
-            flat[i] = _agreement(x[i], y[j]) < _SHARED
-    return flat
+def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: str | None = None) -> WarpPath:
+    """Return the path of `align(…, penalty=0, flat="warped")` alone: what the paper does, without judging what it can be trusted for.
+
+    Parameters
+    ----------
+    a, b, on, anchor : as for `align`; all of the anchor's milestones serve.
+
+    Raises
+    ------
+    DataError
+        As for `align`.
+    """
+    x, y, _ = _scaled(a, b, tuple(on))
+    return anchored_dtw(x, y, _anchors(a, b, anchor).tolist())
 
 
-def _agreement(x: FloatArray, y: FloatArray) -> float:
-    """Return the largest correlation, over metrics, of two runs along a path."""
-    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
-    size = np.sqrt((x * x).sum(axis=0) * (y * y).sum(axis=0))
-    return float(np.divide((x * y).sum(axis=0), size, out=np.zeros_like(size), where=size > 0).max())
+def _anchors(a: Trace, b: Trace, anchor: str | None) -> IntArray:
+    if anchor is None:
+        return np.empty((0, 2), np.int64)
+    return milestone_anchors(_counts(a, anchor), _counts(b, anchor), name=anchor)
 
 
 def _path(
-    x: FloatArray, y: FloatArray, index: tuple[IntArray, IntArray], penalty: float, anchors: tuple[tuple[int, int], ...] = ()
+    x: FloatArray, y: FloatArray, index: tuple[IntArray, IntArray], penalty: float, through: WarpPath | None = None
 ) -> WarpPath:
+    """Return a path at its cost in the metrics; its anchors are those of the path that it was made from."""
     x_index, y_index = index
     bent = int(((np.diff(x_index) == 0) | (np.diff(y_index) == 0)).sum())
     cost = float(np.abs(x[x_index] - y[y_index]).sum()) + penalty * bent
-    return WarpPath(x_index, y_index, cost, anchors)
+    return WarpPath(x_index, y_index, cost, through.anchors if through else (), through.dropped if through else ())
 
 
-def _anchors_of(path: WarpPath) -> NDArray[np.bool_]:
-    """Mark the elements of a path that are anchors."""
-    marks = np.zeros(len(path), bool)
-    if path.anchors:
-        # i + j grows with each element, so it tells the elements apart.
-        marks[np.searchsorted(path.x_index + path.y_index, [i + j for i, j in path.anchors])] = True
-    return marks
+def _guided(
+    x: FloatArray, y: FloatArray, paces: tuple[FloatArray, FloatArray], anchors: IntArray, noise: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return both runs with a further column, progress, in which an interval's difference weighs as much as the metrics' noise."""
+    intervals = (len(x) + len(y)) / 2
+    totals = [pace[-1] for pace in paces]
+    of_x, of_y = (pace / total * intervals for pace, total in zip(paces, totals, strict=True))
+    # Between anchors both progress alike by definition, whatever one of them does more there.
+    of_y = np.interp(of_y, [0, *of_y[anchors[:, 1]], intervals], [0, *of_x[anchors[:, 0]], intervals])
+    # What one run does more may all be done in one place: half-way it is then off by up to a quarter of the difference.
+    off = 1 + abs(totals[0] - totals[1]) / max(totals) * intervals / 4 / (len(anchors) + 1)
+    weight = noise / off
+    return np.column_stack((x, of_x * weight)), np.column_stack((y, of_y * weight))
 
 
 def _scaled(a: Trace, b: Trace, on: tuple[str, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -235,6 +264,16 @@ def _scaled(a: Trace, b: Trace, on: tuple[str, ...]) -> tuple[FloatArray, FloatA
     return x / scales, y / scales, scales
 
 
+def _without_short(trace: Trace, rows: FloatArray) -> FloatArray:
+    """Return rows in which intervals much shorter than the others, which tell next to nothing, are as their neighbours."""
+    lasted = trace.end_ns - trace.begin_ns
+    long = lasted >= _SHORT * np.median(lasted)
+    if long.all() or not long.any():
+        return rows
+    at = np.arange(len(rows))
+    return np.column_stack([np.where(long, column, np.interp(at, at[long], column[long])) for column in rows.T])
+
+
 def _scale(name: str, x: FloatArray, y: FloatArray) -> float:
     values = np.sort(np.concatenate((x, y)))  # sorted, so that swapped traces give the same number to the last bit
     low, high = np.percentile(values, _RANGE_PERCENT)
@@ -248,12 +287,12 @@ def _scale(name: str, x: FloatArray, y: FloatArray) -> float:
 
 def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray, FloatArray]]:
     """Return the name of what progresses evenly, and its progress at the middle of each interval of both runs."""
-    if pace is None and not (_WORK in a.metrics and _WORK in b.metrics):
+    if pace == "time" or (pace is None and not (_WORK in a.metrics and _WORK in b.metrics)):
         of_a, of_b = (np.arange(len(trace), dtype=np.float64) for trace in (a, b))
         return "time", (of_a, of_b)
     name = pace or _WORK
     for trace in (a, b):
-        if trace.metrics[name].semantics != "counter":
+        if name in trace.metrics and trace.metrics[name].semantics != "counter":
             raise DataError(f"metric {name!r} is a gauge, which does not progress: give a counter as the pace")
     of_a, of_b = (np.cumsum(trace.values([name])[:, 0]) - trace.values([name])[:, 0] / 2 for trace in (a, b))
     return name, (of_a, of_b)

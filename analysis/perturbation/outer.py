@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unperturbed.analysis.alignment import WarpPath, align, resample
+from unperturbed.analysis.alignment import WarpPath, align_as_paper, resample
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher, standard_ranks
 from unperturbed.collectors.trace import Trace
 
@@ -28,7 +28,7 @@ def outer_correlations(
     ----------
     reference, other : any two runs of the same work; neither need be a baseline.
     metrics : names, present in both.
-    align_on, anchor : as for `unperturbed.analysis.alignment.align`.
+    align_on, anchor : as for `unperturbed.analysis.alignment.align_as_paper`, by which the verdicts were calibrated.
     literal : correlate over the elements of the warp path, as section 2.3 reads literally. Then an interval that meets many
         counts many times, and the correlation of the aligning metric is flattered more. By default the other run's values are
         brought to the reference's intervals first (the mean where several meet one), and each interval counts once.
@@ -44,7 +44,7 @@ def outer_correlations(
     that varies with the work: one that is mostly noise correlates weakly between two unperturbed runs too, which is why the
     verdict compares with the baseline's own outer correlations and not with 1.
     """
-    path = _path(reference, other, align_on, anchor)
+    path = align_as_paper(reference, other, on=align_on, anchor=anchor)
     return _along(path, reference.values(metrics), other.values(metrics), literal=literal)
 
 
@@ -56,7 +56,7 @@ def outer_matrix(
     z = np.zeros((len(traces), len(traces), len(metrics)))
     for i, first in enumerate(traces):
         for j, second in enumerate(traces[:i]):
-            path = _path(first, second, align_on, anchor)
+            path = align_as_paper(first, second, on=align_on, anchor=anchor)
             z[i, j] = fisher(_along(path, values[i], values[j], literal=literal))
             z[j, i] = fisher(_along(path.swapped(), values[j], values[i], literal=literal))
     return z
@@ -102,11 +102,6 @@ def outer_of_checked(
         for trace in traces
     ]
     return from_fisher(np.mean(z, axis=1))
-
-
-def _path(reference: Trace, other: Trace, on: Sequence[str], anchor: str | None) -> WarpPath:
-    """Align as the paper does: what its checks let pass was measured so (docs/evidence/calibration.md)."""
-    return align(reference, other, on=on, anchor=anchor, penalty=0.0, flat="warped")
 
 
 def _along(path: WarpPath, reference: FloatArray, other: FloatArray, *, literal: bool) -> FloatArray:

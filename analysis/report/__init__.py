@@ -7,11 +7,13 @@
     words       sentences in plain language          names      plain names of metrics
     chart       what figures are made of             figures*   every figure, as Plotly's JSON
     markup      HTML that escapes                    sections_* the page's sections
-    page        render, write_report                 report.css, report.js
+    page        render, write_report                 alignment_page   two runs, aligned
+    document    one self-contained HTML file         report.css, report.js
 
 plotly.js is read when a page is rendered, not when this package is imported.
 """
 
+from unperturbed.analysis.report.alignment_page import render_alignment
 from unperturbed.analysis.report.content import (
     AlignmentExample,
     CounterSource,
@@ -21,6 +23,7 @@ from unperturbed.analysis.report.content import (
     Settings,
     to_json,
 )
+from unperturbed.analysis.report.document import write_page
 from unperturbed.analysis.report.page import render, write_report
 
 __all__ = [
@@ -31,6 +34,8 @@ __all__ = [
     "RunRow",
     "Settings",
     "render",
+    "render_alignment",
     "to_json",
+    "write_page",
     "write_report",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +121,7 @@ class AlignmentExample:
     x_index, y_index : int, equal length: the warp path.
     milestone_scores : int, ≥ 0: intervals by which the path misses a milestone, one for each step of the path that holds one; may be empty.
     description : one sentence: how the runs were aligned and why these two are shown.
+    flat : (first interval, the one after the last) of each flat stretch of x, which is shaded.
 
     Raises
     ------
@@ -137,6 +138,7 @@ class AlignmentExample:
     y_index: ArrayLike
     milestone_scores: ArrayLike = ()
     description: str = ""
+    flat: Sequence[tuple[int, int]] = ()
 
     def __post_init__(self) -> None:
         for name, dtype in (("x", float), ("y", float), ("x_index", int), ("y_index", int), ("milestone_scores", int)):

@@ -72,7 +72,7 @@ def _signals(example: AlignmentExample) -> Figure:
                 "hovertemplate": "interval %{x:.0f}",
             }
         )
-    figure = layout(360, margin={"l": 20, "r": 20, "t": 40, "b": 54})
+    figure = layout(360, margin={"l": 20, "r": 20, "t": 40, "b": 54}, shapes=[_flat_band(*stretch) for stretch in example.flat])
     figure["xaxis"] = axis("interval")
     figure["yaxis"] = axis(visible=False, range=[-0.08, 2.45])
     return Figure(
@@ -81,6 +81,21 @@ def _signals(example: AlignmentExample) -> Figure:
         figure,
         f"{plain_name(example.metric)} of runs {example.first} and {example.second}, one above the other, joined where they are aligned.",
     )
+
+
+def _flat_band(start: int, stop: int) -> dict[str, Any]:
+    """Return the shade behind a stretch of the upper run that is flat but for noise."""
+    return {
+        "type": "rect",
+        "layer": "below",
+        "x0": start,
+        "x1": stop - 1,
+        "y0": 1.25,
+        "y1": 2.35,
+        "line": {"width": 0},
+        "fillcolor": "@muted-bar",
+        "opacity": 0.35,
+    }
 
 
 def _path(example: AlignmentExample) -> Figure:

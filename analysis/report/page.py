@@ -1,12 +1,11 @@
-"""The page itself: one HTML file that holds everything it needs, and may ask for nothing more."""
+"""The report's page: its sections in order, cut to a size that opens at once."""
 
 from __future__ import annotations
 
 import os
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.analysis.report.document import document, write_page
 from unperturbed.analysis.report.figures import draw
 from unperturbed.analysis.report.markup import Html, json_block, tag
 from unperturbed.analysis.report.names import described_metrics
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.content import ReportContent
 
 __all__ = ["render", "write_report"]
-
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
-"""What the browser lets the page do: run what stands in it. It cannot fetch anything, whatever a metric is called."""
 
 _PAGE_BYTES = 5_900_000
 _LISTED = (1000, 500, 250, 100)
@@ -83,57 +79,28 @@ def _page(content: ReportContent, most: int) -> str:
         reading_section(),
         method_section(content, found),
     ]
-    body = tag(
-        "body",
+    shown = [identity for identity, _ in _PLACES if any(f'id="{identity}"' in part[:200] for part in sections if part)]
+    return document(
+        f"{content.campaign}: measurement perturbation report",
         tag("a", "Skip to the verdicts", href="#verdicts", class_="skip"),
-        _navigation(
-            [identity for identity, _ in _PLACES if any(f'id="{identity}"' in part[:200] for part in sections if part)]
-        ),
+        _navigation(shown),
         top(content, found),
         tag("main", sections),
-        tag(
-            "footer",
-            tag(
-                "p",
-                f"Made by Unperturbed {content.headline.version}. This page is complete in itself and asks the network for nothing.",
-            ),
-        ),
         _dialog(),
         json_block("details-data", details(listed)),
-        _inert_plotly(),
-        Html(f"<script>{_asset('report.js')}</script>"),
+        version=content.headline.version,
     )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{content.campaign}: measurement perturbation report"),
-        Html(f"<style>{_asset('report.css')}</style>"),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en', data_state='loading')}\n"
 
 
 def write_report(path: str | os.PathLike[str], content: ReportContent) -> None:
-    """Write the report. It appears whole or not at all: written aside, synced, renamed.
+    """Write the report. It appears whole or not at all.
 
     Parameters
     ----------
     path : the file to write; one that is there is replaced.
     content : what to show.
     """
-    target = Path(path)
-    page = render(content)
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_page(path, render(content))
 
 
 def _navigation(identities: list[str]) -> Html:
@@ -156,16 +123,3 @@ def _dialog() -> Html:
         id="details",
         aria_labelledby="details-title",
     )
-
-
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _inert_plotly() -> Html:
-    """Return plotly.js as inert text: the page's own script wakes it once the page has been painted."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415  slow to load, and only a report needs it
-
-    # The HTML parser ends a script at its closing tag and changes its mind at a comment's start, whatever the script means by them.
-    library = get_plotlyjs().replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    return Html(f'<script type="text/plain" id="plotly-source">{library}</script>')

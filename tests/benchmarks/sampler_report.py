@@ -46,6 +46,14 @@ Software metrics, beside peers that count the same events. Each section is writt
 """,
         ("instrument_instructions", "instrument_builds", "instrument_probes", "instrument_preload", "instrument_python"),
     ),
+    _Page(
+        _EVIDENCE / "kernels.md",
+        """# How fast alignment is
+
+The kernels of `analysis/alignment`, beside other libraries. The section is written by the command below it; `make bench` prints the same tables.
+""",
+        ("alignment_kernels",),
+    ),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -293,3 +294,68 @@ static void fail_now_and_then(void)
 }
 
 """
+
+
+def test_merge_joins_all_runs_into_one_trace(finished: Finished, tmp_path: Path) -> None:
+    done = unperturbed(finished.folder, "merge", finished.campaign, "--json", "--force")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [source["configuration"] for source in found["sources"]] == ["anchor", "steps"]
+    assert found["sources"][0]["repetitions"] == 5
+    merged = Trace.read(finished.campaign / "merged.parquet")
+    assert found["trace"] == str(finished.campaign / "merged.parquet")
+    assert set(merged.metrics) >= {*SPEC["measure"]["hardware"], "IPC", "rounds", "steps", "minor_faults", "spread:steps/main"}
+    assert merged["steps"].sum() == pytest.approx(STEPS)
+    assert merged["rounds"].sum() == ROUNDS
+    # Rounds come from one run, steps from another, and every round has its steps.
+    assert np.corrcoef(np.cumsum(merged["rounds"]), np.cumsum(merged["steps"]))[0, 1] > 0.99
+    csv = unperturbed(finished.folder, "merge", finished.campaign, "--out", tmp_path / "merged.csv", "--force")
+    assert csv.returncode == 0, csv.stderr
+    assert len((tmp_path / "merged.csv").read_text().splitlines()) == len(merged) + 1
+    assert "reference" in csv.stdout
+
+
+def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: Path) -> None:
+    first, second = [
+        path.parent
+        for path in sorted(finished.campaign.glob("runs/00[01]?/trace.parquet"))
+        if Trace.read(path).attributes["configuration"] == "steps" and path.parent.name != "0000"
+    ][:2]
+    page = tmp_path / "aligned.html"
+    arguments = ("align", first, second / "trace.parquet", "--on", "PAPI_TOT_INS", "--region", "5:20")
+    shown = unperturbed(finished.folder, *arguments, "--anchor", "rounds", "--anchors", "8", "--plot", page)
+    assert shown.returncode == 0, shown.stderr
+    assert "8 milestones of rounds" in shown.stdout
+    assert "steps" in shown.stdout
+    assert "intervals 5:20 of the first run are" in shown.stdout
+    text = page.read_text()
+    assert "alignment-signals" in text
+    assert "alignment-scores" in text
+    found = json.loads(unperturbed(finished.folder, *arguments, "--json").stdout)
+    a, b = Trace.read(first / "trace.parquet"), Trace.read(second / "trace.parquet")
+    assert (found["x_index"][-1], found["y_index"][-1]) == (len(a) - 1, len(b) - 1)
+    assert set(found["scores"]) == {"rounds", "steps"}
+    assert found["region"]["start"] < found["region"]["stop"]
+    paper = json.loads(unperturbed(finished.folder, *arguments, "--as-the-paper", "--json").stdout)
+    assert (paper["penalty"], paper["pace"]) == (0.0, "")
+    if not chromium_missing():
+        with open_report(page) as opened:
+            opened.wait_drawn()
+            assert opened.console() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--region", "5-20"), "--region 5-20: give two intervals, as in 120:480"),
+        (("--anchors", "3"), "--anchors needs --anchor"),
+        (("--as-the-paper", "--penalty", "1"), "exclude each other"),
+        (("--on", "NOTHING"), "the trace has no metric 'NOTHING'"),
+    ],
+)
+def test_align_refuses_in_one_sentence(finished: Finished, arguments: tuple[str, ...], said: str) -> None:
+    run = finished.campaign / "runs" / "0001"
+    done = unperturbed(finished.folder, "align", run, run, *arguments)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -6,11 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.alignment import naive
-from unperturbed.analysis.alignment import align, anchored_dtw, dtw, milestone_anchors, milestone_scores, resample
+from unperturbed.analysis.alignment import (
+    align,
+    align_as_paper,
+    anchored_dtw,
+    dtw,
+    milestone_anchors,
+    milestone_scores,
+    resample,
+)
 from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import DataError
 
-AS_THE_PAPER = {"penalty": 0.0, "flat": "warped"}
+AS_THE_PAPER = {"penalty": 0.0, "flat": "warped", "pace": "time", "mend": False}
 
 counts = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 
@@ -85,6 +93,7 @@ def test_one_metric_is_aligned_as_the_paper_does():
     assert np.array_equal(scaled.x_index, plain.x_index)
     assert np.array_equal(scaled.y_index, plain.y_index)
     assert scaled.anchors == ()
+    assert np.array_equal(align_as_paper(trace(IPC=x), trace(IPC=y)).x_index, plain.x_index)
 
 
 def test_several_metrics_weigh_alike_whatever_their_unit():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.alignment import naive
-from unperturbed.analysis.alignment import WarpPath, anchored_dtw, dtw
+from unperturbed.analysis.alignment import WarpPath, anchored_dtw, dtw, dtw_cost, kernels
 from unperturbed.errors import DataError, UnperturbedError
 
 # Few distinct values, so that ties are met at every turn; and floats, so that rounding is.
@@ -38,6 +38,7 @@ def test_equals_the_naive_table_cell_for_cell(series, penalty, band):
     expected, cost = naive.dtw(x, y, penalty, band)
     assert cells(path) == expected
     assert path.cost == cost == naive.path_cost(x, y, expected, penalty)
+    assert dtw_cost(x, y, penalty=penalty, band=band) == cost
 
 
 @given(pairs_of_series(longest=5), penalties)
@@ -117,6 +118,8 @@ def test_anchors_are_passed_and_thinned_to_a_largest_set(series, anchors, penalt
     assert set(path.anchors) <= set(anchors)
     assert set(path.anchors) <= set(cells(path))
     assert len(path.anchors) == naive.largest_passable(anchors)
+    assert set(path.dropped) == set(anchors) - set(path.anchors)
+    assert list(path.dropped) == sorted(path.dropped)
     assert path.cost == pytest.approx(naive.path_cost(x, y, cells(path), penalty), rel=1e-12)
 
 
@@ -180,3 +183,67 @@ def test_integers_and_lists_are_taken_and_the_input_is_left_alone():
     assert x.flags.writeable
     with pytest.raises(ValueError, match="read-only"):
         path.x_index[0] = 1
+
+
+def test_anchors_that_cross_are_reported_from_both_sides():
+    x, y = np.arange(8.0), np.arange(9.0)
+    path = anchored_dtw(x, y, [(1, 1), (2, 6), (3, 2), (4, 4), (4, 4)])
+    assert (path.anchors, path.dropped) == (((1, 1), (3, 2), (4, 4)), ((2, 6),))
+    assert path.swapped().dropped == ((6, 2),)
+    assert dtw(x, y).dropped == ()
+
+
+def test_series_are_divided_as_asked_and_the_divisors_reported():
+    rng = np.random.default_rng(8)
+    x, y = rng.normal(size=(40, 2)) * (1, 1e6), rng.normal(size=(50, 2)) * (1, 1e6)
+    together = np.concatenate((x, y))
+    low, high = np.percentile(together, (5, 95), axis=0)
+    for scale, divisors in (("std", together.std(axis=0)), ("range", high - low), ((2.0, 3e6), np.array([2.0, 3e6]))):
+        path = dtw(x, y, penalty=0.1, band=30, scale=scale)
+        assert path.scale == pytest.approx(divisors, rel=1e-12)
+        by_hand = dtw(x / path.scale, y / path.scale, penalty=0.1, band=30)
+        assert (cells(path), path.cost) == (cells(by_hand), by_hand.cost)
+        back = dtw(y, x, penalty=0.1, band=30, scale=scale)
+        assert (cells(path), path.scale) == (cells(back.swapped()), back.scale)
+        assert dtw_cost(x, y, penalty=0.1, band=30, scale=scale) == path.cost
+    assert dtw(x, y).scale is None
+    assert anchored_dtw(x, y, [(3, 4)], scale="std").swapped().scale == dtw(x, y, scale="std").scale
+
+
+def test_wrong_scales_are_refused():
+    x = np.column_stack((np.arange(5.0), np.ones(5)))
+    with pytest.raises(DataError, match="the std of metric 1 over all series is 0"):
+        dtw(x, x, scale="std")
+    with pytest.raises(ValueError, match="scale is 'mad': give 'std', 'range'"):
+        dtw(x, x, scale="mad")
+    with pytest.raises(ValueError, match=r"scale has shape \(3,\): give one divisor for each of 2 metrics"):
+        dtw(x, x, scale=[1.0, 2, 3])
+    with pytest.raises(ValueError, match=r"scale\[1\] is 0.0"):
+        dtw(x, x, scale=[1.0, 0])
+
+
+def test_long_series_of_whole_numbers_are_aligned_in_integers_to_the_same_path(monkeypatch):
+    rng = np.random.default_rng(12)
+    x, y = (np.cumsum(rng.integers(-3, 4, length)) / 4 + 1e6 for length in (16_390, 16_400))
+    given = []
+    through = kernels.path_through
+    monkeypatch.setattr(kernels, "path_through", lambda cells, *rest: given.append(cells.dtype.name) or through(cells, *rest))
+    whole = dtw(x, y, penalty=0.5)
+    real = dtw(x + 2.0**-20, y + 2.0**-20, penalty=0.5)  # no longer whole in 32 bits, with the same differences
+    assert given == ["int32", "float64"]
+    assert cells(real) == cells(whole)
+    assert real.cost == whole.cost == dtw_cost(x, y, penalty=0.5) == dtw_cost(x + 2.0**-20, y + 2.0**-20, penalty=0.5)
+
+
+def test_a_path_that_does_not_cost_what_the_matrix_says_is_an_internal_error(monkeypatch):
+    path = np.zeros((2, 1), np.int64)
+    monkeypatch.setattr(kernels, "path_through", lambda *rest: (path, 1.0, 0))
+    with pytest.raises(RuntimeError, match=r"internal error: the path from \(0, 0\) to \(1, 1\) does not cost"):
+        dtw([1.0, 2], [1.0, 2])
+
+
+def test_read_only_and_strided_series_are_taken():
+    rows = np.arange(24.0).reshape(6, 4)
+    rows.setflags(write=False)
+    assert dtw(rows[:, 1], rows[::2, 1]).cost == dtw(rows[:, 1].copy(), rows[::2, 1].copy()).cost
+    assert dtw(rows, rows[::2]).cost == dtw(rows.copy(), rows[::2].copy()).cost

@@ -3,7 +3,7 @@ import pytest
 
 from tests.analysis import simulate
 from tests.analysis.perturbation import naive
-from unperturbed.analysis.alignment import align
+from unperturbed.analysis.alignment import align_as_paper
 from unperturbed.analysis.perturbation import Baseline, combine_checks, outer_correlations
 from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import DataError
@@ -25,14 +25,14 @@ def baseline(program):
 def test_equals_the_naive_correlation_after_alignment(program):
     first, second = simulate.runs(program, np.random.default_rng(2), 2)
     for anchor in (None, simulate.MILESTONE):
-        path = align(first, second, on=("H0",), anchor=anchor, penalty=0.0, flat="warped")
+        path = align_as_paper(first, second, on=("H0",), anchor=anchor)
         expected = [naive.outer(path, first[name], second[name]) for name in NAMES]
         assert outer_correlations(first, second, NAMES, align_on=("H0",), anchor=anchor) == pytest.approx(expected)
 
 
 def test_the_literal_reading_correlates_over_path_elements(program):
     first, second = simulate.runs(program, np.random.default_rng(3), 2)
-    path = align(first, second, on=("H0",), penalty=0.0, flat="warped")
+    path = align_as_paper(first, second, on=("H0",))
     expected = [naive.spearman(first[name][path.x_index], second[name][path.y_index]) for name in NAMES]
     literal = outer_correlations(first, second, NAMES, align_on=("H0",), literal=True)
     assert literal == pytest.approx(expected)
@@ -50,7 +50,7 @@ def test_every_run_is_held_against_the_baseline_runs_in_the_same_way(program, ba
     runs = baseline.traces
 
     def pair(reference, run):
-        path = align(reference, run, on=("H0",), anchor=simulate.MILESTONE, penalty=0.0, flat="warped")
+        path = align_as_paper(reference, run, on=("H0",), anchor=simulate.MILESTONE)
         return [naive.fisher(naive.outer(path, reference[name], run[name])) for name in NAMES]
 
     def against(run, references):
@@ -89,7 +89,9 @@ def test_alignment_of_the_baseline_is_done_once(program, baseline, monkeypatch):
     from unperturbed.analysis.perturbation import outer
 
     aligned = []
-    monkeypatch.setattr(outer, "align", lambda *runs, **options: (aligned.append(runs), align(*runs, **options))[1])
+    monkeypatch.setattr(
+        outer, "align_as_paper", lambda *runs, **options: (aligned.append(runs), align_as_paper(*runs, **options))[1]
+    )
     run = simulate.run(program, np.random.default_rng(7))
     fresh = Baseline(baseline.traces, metrics=NAMES)
     fresh.outer(run, align_on=("H0",))
