@@ -58,7 +58,7 @@ validate:
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
 	$(python) docs/evidence/calibration.py --campaigns 2000 --seed 2
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
-	$(python) experiments/alignment/evaluate.py --pairs 8
+	$(python) experiments/alignment/evaluate.py --pairs 9
 
 clean:
 	rm -rf .venv build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from unperturbed.analysis.alignment import align_as_paper, milestone_scores
+from unperturbed.analysis.alignment import align_as_paper
 from unperturbed.analysis.report import (
     AlignmentExample,
     CounterSource,
@@ -23,6 +23,7 @@ from unperturbed.analysis.report import (
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import DataError
 from unperturbed.harness import host
+from unperturbed.harness.aligning import example_of
 from unperturbed.harness.check import Checked, align_on
 from unperturbed.harness.manifest import Manifest, RunState
 from unperturbed.harness.plan import configurations
@@ -199,28 +200,7 @@ def _alignment(campaign: Campaign, traces: Mapping[str, tuple[Trace, ...]]) -> A
         path = align_as_paper(first, second, on=names, anchor=through)  # as the verdicts do
     except DataError:  # the verdicts say so already, metric by metric; an example is not worth failing for
         return None
-    judge = _judge(chosen.software, anchor, first, second)
-    scores = milestone_scores(path, first[judge].cumsum(), second[judge].cumsum()) if judge else ()
-    ways = f"on {', '.join(names)}" + (f", through the milestones of {through}" if through else "")
-    judged = f" The scores say by how many intervals the path misses the milestones of {judge}." if judge else ""
-    return AlignmentExample(
-        first=str(first.attributes["run"]),
-        second=str(second.attributes["run"]),
-        metric=names[0],
-        x=first[names[0]],
-        y=second[names[0]],
-        x_index=path.x_index,
-        y_index=path.y_index,
-        milestone_scores=scores,
-        description=f"Two runs of {chosen.name}, aligned {ways}.{judged}",
-    )
-
-
-def _judge(software: tuple[str, ...], anchor: str | None, first: Trace, second: Trace) -> str | None:
-    """Return a milestone that counted the same in both runs and is not the anchor; the rarest, which says most where it happens."""
-    counters = [name for name in software if name != anchor and first.metrics[name].semantics == "counter"]
-    usable = [name for name in counters if first[name].sum() == second[name].sum() > 0]
-    return min(usable, key=lambda name: int(first[name].sum()), default=None)
+    return example_of(path, first, second, on=names, anchor=through, about=f"Two runs of {chosen.name}, aligned")
 
 
 def _provenance(campaign: Campaign, manifest: Manifest) -> dict[str, dict[str, str]]:

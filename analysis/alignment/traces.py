@@ -46,7 +46,8 @@ class Alignment(WarpPath):
     penalty : of a step that is not diagonal, in scaled units.
     anchor : the counter whose milestones are the anchors, or the method's.
     flat : int64, shape (k, 2). First element, and the one after the last, of each stretch of `warped` without anything to align by.
-    pace : what progresses evenly in flat stretches: a counter's name, or `time`; '' where they are warped as everything else.
+    evened : whether the runs were taken to progress evenly there.
+    pace : what progresses evenly: a counter's name, which guides the whole path too, or `time`.
     warped : the path of dynamic time warping before flat stretches were made even.
     """
 
@@ -55,6 +56,7 @@ class Alignment(WarpPath):
     penalty: float
     anchor: str | None
     flat: IntArray
+    evened: bool
     pace: str
     warped: WarpPath
 
@@ -73,14 +75,13 @@ class Alignment(WarpPath):
         """Return what is not to be trusted, '' when nothing speaks against the path."""
         if self.flat_share <= _MUCH_FLAT:
             return ""
-        treated = (
-            f"both runs are taken to progress evenly there ({self.pace})"
-            if self.pace
-            else "dynamic time warping follows noise there"
-        )
+        treated = "dynamic time warping follows noise there"
+        if self.evened:
+            treated = f"both runs are taken to progress evenly there (in {self.pace})"
         return (
             f"{' and '.join(self.on)} {'is' if len(self.on) == 1 else 'are'} flat but for noise along {self.flat_share:.0%} of the path, "
-            f"for {self.longest_flat} intervals at most: {treated}, and the path may stray as far; anchors would hold it"
+            f"for {self.longest_flat} intervals at most: {treated}, and the path may stray as far; "
+            f"{'more ' if self.anchors else ''}anchors would hold it"
         )
 
 
@@ -157,7 +158,7 @@ def align(
             raise DataError("aligning by milestones needs the name of their counter: give anchor")
         positions = milestone_positions(_counts(a, anchor), _counts(b, anchor), name=anchor)
         path = _path(x, y, path_through(positions, len(y)), fine)
-        return aligned(path, flat=np.empty((0, 2), np.int64), pace="", warped=path)
+        return aligned(path, flat=np.empty((0, 2), np.int64), evened=False, pace=pace_name, warped=path)
 
     def warp(anchors: IntArray, penalty: float) -> WarpPath:
         guided = _guided(x, y, paces, anchors, noise) if pace_name != "time" else (x, y)
@@ -172,10 +173,10 @@ def align(
     # A path that is freer than the rule's finds likeness in noise, and cannot tell whether there is any.
     judge = warped if fine >= rule else warp(anchors, rule)
     stretches = _stretches(warped, _flat_intervals(judge, x, y)[0])
-    made = warped.x_index, warped.y_index
-    if flat == "even":
+    made, evened = (warped.x_index, warped.y_index), flat == "even"
+    if evened:
         made = even_pace(*made, stretches - (1, 0), *paces)
-    return aligned(_path(x, y, made, fine, warped), flat=stretches, pace=pace_name, warped=warped)
+    return aligned(_path(x, y, made, fine, warped), flat=stretches, evened=evened, pace=pace_name, warped=warped)
 
 
 def _alignment(path: WarpPath, **chosen: Any) -> Alignment:

@@ -1,6 +1,6 @@
 """The experiment of "Aligning Traces for Performance Evaluation" again, and what this tool adds to it.
 
-    python experiments/alignment/evaluate.py [--campaigns FOLDER] [--pairs 8]
+    python experiments/alignment/evaluate.py [--campaigns FOLDER] [--pairs 9]
 
 Runs the campaigns of records, rules and raytracer into the folder, or takes what stands there; aligns pairs of runs that collected
 different metrics, in the paper's way and in this tool's; judges each path by milestones that were not used for it; writes
@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument(
         "--campaigns", type=Path, default=Path("campaigns/alignment"), help="folder of the campaigns (campaigns/alignment)"
     )
-    parser.add_argument("--pairs", type=int, default=8, help="pairs of runs of each workload (8)")
+    parser.add_argument("--pairs", type=int, default=9, help="pairs of runs of each workload (9, all across the two subsets)")
     arguments = parser.parse_args()
     found = []
     for workload in WORKLOADS:

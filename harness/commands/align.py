@@ -53,7 +53,7 @@ class Command:
         """Align, print, draw; 0 when it could be done."""
         from unperturbed.analysis.alignment import align, map_region
         from unperturbed.errors import SpecError
-        from unperturbed.harness.aligning import read_run, scores_of, to_json
+        from unperturbed.harness.aligning import alignment_json, read_run, scores_of
 
         if arguments.as_the_paper and arguments.penalty is not None:
             raise SpecError("--penalty and --as-the-paper exclude each other: the paper has no penalty")
@@ -78,7 +78,7 @@ class Command:
         if arguments.plot:
             _draw(arguments.plot, alignment, a, b, scores)
         if arguments.json:
-            described = to_json(alignment, a, b, scores)
+            described = alignment_json(alignment, a, b, scores)
             if mapped:
                 described["region"] = {"start": mapped.start, "stop": mapped.stop, "uncertainty": list(mapped.uncertainty)}
             print(json.dumps(described, indent=2, ensure_ascii=False))
@@ -131,6 +131,7 @@ def _rows(scores: dict[str, ScoreSummary]) -> list[tuple[str, str, str, str, str
 
 
 def _show(alignment: Alignment, a: Trace, b: Trace, scores: dict[str, ScoreSummary]) -> None:
+    import numpy as np
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
@@ -144,7 +145,9 @@ def _show(alignment: Alignment, a: Trace, b: Trace, scores: dict[str, ScoreSumma
     metric = alignment.on[0]
     carried = resample(alignment, b[metric], len(a))
     console.print(f"\n[dim]{escape(metric)} of the first run, and of the second where it does the same work:[/dim]")
-    low, high = min(a[metric].min(), carried.min()), max(a[metric].max(), carried.max())
+    low, high = np.quantile(
+        np.concatenate((a[metric], carried)), (0.01, 0.99)
+    )  # one outlying interval must not press all others flat
     for series in (a[metric], carried):
         console.print(_sparkline(series, low, high, console.width - 1))
     table = Table(
@@ -180,5 +183,10 @@ def _draw(path: Path, alignment: Alignment, a: Trace, b: Trace, scores: dict[str
     from unperturbed.analysis.report import render_alignment, write_page
     from unperturbed.harness.aligning import example_of
 
-    page = render_alignment(example_of(alignment, a, b, scores), _facts(alignment, a, b), _rows(scores), alignment.warning)
+    page = render_alignment(
+        example_of(alignment, a, b, on=alignment.on, anchor=alignment.anchor),
+        _facts(alignment, a, b),
+        _rows(scores),
+        alignment.warning,
+    )
     write_page(path, page)

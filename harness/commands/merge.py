@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unperturbed.harness.aligning import MergedCampaign
+    from unperturbed.harness.merging import MergedCampaign
 
 
 class Command:
@@ -32,7 +32,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Merge and write; 0 once the trace stands."""
         from unperturbed.errors import SpecError
-        from unperturbed.harness.aligning import merge_campaign
+        from unperturbed.harness.merging import merge_campaign
 
         folder: Path = arguments.campaign.absolute()
         out: Path = (arguments.out or folder / "merged.parquet").absolute()

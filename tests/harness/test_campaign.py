@@ -337,7 +337,7 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
     assert set(found["scores"]) == {"rounds", "steps"}
     assert found["region"]["start"] < found["region"]["stop"]
     paper = json.loads(unperturbed(finished.folder, *arguments, "--as-the-paper", "--json").stdout)
-    assert (paper["penalty"], paper["pace"]) == (0.0, "")
+    assert (paper["penalty"], paper["pace"], paper["evened"]) == (0.0, "time", False)
     if not chromium_missing():
         with open_report(page) as opened:
             opened.wait_drawn()

@@ -1,0 +1,91 @@
+"""A campaign's runs joined into one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unperturbed.analysis.alignment import Merged, merge
+from unperturbed.collectors.trace import Trace
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.check import Checked, align_on, check, read_traces
+from unperturbed.harness.judge import recorded_campaign
+from unperturbed.harness.manifest import Manifest
+from unperturbed.harness.plan import configurations
+from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import ANCHOR, BASELINE
+
+__all__ = ["MergedCampaign", "merge_campaign"]
+
+
+@dataclass(frozen=True)
+class MergedCampaign:
+    """A campaign's runs joined into one trace.
+
+    Attributes
+    ----------
+    merged : the trace, and where each metric came from.
+    rejected : configurations whose outer check showed them perturbed, and that were merged all the same.
+    notes : one sentence each.
+    """
+
+    merged: Merged
+    rejected: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def merge_campaign(folder: Path, *, budget: int | None, force: bool) -> MergedCampaign:
+    """Join the runs of a campaign into one trace with every metric.
+
+    The reference is a run of the anchor's configuration where there is one, as all subsets share its milestones, else of the baseline.
+
+    Parameters
+    ----------
+    folder : of the campaign.
+    budget : milestones of the anchor that may be used; None for all.
+    force : merge configurations too whose outer check showed them perturbed.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no campaign, or a configuration was rejected and force is not given.
+    DataError
+        Two runs cannot be aligned.
+    """
+    campaign = recorded_campaign(folder)
+    with Manifest(folder / "campaign.sqlite") as manifest:
+        checked = check(campaign, read_traces(folder, manifest))
+    rejected = _rejected(checked)
+    if rejected and not force:
+        raise SpecError(
+            f"the outer check shows {', '.join(rejected)} perturbed: its metrics are of another program's run, so to speak; "
+            "--force merges all the same, and marks them"
+        )
+    traces = _in_order(campaign, checked)
+    if not traces:
+        raise DataError(f"{folder}: no run of this campaign gave a trace, so there is nothing to merge")
+    anchor = campaign.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None
+    merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
+    merged.trace.attributes["merged"]["rejected"] = list(rejected)
+    undecided = sorted({verdict.configuration for verdict in checked.verdicts if verdict.verdict == "undecided"})
+    notes = [f"Not shown unperturbed, only not shown perturbed: {', '.join(undecided)}."] if undecided else []
+    return MergedCampaign(merged, rejected, (*notes, *checked.notes))
+
+
+def _rejected(checked: Checked) -> tuple[str, ...]:
+    """Return the configurations with a metric whose outer correlation was shown to differ."""
+    return tuple(
+        dict.fromkeys(
+            verdict.configuration
+            for verdict in checked.verdicts
+            if any(change.check == "outer" and change.verdict == "perturbed" for change in verdict.changes)
+        )
+    )
+
+
+def _in_order(campaign: Campaign, checked: Checked) -> Sequence[Trace]:
+    """Return all traces: the reference's configuration first, pass by pass, then the baseline, then the subsets."""
+    names = [item.name for item in configurations(campaign)]
+    names.sort(key=lambda name: {ANCHOR: 0, BASELINE: 1}.get(name, 2))
+    return [trace for name in names for by_configuration in checked.traces.values() for trace in by_configuration.get(name, ())]
