@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,10 @@ from browser import chromium_missing, open_report
 from phases_campaign import SPEC, unperturbed, verdicts, write_spec
 
 from unperturbed.collectors import Trace
+from unperturbed.errors import SpecError
+from unperturbed.harness import merging
+from unperturbed.harness.check import Checked, Traces, check
+from unperturbed.harness.spec import Campaign
 
 ROUNDS = 70
 STEPS = sum(30000 * (1 + number % 3) for number in range(ROUNDS))
@@ -313,6 +317,26 @@ def test_merge_joins_all_runs_into_one_trace(finished: Finished, tmp_path: Path)
     assert csv.returncode == 0, csv.stderr
     assert len((tmp_path / "merged.csv").read_text().splitlines()) == len(merged) + 1
     assert "reference" in csv.stdout
+
+
+def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked_and_one_rejected(campaign: Campaign, traces: Traces) -> Checked:
+        found = check(campaign, traces)
+        spoilt = next(verdict for verdict in found.verdicts if verdict.configuration == "steps")
+        changes = [
+            replace(change, verdict="perturbed" if change.check == "outer" else "unperturbed") for change in spoilt.changes
+        ]
+        return replace(found, verdicts=(replace(spoilt, changes=tuple(changes)),))
+
+    monkeypatch.setattr(merging, "check", checked_and_one_rejected)
+    with pytest.raises(SpecError, match="the outer check shows steps perturbed"):
+        merging.merge_campaign(finished.campaign, budget=None, force=False)
+    forced = merging.merge_campaign(finished.campaign, budget=4, force=True)
+    assert forced.rejected == ("steps",)
+    assert forced.merged.trace.attributes["merged"]["rejected"] == ["steps"]
+    assert len(forced.merged.sources[1].alignment.anchors) == 4
 
 
 def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: Path) -> None:
