@@ -133,28 +133,10 @@ def execute(
     SpecError
         The program loaded none of the code that counts its software metrics.
     """
-    milestones = sampling.milestones
-    inside = campaign.measure.sampler == "inside"
-    preloaded = build is None and (inside or milestones.within)
-    setup = _setup(campaign, sampling, Path(shlex.split(campaign.program.run)[0]).name if preloaded else "")
-    record, dumps = folder / "record", folder / "dumps"
-    create_record_file(record, setup)
-    extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
-    libraries = [*([build_preload(campaign.program.compilers["cc"])] if preloaded else []), *milestones.preload]
-    if libraries:
-        # The observer hands it to the program, and loads nothing of it itself.
-        extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
-    prefix = []
-    if campaign.measure.sampler == "outside":
-        prefix = [str(build_observer(campaign.program.compilers["cc"])), str(record)]
-    elif sampling.collected.machine is not None:
-        prefix = valgrind_command(sampling.collected.machine, dumps)
-    command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, milestones=milestones)
-    if sampling.timeout_s is not None:
-        command = replace(command, timeout_s=min(sampling.timeout_s, campaign.program.timeout.seconds))
+    command, setup = _sampled_command(campaign, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
     outcome = _launch(command, folder)
     ended_ns = time.monotonic_ns()
-    records = read_record_file(record, setup)
+    records = read_record_file(folder / "record", setup)
     if records.wall_ns:
         # The observer's own time is not the program's.
         outcome = replace(
@@ -171,7 +153,7 @@ def execute(
         software=sampling.milestones.metrics,
         os_metrics=campaign.measure.os,
         derived=campaign.measure.derived,
-        dumps=dumps,
+        dumps=folder / "dumps",
         attributes={
             **attributes,
             "pass": sampling.collected.name,
@@ -193,6 +175,33 @@ def execute(
     )
     _tidy(folder)
     return trace
+
+
+def _sampled_command(
+    campaign: Campaign, folder: Path, sampling: Sampling, *, build: Path | None, inputs: Path, pad_bytes: int
+) -> tuple[Command, Setup]:
+    """Make the record file; return the command under its sampler, and what the sampler was told."""
+    milestones = sampling.milestones
+    compiler = campaign.program.compilers["cc"]
+    inside = campaign.measure.sampler == "inside"
+    preloaded = build is None and (inside or milestones.within)
+    setup = _setup(campaign, sampling, Path(shlex.split(campaign.program.run)[0]).name if preloaded else "")
+    record = folder / "record"
+    create_record_file(record, setup)
+    extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
+    libraries = [*([build_preload(compiler)] if preloaded else []), *milestones.preload]
+    if libraries:
+        # The observer hands it to the program, and loads nothing of it itself.
+        extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
+    prefix = []
+    if not inside:
+        prefix = [str(build_observer(compiler)), str(record)]
+    elif sampling.collected.machine is not None:
+        prefix = valgrind_command(sampling.collected.machine, folder / "dumps")
+    command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, milestones=milestones)
+    if sampling.timeout_s is not None:
+        command = replace(command, timeout_s=min(sampling.timeout_s, campaign.program.timeout.seconds))
+    return command, setup
 
 
 def _setup(campaign: Campaign, sampling: Sampling, program: str) -> Setup:
