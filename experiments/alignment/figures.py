@@ -168,6 +168,7 @@ def _bars(place: Any, scores: Iterable[int], number: int, of: int, label: str) -
     shown = 100 * np.asarray(summary.shares)[: MOST_SCORE + 1]
     shares[: len(shown)] = shown
     width = 0.8 / of
+    place.xaxis.get_major_locator().set_params(integer=True)
     place.bar(
         np.arange(len(shares)) + (number - (of - 1) / 2) * width,
         shares,

@@ -122,8 +122,8 @@ def _measure(tasks: Sequence[Task], runs: int, seed: int) -> dict[Task, Taken]:
     print(file=sys.stderr)
     return {
         task: Taken(
-            **{field: statistics.median(run[field] for run in made) for field in made[0]},
-            shortest=min(run["elapsed"] for run in made),
+            **{field: statistics.median(run[field] for run in made) for field in made[0] if field != "shortest"},
+            shortest=min(run["shortest"] for run in made),
             runs=len(made),
         )
         for task, made in found.items()
@@ -234,7 +234,7 @@ def _section(taken: Mapping[Task, Taken], bounds: Sequence[Bound], missing: Sequ
             "one that loads and compiles everything; the libraries take turns, in random order. Medians of "
             f"{max(made.runs for made in taken.values())} runs (of one, where it takes minutes): processor time, and peak memory above what was "
             "resident before. A path's cost is added up anew, in float64, whatever the library minimised. Two threads are held against one by "
-            "their shortest elapsed times."
+            "the shortest elapsed times of some twenty repetitions: other work on the machine only adds."
         ),
         tables=[
             Table(
