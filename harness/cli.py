@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -59,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     signal.signal(signal.SIGTERM, _interrupt)
+    _tell_what_takes_long()
     try:
         return command.run(arguments)
     except UnperturbedError as error:
@@ -71,6 +73,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away (`| head`): nothing is wrong, and Python must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _tell_what_takes_long() -> None:
+    """Let the library's word before long work, such as compiling a kernel for the first time, be seen on stderr."""
+    teller = logging.StreamHandler()
+    teller.setFormatter(logging.Formatter("  %(message)s"))
+    logger = logging.getLogger("unperturbed")
+    logger.handlers = [teller]
+    logger.setLevel(logging.INFO)
 
 
 def _interrupt(_number: int, _frame: object) -> None:

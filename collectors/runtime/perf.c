@@ -245,6 +245,19 @@ static int open_probe(const struct unperturbed_header *header, const struct unpe
     return (int)syscall(SYS_perf_event_open, &attr, pid, -1, leader, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* An event that no child inherits. Without one the kernel takes the events of parent and child for each other's when it switches between them. A probe is bound
+ * to the memory of the process that its event was opened on: once one process ends with the other's events, the other counts no more. */
+static int open_unshared(pid_t pid)
+{
+    struct perf_event_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.size = sizeof attr;
+    attr.type = PERF_TYPE_SOFTWARE;
+    attr.config = PERF_COUNT_SW_DUMMY;
+    attr.exclude_kernel = attr.exclude_hv = 1;
+    return (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
 static const char *advice(int error)
 {
     switch (error) {
@@ -265,6 +278,8 @@ static const char *advice(int error)
 int unperturbed_probes_open(struct unperturbed_probes *probes, struct unperturbed_header *header, pid_t pid)
 {
     probes->count = 0;
+    if (pid && header->probes && (header->options & OPTION_CHILDREN) && open_unshared(pid) < 0)
+        return failed(header, "the kernel's probes cannot follow children", "");
     for (uint32_t i = 0; i < header->probes && i < UNPERTURBED_PROBES; i++) {
         probes->fd[i] = open_probe(header, &header->probe[i], pid, i ? probes->fd[0] : -1);
         if (probes->fd[i] < 0) {

@@ -368,6 +368,16 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
             assert opened.console() == []
 
 
+def test_a_kernel_that_is_compiled_for_the_first_time_says_so(finished: Finished, tmp_path: Path) -> None:
+    run = finished.campaign / "runs" / "0001"
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    first, again = (unperturbed(finished.folder, "align", run, run, "--on", "PAPI_TOT_INS", environment=cache) for _ in "12")
+    assert first.returncode == again.returncode == 0, first.stderr
+    assert "compiling the alignment kernel" in first.stderr
+    assert again.stderr == ""
+    assert first.stdout == again.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
