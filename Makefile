@@ -46,6 +46,7 @@ bench:
 	$(python) tests/benchmarks/instrument_probes.py
 	$(python) tests/benchmarks/instrument_preload.py
 	$(python) tests/benchmarks/instrument_python.py
+	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
 
 dev:
 	@tools/setup.sh test
@@ -61,4 +62,4 @@ validate:
 	$(python) experiments/alignment/evaluate.py --pairs 9
 
 clean:
-	rm -rf .venv build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

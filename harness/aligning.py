@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unperturbed.analysis.alignment import Alignment, ScoreSummary, WarpPath, milestone_scores, summarise_scores
+from unperturbed.analysis.alignment import Alignment, ScoreSummary, WarpPath, milestone_scores, scores_of
 from unperturbed.analysis.report import AlignmentExample
 from unperturbed.collectors.trace import Trace
+from unperturbed.errors import DataError
 
-__all__ = ["alignment_json", "example_of", "judging_counters", "read_run", "scores_of"]
+__all__ = ["alignment_json", "different_campaigns", "example_of", "read_run"]
 
 
 def read_run(path: Path) -> Trace:
@@ -21,41 +22,20 @@ def read_run(path: Path) -> Trace:
     DataError
         There is none.
     """
-    return Trace.read(path / "trace.parquet" if path.is_dir() and (path / "trace.parquet").is_file() else path)
+    if path.is_dir():
+        if not (path / "trace.parquet").is_file():
+            raise DataError(f"{path} is no run's folder (no trace.parquet in it); runs are in a campaign's folder runs/")
+        path /= "trace.parquet"
+    return Trace.read(path)
 
 
-def judging_counters(a: Trace, b: Trace, anchor: str | None) -> list[str]:
-    """Return the software counters that both runs counted alike, but for the anchor; the rarest first, which says most where it happens."""
-    names = [
-        name
-        for name in a.names("software")
-        if name != anchor
-        and name in b.metrics
-        and a.metrics[name].semantics == "counter"
-        and a[name].sum() == b[name].sum() > 0
-    ]
-    return sorted(names, key=lambda name: int(a[name].sum()))
-
-
-def scores_of(path: WarpPath, a: Trace, b: Trace, *, anchor: str | None = None) -> dict[str, ScoreSummary]:
-    """Judge a path by every software counter that both runs counted alike, but for the anchor, which would flatter it.
-
-    Returns
-    -------
-    dict
-        Counter's name to the summary of its scores, rarest counter first; without those that no path element holds.
-    """
-    names = [
-        name
-        for name in a.names("software")
-        if name != anchor
-        and name in b.metrics
-        and a.metrics[name].semantics == "counter"
-        and a[name].sum() == b[name].sum() > 0
-    ]
-    names.sort(key=lambda name: int(a[name].sum()))
-    summaries = {name: summarise_scores(milestone_scores(path, a[name].cumsum(), b[name].cumsum())) for name in names}
-    return {name: summary for name, summary in summaries.items() if summary.elements}
+def different_campaigns(a: Trace, b: Trace) -> str:
+    """Return a sentence when two runs are of different campaigns, '' otherwise: whether both did the same work is not known then."""
+    names = [str(trace.attributes.get("campaign", "")) for trace in (a, b)]
+    if names[0] == names[1]:
+        return ""
+    first, second = (name or "none" for name in names)
+    return f"these runs are of different campaigns ({first} and {second}): aligning them makes sense only if both did the same work"
 
 
 def example_of(
@@ -69,7 +49,8 @@ def example_of(
     on, anchor : what it was made by; the anchor judges nothing.
     about : what the sentence that describes it begins with.
     """
-    judge = next(iter(judging_counters(a, b, anchor)), None)
+    scores = scores_of(path, a, b, anchor=anchor)
+    judge = max(scores, key=lambda name: scores[name].elements, default=None)
     ways = f"on {', '.join(on)}" + (f", through the milestones of {anchor}" if anchor else "")
     judged = f" The scores say by how many intervals the path misses the milestones of {judge}." if judge else ""
     flat: list[tuple[int, int]] = []
@@ -104,7 +85,8 @@ def alignment_json(alignment: Alignment, a: Trace, b: Trace, scores: dict[str, S
         "longest_flat": alignment.longest_flat,
         "evened": alignment.evened,
         "pace": alignment.pace,
-        "warning": alignment.warning,
+        "contradicted": alignment.contradicted,
+        "warning": "; ".join(filter(None, (different_campaigns(a, b), alignment.warning))),
         "scores": {name: vars(summary) for name, summary in scores.items()},
         "x_index": alignment.x_index.tolist(),
         "y_index": alignment.y_index.tolist(),

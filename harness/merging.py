@@ -35,7 +35,9 @@ class MergedCampaign:
     notes: tuple[str, ...]
 
 
-def merge_campaign(folder: Path, *, budget: int | None, force: bool) -> MergedCampaign:
+def merge_campaign(
+    folder: Path, *, budget: int | None = None, force: bool = False, without: Sequence[str] = ()
+) -> MergedCampaign:
     """Join the runs of a campaign into one trace with every metric.
 
     The reference is a run of the anchor's configuration where there is one, as all subsets share its milestones, else of the baseline.
@@ -45,6 +47,7 @@ def merge_campaign(folder: Path, *, budget: int | None, force: bool) -> MergedCa
     folder : of the campaign.
     budget : milestones of the anchor that may be used; None for all.
     force : merge configurations too whose outer check showed them perturbed.
+    without : configurations to leave out.
 
     Raises
     ------
@@ -56,13 +59,18 @@ def merge_campaign(folder: Path, *, budget: int | None, force: bool) -> MergedCa
     campaign = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
         checked = check(campaign, read_traces(folder, manifest))
-    rejected = _rejected(checked)
+    names = [item.name for item in configurations(campaign)]
+    unknown = [name for name in without if name not in names]
+    if unknown:
+        raise SpecError(f"--without {unknown[0]}: the campaign has no such configuration; it has {', '.join(names)}")
+    rejected = tuple(name for name in _rejected(checked) if name not in without)
     if rejected and not force:
+        leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
-            f"the outer check shows {', '.join(rejected)} perturbed: its metrics are of another program's run, so to speak; "
-            "--force merges all the same, and marks them"
+            f"the outer check shows {', '.join(rejected)} perturbed: its runs are not those of the untouched program. {leaving} merges all "
+            "others; --force merges it too, and marks it"
         )
-    traces = _in_order(campaign, checked)
+    traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
     if not traces:
         raise DataError(f"{folder}: no run of this campaign gave a trace, so there is nothing to merge")
     anchor = campaign.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import NamedTuple
 
 from unperturbed.instrument.preprocessed import PreprocessedText
+from unperturbed.instrument.targets import file_matches, is_glob
 
-__all__ = ["Occurrence", "labels_of", "lexical_names", "occurrences", "written_names"]
+__all__ = ["Occurrence", "functions_of", "labels_of", "lexical_names", "occurrences", "sources_with", "written_names"]
 
 _KEYWORD_TABLE = """
     if else for while do switch case default return goto break continue sizeof typedef struct union enum static extern inline
@@ -32,8 +34,9 @@ _ASSIGNED = r"(?:\[[^]\n]*\])*\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 _USES = {"call": r"\b{0}\s*\(", "write": r"(?:\+\+|--)[\w\s.>-]*\b{0}\b|\b{0}\b" + _ASSIGNED, "gauge": r"\b{0}\b"}
 """Kind of event → how a name is written where that happens; all others happen in the functions of the name."""
 
-Sources = Iterable[tuple[str, str, Sequence[str]]]
-"""For each source the folder where its compiler ran, its path as the command named it, and the folders of -I."""
+Source = tuple[str, str, Sequence[str]]
+"""Of a source: the folder where its compiler ran, its path as the command named it, and the folders of -I."""
+Sources = Iterable[Source]
 
 
 class Occurrence(NamedTuple):
@@ -55,7 +58,7 @@ def written_names(sources: Sources) -> dict[str, set[str]]:
     As `lexical_names`, and `file`: the files themselves, as a compiler names them.
     """
     names: dict[str, set[str]] = {"file": set()}
-    for files, text in _texts(sources):
+    for _, files, text in _texts(sources):
         names["file"] |= files
         for kind, found in lexical_names(text).items():
             names.setdefault(kind, set()).update(found)
@@ -69,13 +72,15 @@ def occurrences(sources: Sources, kind: str, word: str) -> list[Occurrence]:
     ----------
     sources : as for `written_names`.
     kind : of `events.EVENT_KINDS`.
-    word : a name without what it stands in.
+    word : a name or glob, without what it stands in.
     """
-    use = re.compile(r"[{};]|" + _USES[kind].format(re.escape(word)) if kind in _USES else "[{};]")
+    pattern = _glob_of_words(word) if is_glob(word) else re.escape(word)
+    use = re.compile(r"[{};]|" + _USES[kind].format(pattern) if kind in _USES else "[{};]")
     found: dict[Occurrence, None] = {}
-    for files, text in _texts(sources):
+    for _, files, text in _texts(sources):
         for function, used in _walk(text, use):
-            is_meant = (function or kind == "gauge") if kind in _USES else function.rpartition("::")[2] == word
+            own = function.rpartition("::")[2]
+            is_meant = (function or kind == "gauge") if kind in _USES else own and fnmatchcase(own, word)
             if is_meant and bool(used) == (kind in _USES):
                 found |= {Occurrence(file, function): None for file in sorted(files)}
     return list(found)
@@ -84,9 +89,37 @@ def occurrences(sources: Sources, kind: str, word: str) -> list[Occurrence]:
 def labels_of(sources: Sources, function: str) -> set[str]:
     """Return the labels `function::label` that begin a line in functions of one name, which is compared without what they stand in."""
     use, own = re.compile(r"[{};]|^[ \t]*[A-Za-z_]\w*[ \t]*:(?!:)", re.MULTILINE), function.rpartition("::")[2]
-    walked = (step for _, text in _texts(sources) for step in _walk(text, use))
+    walked = (step for _, _, text in _texts(sources) for step in _walk(text, use))
     labels = {(name, used.strip(" \t:")) for name, used in walked if used and name.rpartition("::")[2] == own}
     return {f"{name}::{label}" for name, label in labels if label not in _KEYWORDS}
+
+
+def functions_of(sources: Sources) -> set[str]:
+    """Return the qualified names of the functions that sources and their headers define, as far as that can be seen without a parse."""
+    opened = re.compile("[{};]")
+    return {name for _, _, text in _texts(sources) for name, _ in _walk(text, opened) if name}
+
+
+def sources_with(sources: Sources, words: Collection[str], *, file: str = "") -> Iterator[Source]:
+    """Yield each source that has one of some words in it or in a header that no earlier source includes.
+
+    Parameters
+    ----------
+    file : yield instead what is, or includes, a file of this name or glob.
+    """
+    wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+    found: set[tuple[str, str]] = set()
+    for source, files, text in _texts(sources):
+        is_meant = any(file_matches(each, file) for each in files) if file else words and wanted.search(text)
+        if is_meant and source[:2] not in found:
+            found.add(source[:2])
+            yield source
+
+
+def _glob_of_words(glob: str) -> str:
+    """Return a glob as a regular expression that stays within one word, and is none of the language's own."""
+    inner = translate(glob).removeprefix("(?s:").removesuffix(r")\Z").replace(".", r"\w")
+    return rf"(?!(?:{'|'.join(sorted(_KEYWORDS))})\b){inner}"
 
 
 def _walk(text: str, use: re.Pattern[str]) -> Iterator[tuple[str, str]]:
@@ -128,16 +161,17 @@ def _joined(scopes: list[tuple[str, bool]]) -> str:
     return "::".join(name for name, _ in scopes if name)
 
 
-def _texts(sources: Sources) -> Iterator[tuple[set[str], str]]:
-    """Yield the text of each source and header once, with the files that it is of."""
+def _texts(sources: Sources) -> Iterator[tuple[Source, set[str], str]]:
+    """Yield the text of each source and header once, with the source that led to it and the files that it is of."""
     read: set[Path] = set()
-    for folder, source, include_folders in sources:
+    for origin in sources:
+        folder, source, include_folders = origin
         waiting = [source]
         while waiting:
             path = waiting.pop()
             place = Path(folder, path)
             if place in read or not place.is_file():
-                yield {path}, ""
+                yield origin, {path}, ""
                 continue
             read.add(place)
             text, files = place.read_text(encoding="utf-8", errors="replace"), {path}
@@ -145,7 +179,7 @@ def _texts(sources: Sources) -> Iterator[tuple[set[str], str]]:
                 preprocessed = PreprocessedText(place.read_bytes())
                 files |= preprocessed.user_files()
                 text = preprocessed.user_text().decode("utf-8", "replace")
-            yield files, text
+            yield origin, files, text
             for quote, header in _INCLUDE.findall(text):
                 own = [str(Path(path).parent)] if quote == '"' else []
                 there = (str(Path(each, header)) for each in (*own, *include_folders))

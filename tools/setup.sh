@@ -57,6 +57,7 @@ if [ "$goal" != run ]; then
 fi
 if [ "$goal" = bench ]; then
     command -v addr2line >/dev/null || need binutils
+    [ -f "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || need python3-dev
 fi
 if [ "$goal" = pmu ]; then
     command -v qemu-system-aarch64 >/dev/null || need qemu-system-arm
@@ -86,19 +87,31 @@ if [ -n "$missing" ]; then
     rm -f "$log"
 fi
 
-[ "$goal" = run ] || goal=test # its Python packages are those of the tests
+case $goal in # what the Python packages are for
+run | bench) ;;
+*) goal=test ;;
+esac
 # The installed package is a tree of links to the checkout's files: a file added or removed means installing again.
 key=$({ "$python" --version; cat pyproject.toml tools/setup.sh; find errors harness collectors instrument analysis -type f ! -name '*.pyc' | sort; } | sha256sum | cut -d' ' -f1)
 stamp=".venv/.set-up-for-$goal"
-for done in "$stamp" .venv/.set-up-for-test; do # what the tests need holds what a run needs
+larger="$stamp .venv/.set-up-for-bench"
+[ "$goal" = run ] && larger="$larger .venv/.set-up-for-test"
+for done in $larger; do # what the benchmarks need holds what the tests need, and that what a run needs
     if [ -f "$done" ] && [ "$(cat "$done")" = "$key" ]; then
         exit 0
     fi
 done
 [ -x .venv/bin/python ] || { say "making the virtual environment .venv"; "$python" -m venv .venv; }
 what=.
-[ "$goal" = test ] && what='.[dev]'
+[ "$goal" = run ] || what='.[dev]'
 say "installing Python packages"
 rm -rf build
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -e "$what" --config-settings editable_mode=strict
+install() { "$1/bin/python" -m pip install --quiet --disable-pip-version-check -e "$2" --config-settings editable_mode=strict; }
+install .venv "$what"
+if [ "$goal" = bench ]; then
+    [ -x .venv-peers/bin/python ] || "$python" -m venv .venv-peers
+    say "installing the libraries that the benchmarks stand beside"
+    install .venv-peers '.[peers]'
+    .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation 'linmdtw>=0.1.7,<0.2'
+fi
 printf '%s' "$key" >"$stamp"

@@ -24,12 +24,15 @@ class Region:
     Attributes
     ----------
     start, stop : first interval, and the one after the last.
-    uncertainty : how far `start` and `stop` may be off [intervals].
+    uncertainty : by how far different ways to align these runs differ at `start` and at `stop` [intervals]. No bound on the error.
+    possible : for `start` and for `stop` the least and the greatest that milestones leave possible; these are certain. All of the run
+        where no software counter was counted alike.
     """
 
     start: int
     stop: int
     uncertainty: tuple[float, float]
+    possible: tuple[tuple[int, int], tuple[int, int]]
 
 
 def map_region(alignment: Alignment, start: int, stop: int) -> Region:
@@ -53,14 +56,17 @@ def map_region(alignment: Alignment, start: int, stop: int) -> Region:
     Notes
     -----
     Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 6: selecting corresponding stretches, and reasoning within
-    each run, is often all that is needed. A border is as uncertain as the path is many-to-one there, or as the freely warped path and
-    the one at an even pace differ there, whichever is more, and by half an interval at least.
+    each run, is often all that is needed. A border that milestones show to be wrong is moved to where they allow it. Its uncertainty is
+    the largest of: half of how many intervals meet it, how far the path differs there from the one before flat stretches were made even,
+    how far it was moved, and half an interval.
     """
     n = int(alignment.x_index[-1]) + 1
     if not 0 <= start < stop <= n:
         raise DataError(f"the stretch {start}:{stop} is empty or not within the run's {n} intervals")
-    first, until = _span(alignment, start)[0], _span(alignment, stop - 1)[1] + 1
-    return Region(first, until, (_uncertainty(alignment, start), _uncertainty(alignment, stop - 1)))
+    first, of_first = _border(alignment, start, 0)
+    last, of_last = _border(alignment, stop - 1, 1)
+    (low, high), (last_low, last_high) = alignment.possible[[start, stop - 1]].tolist()
+    return Region(first, max(first, last) + 1, (of_first, of_last), ((low, high), (last_low + 1, last_high + 1)))
 
 
 def resample(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
@@ -129,7 +135,10 @@ def _span(path: WarpPath, interval: int) -> tuple[int, int]:
     return int(path.y_index[first]), int(path.y_index[after - 1])
 
 
-def _uncertainty(alignment: Alignment, interval: int) -> float:
-    low, high = _span(alignment, interval)
-    other_low, other_high = _span(alignment.warped, interval)
-    return max((high - low) / 2, abs(low + high - other_low - other_high) / 2, 0.5)
+def _border(alignment: Alignment, interval: int, side: int) -> tuple[int, float]:
+    """Return the first (side 0) or last interval of b that meets one of a, as milestones allow it, and its uncertainty."""
+    span = _span(alignment, interval)
+    before = _span(alignment.warped, interval)
+    low, high = alignment.possible[interval].tolist()
+    allowed = min(max(span[side], low), high)
+    return allowed, max((span[1] - span[0]) / 2, abs(sum(span) - sum(before)) / 2, abs(allowed - span[side]), 0.5)

@@ -67,7 +67,7 @@ class Merged:
 def merge(
     traces: Sequence[Trace],
     *,
-    on: Sequence[str] = ("IPC",),
+    on: Sequence[str] | None = None,
     anchor: str | None = None,
     budget: int | None = None,
     penalty: float | None = None,
@@ -104,7 +104,7 @@ def merge(
         groups.setdefault(key, []).append(trace)
     if not groups:
         raise DataError("there is no trace to merge")
-    joined: _Align = partial(_align, on=tuple(on), anchor=anchor, budget=budget, penalty=penalty)
+    joined: _Align = partial(_align, on=None if on is None else tuple(on), anchor=anchor, budget=budget, penalty=penalty)
     centres = {key: _nearest_to_others(runs, joined) for key, runs in groups.items()}
     reference = next(iter(centres.values()))
     metrics: dict[str, Metric] = {}
@@ -141,7 +141,7 @@ def merge(
 
 
 def _align(
-    a: Trace, b: Trace, *, on: tuple[str, ...], anchor: str | None, budget: int | None, penalty: float | None
+    a: Trace, b: Trace, *, on: tuple[str, ...] | None, anchor: str | None, budget: int | None, penalty: float | None
 ) -> Alignment:
     through = anchor if anchor in a.metrics and anchor in b.metrics else None
     return align(a, b, on=on, anchor=through, budget=budget, penalty=penalty)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from typing import TypeVar
 
@@ -155,14 +153,12 @@ def _over_pairs(
     share = max(_CHUNK_CELLS, int(cells.sum()) // (threads * _CHUNKS_A_WORKER))
     ends = np.flatnonzero(np.diff(np.cumsum(cells) // share)) + 1
     chunks = [chunk for chunk in np.split(pairs, ends) if len(chunk)]
+    from joblib import Parallel, delayed  # type: ignore[import-untyped]  # noqa: PLC0415  an alignment of two needs none of it
+
+    pool = Parallel(n_jobs=threads, prefer="threads", return_as="generator", batch_size=1)
     done: list[_Result] = []
-    with ThreadPoolExecutor(threads) as pool:
-        waiting = deque(pool.submit(results_of, chunk) for chunk in chunks)
-        try:
-            while waiting:
-                done += waiting.popleft().result()
-                if progress is not None:
-                    progress(len(done), len(pairs))
-        finally:
-            pool.shutdown(cancel_futures=True)
+    for results in pool(delayed(results_of)(chunk) for chunk in chunks):
+        done += results
+        if progress is not None:
+            progress(len(done), len(pairs))
     return done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.alignment.flatness import flat_elements
+from unperturbed.analysis.alignment.judging import possible_intervals
 from unperturbed.analysis.alignment.milestones import choose_anchors, milestone_anchors, milestone_positions
 from unperturbed.analysis.alignment.pace import even_pace, path_through
 from unperturbed.analysis.alignment.warp import FloatArray, IntArray, WarpPath, anchored_dtw
-from unperturbed.collectors.trace import Trace
+from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import DataError
 
-__all__ = ["PENALTY_RULE", "Alignment", "align", "align_as_paper"]
+__all__ = ["PENALTY_RULE", "Alignment", "align", "align_as_paper", "with_default_metrics"]
 
 _RANGE_PERCENT = (5, 95)
 """Range of values that scales a metric: wide enough to span a program's phases, blind to a single outlying interval."""
@@ -28,9 +29,13 @@ PENALTY_RULE = 10.0
 _MUCH_FLAT = 0.25
 """Share of flat intervals above which plain dynamic time warping is not to be trusted."""
 
+_MUCH_CONTRADICTED = 0.1
+"""Share of path elements that milestones show to be wrong above which a path is warned of."""
+
 _SHORT = 0.25
 """An interval that lasts less than this share of the median one, as when a late tick is followed by the next, has too little in it."""
 
+_RATE, _CYCLES = "IPC", "PAPI_TOT_CYC"
 _WORK = "PAPI_TOT_INS"
 """The counter whose progress is taken as the work's where nothing else tells it."""
 
@@ -49,6 +54,8 @@ class Alignment(WarpPath):
     evened : whether the runs were taken to progress evenly there.
     pace : what progresses evenly: a counter's name, which guides the whole path too, or `time`.
     warped : the path of dynamic time warping before flat stretches were made even.
+    possible : int64, shape (n, 2). First and last interval of b that can show the work of each interval of a, as all software counters
+        tell that both runs counted alike.
     """
 
     method: Literal["dtw", "milestones"]
@@ -59,6 +66,13 @@ class Alignment(WarpPath):
     evened: bool
     pace: str
     warped: WarpPath
+    possible: IntArray
+
+    @property
+    def contradicted(self) -> float:
+        """Return the share of path elements that milestones show to be wrong."""
+        first, last = self.possible[self.x_index].T
+        return float(((self.y_index < first) | (self.y_index > last)).mean())
 
     @property
     def flat_share(self) -> float:
@@ -73,23 +87,29 @@ class Alignment(WarpPath):
     @property
     def warning(self) -> str:
         """Return what is not to be trusted, '' when nothing speaks against the path."""
-        if self.flat_share <= _MUCH_FLAT:
-            return ""
-        treated = "dynamic time warping follows noise there"
-        if self.evened:
-            treated = f"both runs are taken to progress evenly there (in {self.pace})"
-        return (
-            f"{' and '.join(self.on)} {'is' if len(self.on) == 1 else 'are'} flat but for noise along {self.flat_share:.0%} of the path, "
-            f"for {self.longest_flat} intervals at most: {treated}, and the path may stray as far; "
-            f"{'more ' if self.anchors else ''}anchors would hold it"
-        )
+        said = []
+        more = f"{'more ' if self.anchors else ''}anchors would hold it"
+        if self.contradicted > _MUCH_CONTRADICTED:
+            said.append(
+                f"{self.contradicted:.0%} of the path is wrong, as software counters show that both runs counted alike; {more}"
+            )
+        if self.flat_share > _MUCH_FLAT:
+            treated = "dynamic time warping follows noise there"
+            if self.evened:
+                treated = f"both runs are taken to progress evenly there (in {self.pace})"
+            metrics = f"{' and '.join(self.on)} {'is' if len(self.on) == 1 else 'are'}"
+            said.append(
+                f"{metrics} flat but for noise along {self.flat_share:.0%} of the path, for {self.longest_flat} intervals at most: {treated}, "
+                f"and the path may stray as far; {more}"
+            )
+        return "; ".join(said)
 
 
 def align(
     a: Trace,
     b: Trace,
     *,
-    on: Sequence[str] = ("IPC",),
+    on: Sequence[str] | None = None,
     method: Literal["dtw", "milestones"] = "dtw",
     anchor: str | None = None,
     budget: int | None = None,
@@ -104,10 +124,11 @@ def align(
     Parameters
     ----------
     a, b : traces of the same work.
-    on : names of the metrics to align on, present in both; the paper's choice is IPC.
-        Each is divided by one number for both traces, the range from the 5th to the 95th percentile of both traces' values
-        taken together (their mean distance from the median where that is 0), so that metrics of different units weigh alike.
-        Levels are not shifted: one metric alone is aligned as the paper does.
+    on : names of the metrics to align on, present in both, optional
+        None takes IPC, the paper's choice; where a trace has no metric of that name, PAPI_TOT_INS over PAPI_TOT_CYC; without these all
+        hardware metrics that both have. Each is divided by one number for both traces, the range from the 5th to the 95th percentile of
+        both traces' values taken together (their mean distance from the median where that is 0), so that metrics of different units weigh
+        alike. Levels are not shifted: one metric alone is aligned as the paper does.
     method : `dtw` warps time; `milestones` interpolates between the milestones of `anchor`, and is the truth where these are dense.
     anchor : name of a counter of deterministic milestones, optional
         The nth milestone is the same work in both runs; see `milestone_anchors`.
@@ -143,16 +164,27 @@ def align(
     Mytkowicz et al., "Aligning Traces for Performance Evaluation"; `penalty=0, flat="warped", pace="time",
     mend=False` is theirs. All else the paper leaves open; experiments/alignment evaluates it against that.
     """
+    if on is None:
+        a, b, on = with_default_metrics(a, b)
     names = tuple(on)
     x, y, scale = _scaled(a, b, names)
     if mend:
         x, y = _without_short(a, x), _without_short(b, y)
     pace_name, paces = _paces(a, b, pace)
     free = anchored_dtw(x, y, (), band=band)
-    noise = float(np.median(np.abs(x[free.x_index] - y[free.y_index]).sum(axis=1)))
+    distances = np.abs(x[free.x_index] - y[free.y_index]).sum(axis=1)
+    noise = float(np.median(distances)) or float(distances.mean())  # of a metric that is mostly constant the median is 0
     rule = PENALTY_RULE * noise
     fine = rule if penalty is None else penalty
-    aligned = partial(_alignment, on=names, scale=tuple(map(float, scale)), method=method, penalty=fine, anchor=anchor)
+    aligned = partial(
+        _alignment,
+        on=names,
+        scale=tuple(map(float, scale)),
+        method=method,
+        penalty=fine,
+        anchor=anchor,
+        possible=possible_intervals(a, b),
+    )
     if method == "milestones":
         if anchor is None:
             raise DataError("aligning by milestones needs the name of their counter: give anchor")
@@ -263,6 +295,33 @@ def _scaled(a: Trace, b: Trace, on: tuple[str, ...]) -> tuple[FloatArray, FloatA
             )
     scales = np.array([_scale(name, x[:, column], y[:, column]) for column, name in enumerate(on)])
     return x / scales, y / scales, scales
+
+
+def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, ...]]:
+    """Return both traces, with IPC where it can be computed, and the metrics to align on when none are asked for; see `align`.
+
+    Raises
+    ------
+    DataError
+        They have no hardware metric in common.
+    """
+    if _RATE in a.metrics and _RATE in b.metrics:
+        return a, b, (_RATE,)
+    if all(name in trace.metrics for trace in (a, b) for name in (_WORK, _CYCLES)):
+        a, b = (_with_rate(trace) for trace in (a, b))
+        return a, b, (_RATE,)
+    common = tuple(name for name in a.names("hardware", "simulated") if name in b.metrics)
+    if not common:
+        raise DataError(f"the traces have neither {_RATE} nor another hardware metric in common: name what to align on")
+    return a, b, common
+
+
+def _with_rate(trace: Trace) -> Trace:
+    """Return a trace with instructions per cycle, 0 in intervals without a cycle."""
+    work, cycles = trace[_WORK], trace[_CYCLES]
+    rate = np.divide(work, cycles, out=np.zeros(len(trace)), where=cycles > 0)
+    metric = Metric(_RATE, "derived", "1", components=(_WORK, _CYCLES))
+    return replace(trace, metrics={**trace.metrics, _RATE: metric}, columns={**trace.columns, _RATE: rate})
 
 
 def _without_short(trace: Trace, rows: FloatArray) -> FloatArray:

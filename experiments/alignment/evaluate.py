@@ -14,7 +14,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from figures import draw_all
 from pairs import WAYS, WORKLOADS, Pair, Workload, own, pairs_of
 
 from unperturbed.analysis.alignment import align, map_region, milestone_positions, summarise_scores
+from unperturbed.collectors.trace import Trace
 
 HERE = Path(__file__).parent
 EVIDENCE = HERE.parents[1] / "docs" / "evidence"
@@ -97,7 +98,8 @@ def _judge_flatness(found: Found, pair: Pair) -> None:
 
 def _judge_regions(found: Found, pair: Pair) -> None:
     """Carry stretches of 100 intervals over, and look whether their borders are as sure as is said."""
-    alignment = own(pair, found.workload.anchor, 8)
+    unjudged = Pair(*(_without(trace, found.workload.judges) for trace in (pair.a, pair.b)))
+    alignment = own(unjudged, found.workload.anchor, 8)
     truth = milestone_positions(*pair.counts(found.workload.judges[-1]))
     held, said = [], []
     for start in range(0, len(pair.a) - 100, 50):
@@ -108,6 +110,14 @@ def _judge_regions(found: Found, pair: Pair) -> None:
             held.append(abs(border - truth[at]) <= sure + 1)
             said.append(sure)
     found.regions.append((float(np.mean(held)), float(np.median(said))))
+
+
+def _without(trace: Trace, names: Sequence[str]) -> Trace:
+    """Return a trace without some metrics: what judges must not have been seen."""
+    kept = {
+        name: metric for name, metric in trace.metrics.items() if name in ("IPC", "PAPI_TOT_INS") or metric.kind == "software"
+    }
+    return replace(trace, metrics={name: metric for name, metric in kept.items() if name not in names})
 
 
 def table_1(found: Sequence[Found]) -> list[str]:

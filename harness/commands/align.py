@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike
 
-    from unperturbed.analysis.alignment import Alignment, ScoreSummary
+    from unperturbed.analysis.alignment import Alignment, Region, ScoreSummary
     from unperturbed.collectors.trace import Trace
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -23,7 +25,11 @@ class Command:
         """Add the runs and how to align them."""
         parser.add_argument("first", type=Path, metavar="RUN_A", help="a run's folder or its trace.parquet")
         parser.add_argument("second", type=Path, metavar="RUN_B", help="another run of the same work")
-        parser.add_argument("--on", default="IPC", metavar="METRICS", help="metrics to align on, separated by commas (IPC)")
+        parser.add_argument(
+            "--on",
+            metavar="METRICS",
+            help="metrics to align on, separated by commas (IPC; where there is none, all hardware metrics)",
+        )
         parser.add_argument(
             "--method",
             choices=("dtw", "milestones"),
@@ -51,20 +57,20 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Align, print, draw; 0 when it could be done."""
-        from unperturbed.analysis.alignment import align, map_region
-        from unperturbed.errors import SpecError
-        from unperturbed.harness.aligning import alignment_json, read_run, scores_of
+        from unperturbed.analysis.alignment import align, map_region, scores_of, with_default_metrics
+        from unperturbed.harness.aligning import alignment_json, different_campaigns, read_run
 
-        if arguments.as_the_paper and arguments.penalty is not None:
-            raise SpecError("--penalty and --as-the-paper exclude each other: the paper has no penalty")
-        if arguments.anchors is not None and not arguments.anchor:
-            raise SpecError("--anchors needs --anchor: whose milestones?")
+        _refuse(arguments)
         region = _region(arguments.region)
         a, b = read_run(arguments.first), read_run(arguments.second)
+        if arguments.on:
+            on = tuple(name.strip() for name in arguments.on.split(","))
+        else:
+            a, b, on = with_default_metrics(a, b)
         alignment = align(
             a,
             b,
-            on=[name.strip() for name in arguments.on.split(",")],
+            on=on,
             method=arguments.method,
             anchor=arguments.anchor,
             budget=arguments.anchors,
@@ -80,18 +86,40 @@ class Command:
         if arguments.json:
             described = alignment_json(alignment, a, b, scores)
             if mapped:
-                described["region"] = {"start": mapped.start, "stop": mapped.stop, "uncertainty": list(mapped.uncertainty)}
+                described["region"] = vars(mapped)
             print(json.dumps(described, indent=2, ensure_ascii=False))
             return 0
-        _show(alignment, a, b, scores)
+        _show(alignment, a, b, scores, filter(None, (different_campaigns(a, b), alignment.warning)))
         if region and mapped:
-            (low, high) = mapped.uncertainty
-            print(
-                f"intervals {region[0]}:{region[1]} of the first run are {mapped.start}:{mapped.stop} of the second, ± {low:g} and ± {high:g}"
-            )
+            _show_region(region, mapped, certain=bool(scores))
         if arguments.plot:
             print(f"plot: {arguments.plot}")
         return 0
+
+
+def _refuse(arguments: argparse.Namespace) -> None:
+    from unperturbed.errors import SpecError
+
+    if arguments.as_the_paper and arguments.penalty is not None:
+        raise SpecError("--penalty and --as-the-paper exclude each other: the paper has no penalty")
+    if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
+        raise SpecError(f"--penalty {arguments.penalty:g}: give a number, 0 or more")
+    if arguments.anchors is not None and not arguments.anchor:
+        raise SpecError("--anchors needs --anchor: whose milestones?")
+    if arguments.anchors is not None and arguments.anchors < 0:
+        raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
+    if arguments.plot and (arguments.plot.suffix != ".html" or not arguments.plot.parent.is_dir()):
+        raise SpecError(f"--plot {arguments.plot}: give a name that ends in .html, in a folder that is there")
+
+
+def _show_region(region: tuple[int, int], mapped: Region, *, certain: bool) -> None:
+    print(f"\nintervals {region[0]}:{region[1]} of the first run are {mapped.start}:{mapped.stop} of the second")
+    borders = ("start", mapped.uncertainty[0], mapped.possible[0]), ("stop", mapped.uncertainty[1], mapped.possible[1])
+    for name, uncertainty, (low, high) in borders:
+        bound = f"; milestones leave {low} to {high} possible" if certain else ""
+        print(f"  {name}: ways to align these runs differ by {uncertainty:g} there{bound}")
+    if not certain:
+        print("  no milestone stands in both runs, so nothing bounds the error")
 
 
 def _region(text: str | None) -> tuple[int, int] | None:
@@ -130,7 +158,7 @@ def _rows(scores: dict[str, ScoreSummary]) -> list[tuple[str, str, str, str, str
     ]
 
 
-def _show(alignment: Alignment, a: Trace, b: Trace, scores: dict[str, ScoreSummary]) -> None:
+def _show(alignment: Alignment, a: Trace, b: Trace, scores: dict[str, ScoreSummary], notes: Iterable[str]) -> None:
     import numpy as np
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -164,8 +192,8 @@ def _show(alignment: Alignment, a: Trace, b: Trace, scores: dict[str, ScoreSumma
         console.print(
             "\nNo other software counter stands in both runs with the same total, so nothing independent judges this path."
         )
-    if alignment.warning:
-        console.print(f"[yellow]note:[/yellow] {escape(alignment.warning)}")
+    for note in notes:
+        console.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
 def _sparkline(series: ArrayLike, low: float, high: float, width: int) -> str:

@@ -27,6 +27,13 @@ class Command:
         parser.add_argument(
             "--force", action="store_true", help="merge configurations too that the outer check shows perturbed, marked so"
         )
+        parser.add_argument(
+            "--without",
+            action="append",
+            default=[],
+            metavar="CONFIGURATION",
+            help="leave a configuration out; may be given again",
+        )
         parser.add_argument("--json", action="store_true", help="print what was merged as JSON instead of a table")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -38,9 +45,11 @@ class Command:
         out: Path = (arguments.out or folder / "merged.parquet").absolute()
         if out.suffix not in (".parquet", ".csv"):
             raise SpecError(f"--out {arguments.out}: give a name that ends in .parquet or .csv")
+        if not out.parent.is_dir():
+            raise SpecError(f"--out {arguments.out}: there is no folder {out.parent}")
         if arguments.anchors is not None and arguments.anchors < 0:
             raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
-        found = merge_campaign(folder, budget=arguments.anchors, force=arguments.force)
+        found = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
         if out.suffix == ".csv":
             found.merged.trace.to_polars().write_csv(out)
         else:

@@ -16,7 +16,8 @@ from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING, Any, NamedTuple  # noqa: E402
 from zipimport import zipimporter  # noqa: E402
 
-from rewriting import functions_of, matches  # type: ignore[import-not-found]  # noqa: E402  beside this file
+from hook import matches  # type: ignore[import-not-found]  # noqa: E402  beside this file
+from rewriting import functions_of  # type: ignore[import-not-found]  # noqa: E402  beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ _ONLY_TREE = 0x400
 _IN_C = "written in C"
 
 
-class _Module(NamedTuple):
+class Module(NamedTuple):
     """A module that was found: its names in targets, its file, its source; `reason` says why it has none."""
 
     names: tuple[str, ...]
@@ -59,7 +60,7 @@ def _spec_of(name: str) -> Any:
     return spec
 
 
-def _described(name: str, spec: Any, names: tuple[str, ...]) -> _Module:
+def _described(name: str, spec: Any, names: tuple[str, ...]) -> Module:
     loader = spec.loader
     source: Any = None
     reason = ""
@@ -78,10 +79,10 @@ def _described(name: str, spec: Any, names: tuple[str, ...]) -> _Module:
         source = b""  # a namespace
     else:
         reason = f"loaded by {type(loader).__name__}, which the hook does not know"
-    return _Module(names, spec.origin or "", source, reason)
+    return Module(names, spec.origin or "", source, reason)
 
 
-def _modules_of(target: list[str]) -> Iterator[_Module]:
+def modules_of(target: list[str]) -> Iterator[Module]:
     """Yield every module that may hold a target: literal names are looked for, globs among all there are."""
     found: list[tuple[tuple[str, ...], Sequence[str] | None]] = [((), None)]
     for part in target[:-1]:
@@ -106,12 +107,12 @@ def _modules_of(target: list[str]) -> Iterator[_Module]:
         found = deeper
 
 
-def _main_module(main: dict[str, str]) -> _Module | None:
+def main_module(main: dict[str, str]) -> Module | None:
     kind, value = main["kind"], main["value"]
     if kind == "code":
-        return _Module(("__main__",), "-c", value, "")
+        return Module(("__main__",), "-c", value, "")
     if kind == "stdin":
-        return _Module(("__main__",), "stdin", None, "read from stdin; put it into a file")
+        return Module(("__main__",), "stdin", None, "read from stdin; put it into a file")
     if kind == "module":
         spec = _spec_of(value)
         name = value
@@ -124,9 +125,9 @@ def _main_module(main: dict[str, str]) -> _Module | None:
     if Path(value).is_dir() or not _is_text(value):
         spec = _find_spec("__main__", [value])
         if spec is None:
-            return _Module(("__main__", stem), value, None, "no source that Python compiles when it starts")
+            return Module(("__main__", stem), value, None, "no source that Python compiles when it starts")
         return _described("__main__", spec, ("__main__", stem))
-    return _Module(("__main__", stem), str(Path(value).resolve()), Path(value).read_bytes(), "")
+    return Module(("__main__", stem), str(Path(value).resolve()), Path(value).read_bytes(), "")
 
 
 def _is_text(path: str) -> bool:
@@ -138,7 +139,7 @@ def _is_text(path: str) -> bool:
     return False
 
 
-def _set_path(main: dict[str, str]) -> None:
+def set_path(main: dict[str, str]) -> None:
     """Make sys.path what the program will have."""
     if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]
@@ -175,13 +176,13 @@ def _replaced_by_c(tree: Any) -> dict[str, str]:
 
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:
-    _set_path(question["main"])
-    main = _main_module(question["main"])
+    set_path(question["main"])
+    main = main_module(question["main"])
     trees: dict[str, Any] = {}
     answers = []
     for target in question["targets"]:
         parts = target.split(".")
-        modules = {module.names[0]: module for module in _modules_of(parts)}
+        modules = {module.names[0]: module for module in modules_of(parts)}
         if main is not None:
             # One module may run as the main one and be imported too: it is told once.
             modules = {name: module for name, module in modules.items() if str(Path(module.file).resolve()) != main.file}
@@ -236,7 +237,7 @@ def _may_hold(target: list[str], module: str) -> bool:
     return len(target) > len(parts) and all(map(matches, target, parts))
 
 
-def _parsed(module: _Module) -> Any:
+def _parsed(module: Module) -> Any:
     try:
         return compile(module.source, module.file, "exec", _ONLY_TREE, True)
     except (SyntaxError, ValueError) as error:

@@ -1,9 +1,10 @@
 """The import hook: chosen functions of modules, and of the main script, count a hit when they are entered.
 
-Modules pass by the two places where CPython turns source into code; only chosen modules are compiled here, and their .pyc files neither read nor
-written. No finder, loader or path is added, so that the program finds all of these as they are without us. The main script does not pass by any
-loader: CPython itself compiles it. Its functions are exchanged when its first line is about to run, before they are made; its own frame, globals and
-surroundings are CPython's.
+Modules pass by the two places where CPython turns source into code; only those with chosen functions are exchanged here, and their .pyc files neither
+read nor written. Their code was compiled ahead (`prepare.py`); a module whose source is another one by now is compiled here, at each start anew. No
+finder, loader or path is added, so that the program finds all of these as they are without us. The main script does not pass by any loader: CPython
+itself compiles it. Its functions are exchanged when its first line is about to run, before they are made; its own frame, globals and surroundings are
+CPython's.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import builtins
 import os
 import sys
 import zipimport
+from marshal import loads
 
 TYPE_CHECKING = False
 """Never when it runs: Python does not load `typing` when it starts, and the program shall load it itself, if at all."""
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from types import CodeType
     from typing import Any
 
-__all__ = ["Settings", "install", "read_settings"]
+__all__ = ["Chooser", "digest", "inner_code", "install", "matches"]
 
 _ONLY_TREE = 0x400
 """PyCF_ONLY_AST: compile() gives the tree."""
@@ -30,62 +33,65 @@ _COUNTER = "unperturbed_python"
 _HIT = "__unperturbed_hit_{}__"
 """With underscores at its end too: a class would put its name before it."""
 _POINTER_BYTES = 8
+_LEFT_BEHIND = ("__future__", "_ast")
+"""What Python loads for us when a module has to be compiled here."""
 
 
-class Settings:
-    """What the environment asks for: counting library, the program's own PYTHONPATH (None if it has none), number of metric → parts of its target."""
+def install(folder: str) -> None:
+    """Have every chosen function count that is compiled from now on; leave the environment as it is without us.
 
-    def __init__(self, text: str) -> None:
-        self.library = ""
-        self.python_path: str | None = None
-        self.targets: list[tuple[int, tuple[str, ...]]] = []
-        for line in text.splitlines():
-            key, _, value = line.partition("=")
-            if key == "library":
-                self.library = value
-            elif key == "pythonpath":
-                self.python_path = value
-            else:
-                self.targets.append((int(key), tuple(value.split("."))))
-
-
-def read_settings(variable: str) -> Settings | None:
-    """Take the settings out of the environment, and leave it as it is without us: processes that the program starts are not counted."""
-    text = os.environ.pop(variable, None)
-    if text is None:
-        return None
-    settings = Settings(text)
-    if settings.python_path is None:
-        os.environ.pop("PYTHONPATH", None)
+    Processes that the program starts are not counted: they run without the hook.
+    """
+    own = os.environ["PYTHONPATH"].partition(os.pathsep)[2]
+    if own:
+        os.environ["PYTHONPATH"] = own
     else:
-        os.environ["PYTHONPATH"] = settings.python_path
-    return settings
-
-
-def install(settings: Settings, folder: str) -> None:
-    """Have every chosen function that is compiled from now on count."""
-    rewriting = load(folder, "rewriting")
-    counter = _load_counter(settings.library)
-    numbers = b"".join(number.to_bytes(4, sys.byteorder) for number, _ in settings.targets)
+        del os.environ["PYTHONPATH"]
+    settings = _stored(f"{folder}/settings")
+    counter = _load_counter(settings["library"])
+    numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in settings["numbers"])
     free_threaded = not getattr(sys, "_is_gil_enabled", lambda: True)()
     for index, hit in enumerate(counter.start(numbers, free_threaded)):
         setattr(builtins, _HIT.format(index), hit)
     words = list(getattr(sys, "orig_argv", ())) or _own_command()
-    command = load(folder, "command_line").read_command_line(words[1:])
-    chooser = _Chooser(settings, rewriting, command)
+    command = _load(folder, "command_line").read_command_line(words[1:])
+    chooser = Chooser(settings["targets"], command, folder, settings["modules"])
     _watch_modules(chooser)
     _watch_archives(chooser)
     if command.kind in ("script", "code") and chooser.is_chosen(("__main__", *chooser.aliases)):
         _watch_main(chooser, command, counter)
 
 
-def load(folder: str, name: str) -> Any:
-    """Load a module of this folder that the program shall not find among its own."""
-    spec = external.spec_from_file_location(f"unperturbed_{name}", f"{folder}/{name}.py")
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{folder}/{name}.py cannot be loaded")
-    module = bootstrap.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def digest(source: Any) -> bytes:
+    """Return what a module's source, text or bytes, is known by."""
+    content = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    return _imp.source_hash(0, content)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Tell whether a part of a dotted name is of a glob of `*` and `?`. By hand: fnmatch and re are not loaded when Python starts."""
+    begin, star, rest = pattern.partition("*")
+    if len(name) < len(begin) or any(sign not in ("?", other) for sign, other in zip(begin, name)):  # noqa: B905  3.9 has no strict
+        return False
+    if not star:
+        return len(begin) == len(name)
+    return any(matches(rest, name[place:]) for place in range(len(begin), len(name) + 1))
+
+
+def _stored(path: str) -> Any:
+    """Return what `prepare.py` stored in a file."""
+    with open(path, "rb") as file:  # noqa: PTH123  pathlib is not loaded when Python starts
+        return loads(file.read())
+
+
+def _load(folder: str, name: str) -> Any:
+    """Load a module of ours that the program shall not find among its own, nor what it needs itself."""
+    loaded_before = frozenset(sys.modules)
+    module = type(sys)(f"unperturbed_{name}")
+    exec(_stored(f"{folder}/{name}.code"), module.__dict__)
+    for other in _LEFT_BEHIND:
+        if other not in loaded_before:
+            sys.modules.pop(other, None)
     return module
 
 
@@ -102,16 +108,38 @@ def _own_command() -> list[str]:
         return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
 
 
-class _Chooser:
-    """Which functions are chosen, and what they call."""
+class Chooser:
+    """Which functions are chosen, and what they call.
 
-    def __init__(self, settings: Settings, rewriting: Any, command: Any) -> None:
-        self._targets = settings.targets
-        self._rewriting = rewriting
+    Attributes
+    ----------
+    aliases : names by which targets may call the main script, beside `__main__`.
+    """
+
+    def __init__(
+        self,
+        targets: Iterable[tuple[str, ...]],
+        command: Any,
+        folder: str = "",
+        known: Mapping[str, tuple[bytes, bool]] = {},  # noqa: B006  never changed
+    ) -> None:
+        """Take the parts of each target, what the command line says, and which modules are stored in `folder`: digest, holds any function."""
+        self._targets = list(targets)
         self._command = command
+        self._folder = folder
+        self._known = known
+        self._rewriting: Any = None
         base = os.path.basename(command.value) if command.kind == "script" else ""  # noqa: PTH119
         stem = base[: -len(".py")] if base.endswith(".py") else base
         self.aliases = (stem,) if stem else ()
+        self._literal: set[str] = set()
+        """Modules that hold a target by their names alone."""
+        self._globs = []
+        for target in self._targets:
+            if any("*" in part or "?" in part for part in target[:-1]):
+                self._globs.append(target)
+            else:
+                self._literal.update(".".join(target[:place]) for place in range(1, len(target)))
 
     def names_of(self, module: str, is_package: Any) -> tuple[str, ...]:
         """Return the names by which targets may call a module: its own, and `__main__` for the one that -m runs."""
@@ -123,13 +151,23 @@ class _Chooser:
 
     def is_chosen(self, modules: tuple[str, ...]) -> bool:
         """Tell whether any target may be in a module of these names."""
-        return any(self._inside(target, module.split(".")) for module in modules for _, target in self._targets)
+        return any(module in self._literal or self._is_of_glob(module) for module in modules)
 
-    def _inside(self, target: tuple[str, ...], module: list[str]) -> bool:
-        return len(target) > len(module) and all(map(self._rewriting.matches, target, module))
+    def _is_of_glob(self, module: str) -> bool:
+        parts = module.split(".") if self._globs else []
+        return any(len(target) > len(parts) and all(map(matches, target, parts)) for target in self._globs)
 
-    def code_of(self, source: Any, path: str, modules: tuple[str, ...]) -> Any:
+    def stored(self, source: Any, modules: tuple[str, ...]) -> Any:
+        """Return what was compiled ahead of a module with this source: None when no function of it is chosen, False when nothing is known of it."""
+        found = self._known.get(modules[0])
+        if found is None or found[0] != digest(source):
+            return False
+        return _stored(f"{self._folder}/{modules[0]}.module") if found[1] else None
+
+    def tree_of(self, source: Any, path: str, modules: tuple[str, ...], rewriting: Any = None) -> Any:
         """Return a module's tree with hits in it, or None when no function of it is chosen."""
+        if self._rewriting is None:
+            self._rewriting = rewriting or _load(self._folder, "rewriting")
         compiled = bootstrap._call_with_frames_removed  # type: ignore[attr-defined]
         tree = compiled(compile, source, path, "exec", _ONLY_TREE, True)
         plain = compiled(compile, tree, path, "exec", 0, True)
@@ -139,8 +177,8 @@ class _Chooser:
         full = [(*module.split("."), *names) for module in modules]
         return [
             _HIT.format(index)
-            for index, (_, target) in enumerate(self._targets)
-            if any(len(target) == len(name) and all(map(self._rewriting.matches, target, name)) for name in full)
+            for index, target in enumerate(self._targets)
+            if any(len(target) == len(name) and all(map(matches, target, name)) for name in full)
         ]
 
 
@@ -150,22 +188,30 @@ def _as_if_of_importlib(function: Any) -> Any:
     return function
 
 
-def _watch_modules(chooser: _Chooser) -> None:
+def _watch_modules(chooser: Chooser) -> None:
     ordinary = external.SourceFileLoader.get_code
+    compiles = external.SourceFileLoader.source_to_code
 
     def get_code(self: Any, fullname: str) -> Any:
         modules = chooser.names_of(fullname, lambda: self.is_package(fullname))
-        if chooser.is_chosen(modules):
-            path = self.get_filename(fullname)
-            tree = chooser.code_of(self.get_data(path), path, modules)
-            if tree is not None:
-                return self.source_to_code(tree, path)
-        return ordinary(self, fullname)
+        if not chooser.is_chosen(modules):
+            return ordinary(self, fullname)
+        path = self.get_filename(fullname)
+        source = self.get_data(path)
+        # A loader that compiles by itself, as some that check types do, is to get the tree.
+        code = chooser.stored(source, modules) if type(self).source_to_code is compiles else False
+        if code is None:
+            return ordinary(self, fullname)
+        if code:
+            _imp._fix_co_filename(code, path)
+            return code
+        tree = chooser.tree_of(source, path, modules)
+        return ordinary(self, fullname) if tree is None else self.source_to_code(tree, path)
 
     external.SourceFileLoader.get_code = _as_if_of_importlib(get_code)  # type: ignore[method-assign]
 
 
-def _watch_archives(chooser: _Chooser) -> None:
+def _watch_archives(chooser: Chooser) -> None:
     ordinary = zipimport._get_module_code  # type: ignore[attr-defined]
 
     def _get_module_code(self: Any, fullname: str) -> Any:
@@ -175,13 +221,18 @@ def _watch_archives(chooser: _Chooser) -> None:
         if source is None:
             return found
         path = found[0].co_filename
-        tree = chooser.code_of(source, path, modules)
-        return found if tree is None else (compile(tree, path, "exec", dont_inherit=True), *found[1:])
+        code = chooser.stored(source, modules)
+        if code:
+            _imp._fix_co_filename(code, path)
+        elif code is False:
+            tree = chooser.tree_of(source, path, modules)
+            code = None if tree is None else compile(tree, path, "exec", dont_inherit=True)
+        return found if code is None else (code, *found[1:])
 
     zipimport._get_module_code = _as_if_of_importlib(_get_module_code)  # type: ignore[attr-defined]
 
 
-def _watch_main(chooser: _Chooser, command: Any, counter: Any) -> None:
+def _watch_main(chooser: Chooser, command: Any, counter: Any) -> None:
     """Wait, by the profiler's call events, for the main script's first line. From then on nothing is left of this."""
 
     def on_call(frame: Any, event: str, argument: object) -> None:
@@ -200,24 +251,30 @@ def _watch_main(chooser: _Chooser, command: Any, counter: Any) -> None:
     sys.setprofile(on_call)
 
 
-def _exchange(code: CodeType, chooser: _Chooser, command: Any, counter: Any) -> None:
+def _exchange(code: CodeType, chooser: Chooser, command: Any, counter: Any) -> None:
     """Put functions that count into the constants of a module that is about to run."""
     path = code.co_filename
     source: Any = command.value
     if command.kind == "script":
         with open(path, "rb") as file:  # noqa: PTH123
             source = file.read()
-    tree = chooser.code_of(source, path, ("__main__", *chooser.aliases))
-    if tree is None:
+    modules = ("__main__", *chooser.aliases)
+    pair = chooser.stored(source, modules)
+    if pair is False:
+        tree = chooser.tree_of(source, path, modules)
+        pair = tree and (compile(source, path, "exec", dont_inherit=True), compile(tree, path, "exec", dont_inherit=True))
+    if pair is None:
         return
-    plain = compile(source, path, "exec", dont_inherit=True)
-    if _inner(plain) != _inner(code):
+    plain, counting = pair
+    if inner_code(plain) != inner_code(code):
         raise RuntimeError("its text is not what is running")
-    counting = iter(_inner(compile(tree, path, "exec", dont_inherit=True)))
+    _imp._fix_co_filename(counting, path)
+    functions = iter(inner_code(counting))
     for place, constant in enumerate(code.co_consts):
         if hasattr(constant, "co_consts"):
-            counter.put(code.co_consts, tuple.__basicsize__ + _POINTER_BYTES * place, next(counting))
+            counter.put(code.co_consts, tuple.__basicsize__ + _POINTER_BYTES * place, next(functions))
 
 
-def _inner(code: CodeType) -> list[CodeType]:
+def inner_code(code: CodeType) -> list[CodeType]:
+    """Return the functions and classes of a module, as they stand in its constants."""
     return [constant for constant in code.co_consts if hasattr(constant, "co_consts")]

@@ -10,20 +10,10 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-__all__ = ["functions_of", "insert_hits", "matches"]
+__all__ = ["functions_of", "insert_hits"]
 
 _FUNCTIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
-
-
-def matches(pattern: str, name: str) -> bool:
-    """Tell whether a part of a dotted name is of a glob of `*` and `?`. By hand: fnmatch and re are not loaded when Python starts."""
-    begin, star, rest = pattern.partition("*")
-    if len(name) < len(begin) or any(sign not in ("?", other) for sign, other in zip(begin, name)):  # noqa: B905  3.9 has no strict
-        return False
-    if not star:
-        return len(begin) == len(name)
-    return any(matches(rest, name[place:]) for place in range(len(begin), len(name) + 1))
 
 
 def functions_of(tree: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

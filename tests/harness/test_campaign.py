@@ -333,6 +333,10 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
     monkeypatch.setattr(merging, "check", checked_and_one_rejected)
     with pytest.raises(SpecError, match="the outer check shows steps perturbed"):
         merging.merge_campaign(finished.campaign, budget=None, force=False)
+    left = merging.merge_campaign(finished.campaign, without=["steps"])
+    assert {source.configuration for source in left.merged.sources} == {"anchor"}
+    with pytest.raises(SpecError, match="no such configuration; it has baseline, anchor, steps"):
+        merging.merge_campaign(finished.campaign, without=["stops"])
     forced = merging.merge_campaign(finished.campaign, budget=4, force=True)
     assert forced.rejected == ("steps",)
     assert forced.merged.trace.attributes["merged"]["rejected"] == ["steps"]
@@ -352,6 +356,7 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
     assert "8 milestones of rounds" in shown.stdout
     assert "steps" in shown.stdout
     assert "intervals 5:20 of the first run are" in shown.stdout
+    assert "milestones leave" in shown.stdout
     text = page.read_text()
     assert "alignment-signals" in text
     assert "alignment-scores" in text
@@ -383,6 +388,11 @@ def test_a_kernel_that_is_compiled_for_the_first_time_says_so(finished: Finished
     [
         (("--region", "5-20"), "--region 5-20: give two intervals, as in 120:480"),
         (("--anchors", "3"), "--anchors needs --anchor"),
+        (("--anchor", "rounds", "--anchors", "-3"), "--anchors -3: give a number, 0 or more"),
+        (("--penalty", "-1"), "--penalty -1: give a number, 0 or more"),
+        (("--penalty", "nan"), "--penalty nan: give a number, 0 or more"),
+        (("--plot", "missing/x.html"), "in a folder that is there"),
+        (("--plot", "x.png"), "a name that ends in .html"),
         (("--as-the-paper", "--penalty", "1"), "exclude each other"),
         (("--on", "NOTHING"), "the trace has no metric 'NOTHING'"),
     ],

@@ -1,9 +1,11 @@
 """Runs joined into one trace, and stretches carried from one run to another."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from unperturbed.analysis.alignment import align, dtw, map_region, merge, resample, share_out
+from unperturbed.analysis.alignment import align, dtw, map_region, merge, possible_intervals, resample, share_out
 from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import DataError
 
@@ -173,3 +175,53 @@ def test_method_milestones_is_the_truth_where_they_are_dense(runs):
     assert alignment.warning == ""
     with pytest.raises(DataError, match="needs the name of their counter"):
         align(a, b, method="milestones")
+
+
+def test_milestones_bound_where_an_intervals_work_can_be(runs):
+    (a, of_a), (b, of_b) = runs[0], runs[1]
+    possible = possible_intervals(a, b)
+    true = np.abs(of_b[None, :] - of_a[:, None]).argmin(axis=1)
+    assert ((possible[:, 0] <= true) & (true <= possible[:, 1])).all()
+    assert (possible[:, 1] - possible[:, 0]).max() <= 4
+    nothing_common = possible_intervals(a, runs[6][0])
+    assert (nothing_common == [0, len(runs[6][0]) - 1]).all()
+
+
+def test_what_milestones_show_to_be_wrong_is_warned_of_and_moved(runs):
+    (a, _), (b, _) = runs[0], runs[1]
+    # Noise that has nothing to do with the work: no path on it can be right.
+    rng = np.random.default_rng(7)
+    astray = [replace(trace, columns={**trace.columns, "IPC": rng.standard_normal(len(trace))}) for trace in (a, b)]
+    alignment = align(*astray, penalty=0.0, flat="warped")
+    assert alignment.contradicted > 0.3
+    assert "of the path is wrong, as software counters show" in alignment.warning
+    possible = possible_intervals(a, b)
+    for start in range(0, len(a) - 60, 40):
+        region = map_region(alignment, start, start + 50)
+        assert possible[start, 0] <= region.start <= possible[start, 1]
+        assert possible[start + 49, 0] < region.stop <= possible[start + 49, 1] + 1
+        assert region.possible[0] == tuple(possible[start])
+    assert align(a, b).contradicted < 0.2
+
+
+def test_the_metrics_that_nothing_was_said_of(runs):
+    (a, _), (b, _) = runs[0], runs[1]
+    assert align(a, b).on == ("IPC",)
+
+    def with_counters(trace, *names):
+        counters = {
+            "PAPI_TOT_INS": trace["IPC"] * 1e6,
+            "PAPI_TOT_CYC": np.full(len(trace), 1e6),
+            "PAPI_L1_DCM": trace["IPC"] * 3,
+        }
+        metrics = [Metric(name, "simulated") for name in names]
+        bounds = {"begin_ns": trace.begin_ns, "end_ns": trace.end_ns}
+        return Trace.from_columns(metrics, {name: counters[name] for name in names}, **bounds)
+
+    rates = [with_counters(trace, "PAPI_TOT_INS", "PAPI_TOT_CYC") for trace in (a, b)]
+    computed = align(*rates, pace="time")
+    assert computed.on == ("IPC",)
+    assert np.array_equal(computed.x_index, align(a, b, pace="time").x_index)
+    assert align(*(with_counters(trace, "PAPI_L1_DCM") for trace in (a, b))).on == ("PAPI_L1_DCM",)
+    with pytest.raises(DataError, match="name what to align on"):
+        align(with_counters(a), with_counters(b))
