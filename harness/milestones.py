@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from unperturbed.collectors.assemble import milestone
 from unperturbed.collectors.kernel_probes import register_probes
 from unperturbed.collectors.probe_cost import measure_hit_cost
 from unperturbed.collectors.record import Probe
-from unperturbed.collectors.runtime_build import build_interposer, build_python_counter
+from unperturbed.collectors.runtime_build import build_interposer, build_python_counter, user_cache
 from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import SpecError
 from unperturbed.harness.program_command import ProgramCommand
@@ -24,7 +24,7 @@ from unperturbed.harness.spec.where import at_metric
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event, Means
 from unperturbed.instrument.interposition import Interposed, find_function, interposer_source
 from unperturbed.instrument.probes import ProbeSite, find_probes
-from unperturbed.instrument.python_metrics import PythonSites, find_python_sites, python_environment
+from unperturbed.instrument.python_metrics import PythonSites, find_python_sites, prepare_python_hook, python_environment
 
 __all__ = ["Milestones", "blaming", "find_milestones", "hit_rates", "interposed", "judge_rates", "probe_sites", "python_sites"]
 
@@ -40,15 +40,14 @@ class Milestones:
     metrics : in the order of their numbers.
     probes : of the kernel; they are there as long as this process is. sites : where they are.
     preload : libraries that the program is started with.
-    software : name → event of the metrics. python_library : what counts for Python programs, None when nothing does.
+    python_hook : what counts in a Python program, None when nothing does.
     """
 
     metrics: tuple[Metric, ...] = ()
     probes: tuple[Probe, ...] = ()
     sites: tuple[ProbeSite, ...] = ()
     preload: tuple[Path, ...] = ()
-    software: Mapping[str, Event] = field(default_factory=dict)
-    python_library: Path | None = None
+    python_hook: Path | None = None
 
     @property
     def within(self) -> bool:
@@ -57,7 +56,7 @@ class Milestones:
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that a run's program gets beside (or in place of) its own."""
-        return {} if self.python_library is None else python_environment(self.software, own, library=self.python_library)
+        return {} if self.python_hook is None else python_environment(own, self.python_hook)
 
 
 def find_milestones(campaign: Campaign, software: Mapping[str, Event], command: ProgramCommand) -> Milestones:
@@ -90,8 +89,19 @@ def find_milestones(campaign: Campaign, software: Mapping[str, Event], command: 
     compiler = campaign.program.compilers["cc"]
     functions = {number: found[number] for number in _of(software, "preload")}
     preload = [build_interposer(compiler, interposer_source(functions))] if functions else []
-    library = build_python_counter(compiler) if _of(software, "python") else None
-    return Milestones(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload), software, library)
+    hook = _python_hook(compiler, software, command) if _of(software, "python") else None
+    return Milestones(metrics, register_probes(sites, compiler=compiler), sites, tuple(preload), hook)
+
+
+def _python_hook(compiler: str, software: Mapping[str, Event], command: ProgramCommand) -> Path:
+    return prepare_python_hook(
+        command.words,
+        software,
+        environment=command.environment,
+        folder=command.folder,
+        library=build_python_counter(compiler),
+        cache=user_cache() / "python",
+    )
 
 
 def _of(software: Mapping[str, Event], means: Means) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -17,16 +17,14 @@ from unperturbed.errors import SpecError
 from unperturbed.instrument import wrapper
 from unperturbed.instrument.commandline import parse_command
 from unperturbed.instrument.events import Event, parse_event
-from unperturbed.instrument.settings import read_settings, write_aside
+from unperturbed.instrument.settings import Settings, read_settings, write_aside
+from unperturbed.instrument.targets import last_part
 from unperturbed.instrument.toolchain import SiteReport, missing_metrics, read_sites, write_toolchain
 
 __all__ = ["TOTALS", "read_metrics", "run_compiler", "totals_source"]
 
 TOTALS = "UNPERTURBED_TOTALS"
 """Variable of the environment: file that a program linked by hand appends its counts to when it ends."""
-
-_SURE = 75
-"""Of 100: a name so like another that a source holds is taken for that one misspelt, though further sources may follow."""
 
 _TOTALS_SOURCE = """\
 /* Tells what was counted when the program ends, if it is asked: one line a metric. Runs once, after everything else. */
@@ -63,6 +61,26 @@ __attribute__((destructor(101))) static void tell(void)
 """
 
 
+class _RepeatedKeyError(Exception):
+    """A mapping has a key twice. The message begins with line and column."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice in a mapping, of which YAML's own loader takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:  # noqa: FBT001, FBT002  PyYAML's
+        first: dict[tuple[str, str], yaml.Mark] = {}
+        for key, _ in node.value:
+            mark, name = key.start_mark, (key.tag, str(key.value))
+            if name in first:
+                raise _RepeatedKeyError(
+                    f"{mark.line + 1}:{mark.column + 1}: the key `{key.value}` stands here a second time "
+                    f"(first in line {first[name].line + 1}); remove one"
+                )
+            first[name] = mark
+        return super().construct_mapping(node, deep=deep)
+
+
 def run_compiler(
     metrics_file: Path,
     command: Sequence[str],
@@ -83,7 +101,8 @@ def run_compiler(
     Returns
     -------
     int
-        The compiler's exit code. That a metric has no place is a warning, once a metric: other sources may hold it.
+        The compiler's exit code. That a metric has no place is a warning, once a metric: other sources may hold it. So is, once, that
+        metrics count in a campaign only.
 
     Raises
     ------
@@ -103,6 +122,7 @@ def run_compiler(
         runtime = (*runtime, totals)
     write_toolchain(folder, software, compilers={}, runtime=runtime, bounds=bounds, sham=sham)
     settings = read_settings(str(folder / "settings.json"))
+    _note_uncounted(settings, software)
     code = wrapper.run(settings, tuple(command))
     parsed = parse_command(tuple(command))
     linked = parsed.executable or parsed.library
@@ -127,14 +147,16 @@ def read_metrics(path: Path) -> dict[str, Event]:
     Raises
     ------
     SpecError
-        The file is missing, is no YAML or has no such mapping; or an event is wrong: all of them, each with its line and column.
+        The file is missing, is no YAML, has no such mapping or a key twice; or an event is wrong: all of them, each with its line and column.
     """
     try:
-        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
+        loader = _Loader(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()
         described = loader.construct_document(root) if root is not None else None
     except OSError as error:
         raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
+    except _RepeatedKeyError as error:
+        raise SpecError(f"{path}:{error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SpecError(f"{path}: this is no YAML ({' '.join(str(error).split())})") from None
     # A whole spec serves too: there the mapping stands below `measure:`.
@@ -160,6 +182,18 @@ def read_metrics(path: Path) -> dict[str, Event]:
     return events
 
 
+def _note_uncounted(settings: Settings, software: Mapping[str, Event]) -> None:
+    """Say once which metrics no compiler can count."""
+    kinds = {"kernel": "probe", "preload": "preload", "python": "python"}
+    names = [f"{name} ({kinds[event.means]})" for name, event in software.items() if event.means != "compiled"]
+    if names and wrapper.is_first_note(settings, f"campaign only\0{names}"):
+        verb = "counts" if len(names) == 1 else "count"
+        print(
+            f"unperturbed cc: warning: {', '.join(names)} {verb} in a campaign only, not in what is compiled by hand",
+            file=sys.stderr,
+        )
+
+
 def _at(node: yaml.Node, keys: Sequence[str]) -> list[tuple[yaml.Node, yaml.Node]]:
     """Return keys and values of the mapping at a path."""
     pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
@@ -172,12 +206,16 @@ def _warnings(report: SiteReport, software: Mapping[str, Event], *, linked: bool
     """Yield metrics without a place, each with what is said of it: of a program all, of a lone source those that look misspelt."""
     if not report.sources or (not linked and len(report.sources) > 1):
         return
-    for name, message in missing_metrics(report, software).items():
-        if linked or _looks_misspelt(software[name], report):
-            yield name, f"{message} (another source may hold it)"
+    told = {
+        name: event
+        for name, event in software.items()
+        if linked or (event.means == "compiled" and not report.sites.get(name) and _looks_misspelt(event, report))
+    }
+    for name, message in missing_metrics(report, told).items():
+        yield name, f"{message} (another source may hold it)"
 
 
 def _looks_misspelt(event: Event, report: SiteReport) -> bool:
     from unperturbed.instrument.missing import nearest_names  # noqa: PLC0415  most commands find what they look for
 
-    return event.target not in report.names(event.kind) and bool(nearest_names(event, report, least=_SURE))
+    return last_part(event.target) not in report.words and bool(nearest_names(event, report, surely=True))

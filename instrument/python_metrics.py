@@ -19,10 +19,9 @@ from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.python_hook.command_line import CommandLine, read_command_line
 
-__all__ = ["PythonSite", "PythonSites", "find_python_sites", "python_environment"]
+__all__ = ["PythonSite", "PythonSites", "find_python_sites", "prepare_python_hook", "python_environment"]
 
 _HOOK_FOLDER = Path(__file__).parent / "python_hook"
-_VARIABLE = "UNPERTURBED_PYTHON"
 _MOST_METRICS = 256
 _OLDEST = (3, 9)
 _SHOWN_NAMES = 3
@@ -59,36 +58,66 @@ class PythonSites:
     free_threaded: bool
 
 
-def python_environment(software: Mapping[str, Event], environment: Mapping[str, str], *, library: Path) -> dict[str, str]:
-    """Return the variables that have a Python program count.
+def python_environment(environment: Mapping[str, str], hook: Path) -> dict[str, str]:
+    """Return the variable that has a Python program count.
 
     Parameters
     ----------
-    software : name → event of all software metrics, in the order of their numbers; those of other means are passed over.
-    environment : the program's own.
-    library : the counting module (`collectors.runtime_build.build_python_counter`). The sampler's runtime has to be preloaded.
+    environment : the program's own. hook : what `prepare_python_hook` returned. The sampler's runtime has to be preloaded.
 
     Returns
     -------
     dict
-        PYTHONPATH, led by the hook's folder, and the hook's settings; nothing when no metric counts by Python. The first Python process takes
-        both out of its environment: those that it starts run without the hook, as no sampler reads their counters.
+        PYTHONPATH, led by the hook's folder. The first Python process takes that out: those that it starts run without the hook, as no sampler
+        reads their counters.
     """
-    targets = [(number, event.target) for number, event in enumerate(software.values()) if event.means == "python"]
-    if not targets:
-        return {}
+    own = environment.get("PYTHONPATH")
+    return {"PYTHONPATH": f"{hook}{os.pathsep}{own}" if own else str(hook)}
+
+
+def prepare_python_hook(
+    command: Sequence[str],
+    software: Mapping[str, Event],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    library: Path,
+    cache: Path,
+) -> Path:
+    """Compile the hook, and the modules that it counts in, for the interpreter that the command starts.
+
+    Parameters
+    ----------
+    command, environment, folder : as of `find_python_sites`, which has found every metric's functions.
+    software : name → event of all software metrics, in the order of their numbers; those of other means are passed over.
+    library : the counting module (`collectors.runtime_build.build_python_counter`).
+    cache : where the hook is kept, for all programs and campaigns.
+
+    Returns
+    -------
+    Path
+        The hook's folder, which runs read and never write. A module whose source has changed since is compiled by the run itself.
+
+    Raises
+    ------
+    SpecError
+        More than 256 metrics.
+    HostError
+        As `find_python_sites`.
+    """
+    targets = {number: event.target for number, event in enumerate(software.values()) if event.means == "python"}
     if len(targets) > _MOST_METRICS:
         raise SpecError(f"{len(targets)} metrics of Python functions; one run counts {_MOST_METRICS} at most: leave some out")
-    own = environment.get("PYTHONPATH") or None
-    settings = [
-        f"library={library}",
-        *([f"pythonpath={own}"] if own else []),
-        *(f"{number}={target}" for number, target in targets),
-    ]
-    return {
-        "PYTHONPATH": f"{_HOOK_FOLDER}{os.pathsep}{own}" if own else str(_HOOK_FOLDER),
-        _VARIABLE: "\n".join(settings),
+    interpreter, words = _interpreter(command, environment, folder)
+    line = read_command_line(list(words))
+    question = {
+        "targets": list(targets.values()),
+        "numbers": list(targets),
+        "main": {"kind": line.kind, "value": line.value},
+        "library": str(library),
+        "cache": str(cache),
     }
+    return Path(_answer("prepare.py", interpreter, line, question, environment, folder)["folder"])
 
 
 def find_python_sites(
@@ -168,10 +197,11 @@ def _check_options(interpreter: Path, line: CommandLine) -> None:
             )
 
 
-def _ask(
-    interpreter: Path, line: CommandLine, question: Mapping[str, Any], environment: Mapping[str, str], folder: Path
+def _answer(
+    script: str, interpreter: Path, line: CommandLine, question: Mapping[str, Any], environment: Mapping[str, str], folder: Path
 ) -> dict[str, Any]:
-    command = [str(interpreter), *line.options, str(_HOOK_FOLDER / "find.py")]
+    """Have the program's interpreter run a script of ours."""
+    command = [str(interpreter), *line.options, str(_HOOK_FOLDER / script)]
     surroundings = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
     try:
         done = subprocess.run(
@@ -189,11 +219,19 @@ def _ask(
         raise HostError(f"{interpreter}: the interpreter does not run here ({error})") from None
     try:
         answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"version"') :])
+        return answer
     except ValueError:
         said = done.stderr.strip()[-1000:]
         raise HostError(
             f"{interpreter}: it cannot tell where functions are; is it CPython 3.9 or later? It said:\n{said}"
         ) from None
+
+
+def _ask(
+    interpreter: Path, line: CommandLine, question: Mapping[str, Any], environment: Mapping[str, str], folder: Path
+) -> dict[str, Any]:
+    """Return where functions are."""
+    answer = _answer("find.py", interpreter, line, question, environment, folder)
     if answer["implementation"] != "cpython" or tuple(map(int, answer["version"].split(".")))[:2] < _OLDEST:
         raise HostError(
             f"{interpreter}: {answer['implementation']} {answer['version']}; functions are counted in CPython 3.9 and later"

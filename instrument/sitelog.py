@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unperturbed.instrument.settings import write_aside
@@ -91,7 +92,6 @@ class SiteReport:
     def __init__(self, records: list[SourceRecord]) -> None:
         records = [record for record in records if not _is_check(record)]
         self._records = records
-        self._written: dict[str, set[str]] | None = None
         self.sites = _by_metric(site for record in records for site in record.sites)
         self.unseen = _by_metric(site for record in records for site in record.unseen)
         self.skipped = {record.source: record.reason for record in records if record.state == NOT_INSTRUMENTED}
@@ -115,6 +115,11 @@ class SiteReport:
         """Return the files, headers too, that were seen in the sources."""
         return self._named("file")
 
+    @property
+    def words(self) -> set[str]:
+        """Return every name that is written in the sources, by itself."""
+        return {word for kind, words in self._names_written.items() if kind != "file" for word in words}
+
     def parsed_names(self, part: str) -> set[str]:
         """Return names of one kind that parses found, see `SourceRecord`."""
         return set().union(*(record.names.get(part, ()) for record in self._records))
@@ -125,11 +130,13 @@ class SiteReport:
         return [(record.folder, record.source, record.include_folders) for record in self._records]
 
     def _named(self, part: str) -> set[str]:
-        if self._written is None:
-            from unperturbed.instrument.names import written_names  # noqa: PLC0415  only an error needs it
+        return self._names_written.get(part, set()) | self.parsed_names(part)
 
-            self._written = written_names(self.origins)
-        return self._written.get(part, set()) | self.parsed_names(part)
+    @cached_property
+    def _names_written(self) -> dict[str, set[str]]:
+        from unperturbed.instrument.names import written_names  # noqa: PLC0415  only an error needs it
+
+        return written_names(self.origins)
 
 
 def write_log(folder: str, records: list[SourceRecord]) -> None:

@@ -14,7 +14,17 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["GaugeTarget", "LineTarget", "file_matches", "is_glob", "name_matches", "needed_words", "split_gauge", "split_line"]
+__all__ = [
+    "GaugeTarget",
+    "LineTarget",
+    "file_matches",
+    "is_glob",
+    "last_part",
+    "name_matches",
+    "needed_words",
+    "split_gauge",
+    "split_line",
+]
 
 _GLOB = re.compile(r"[*?\[]")
 _VERBATIM = re.compile(r"(?:\boperator\W|\().*")
@@ -92,6 +102,11 @@ def split_gauge(target: str) -> GaugeTarget:
         file, _, scopes = scopes.partition("::")
     parts = tuple(part["field"] or int(part["index"]) for part in _PART.finditer(found["parts"]))
     return GaugeTarget(file, scopes + found["variable"], parts)
+
+
+def last_part(target: str) -> str:
+    """Return a target's own name: without what it stands in, the types of parameters, a loop's number, indices."""
+    return re.split(r"::|\.", re.split(r"[(#[]", target, maxsplit=1)[0])[-1]
 
 
 def needed_words(name: str) -> list[str]:

@@ -167,9 +167,7 @@ def align(
     if on is None:
         a, b, on = with_default_metrics(a, b)
     names = tuple(on)
-    x, y, scale = _scaled(a, b, names)
-    if mend:
-        x, y = _without_short(a, x), _without_short(b, y)
+    x, y, scale = _scaled(a, b, names, mend=mend)
     pace_name, paces = _paces(a, b, pace)
     free = anchored_dtw(x, y, (), band=band)
     distances = np.abs(x[free.x_index] - y[free.y_index]).sum(axis=1)
@@ -245,7 +243,7 @@ def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: 
     DataError
         As for `align`.
     """
-    x, y, _ = _scaled(a, b, tuple(on))
+    x, y, _ = _scaled(a, b, tuple(on), mend=False)
     return anchored_dtw(x, y, _anchors(a, b, anchor).tolist())
 
 
@@ -280,11 +278,13 @@ def _guided(
     return np.column_stack((x, of_x * weight)), np.column_stack((y, of_y * weight))
 
 
-def _scaled(a: Trace, b: Trace, on: tuple[str, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _scaled(a: Trace, b: Trace, on: tuple[str, ...], *, mend: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return both traces' metrics, each divided by one number for both, and these numbers."""
     if not on:
         raise DataError("no metric to align on: name at least one, such as IPC")
     x, y = a.values(on), b.values(on)
+    if mend:
+        x, y = _without_short(a, x), _without_short(b, y)
     for trace, rows in ((a, x), (b, y)):
         wrong = np.argwhere(~np.isfinite(rows))
         if len(wrong):
@@ -346,15 +346,16 @@ def _scale(name: str, x: FloatArray, y: FloatArray) -> float:
 
 
 def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray, FloatArray]]:
-    """Return the name of what progresses evenly, and its progress at the middle of each interval of both runs."""
-    if pace == "time" or (pace is None and not (_WORK in a.metrics and _WORK in b.metrics)):
-        of_a, of_b = (np.arange(len(trace), dtype=np.float64) for trace in (a, b))
-        return "time", (of_a, of_b)
-    name = pace or _WORK
+    """Return the name of what progresses with the work, and its progress at the middle of each interval of both runs."""
+    name = pace or (_WORK if all(_WORK in trace.metrics and trace[_WORK].any() for trace in (a, b)) else "time")
+    if name == "time":
+        return name, (np.arange(len(a), dtype=np.float64), np.arange(len(b), dtype=np.float64))
     for trace in (a, b):
-        if name in trace.metrics and trace.metrics[name].semantics != "counter":
-            raise DataError(f"metric {name!r} is a gauge, which does not progress: give a counter as the pace")
-    of_a, of_b = (np.cumsum(trace.values([name])[:, 0]) - trace.values([name])[:, 0] / 2 for trace in (a, b))
+        if trace[name].sum() <= 0 or trace.metrics[name].semantics != "counter":
+            raise DataError(
+                f"metric {name!r} does not progress (it is a gauge, or counted nothing): give another as the pace, or `time`"
+            )
+    of_a, of_b = (np.cumsum(trace[name]) - trace[name] / 2 for trace in (a, b))
     return name, (of_a, of_b)
 
 

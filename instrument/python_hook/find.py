@@ -122,7 +122,7 @@ def main_module(main: dict[str, str]) -> Module | None:
         return None if spec is None else _described(name, spec, ("__main__", name))
     stem = Path(value).name
     stem = stem[:-3] if stem.endswith(".py") else stem
-    if Path(value).is_dir() or not _is_text(value):
+    if Path(value).is_dir() or not is_text(value):
         spec = _find_spec("__main__", [value])
         if spec is None:
             return Module(("__main__", stem), value, None, "no source that Python compiles when it starts")
@@ -130,7 +130,7 @@ def main_module(main: dict[str, str]) -> Module | None:
     return Module(("__main__", stem), str(Path(value).resolve()), Path(value).read_bytes(), "")
 
 
-def _is_text(path: str) -> bool:
+def is_text(path: str) -> bool:
     """Tell a script from an archive, which Python looks into, and from compiled code."""
     try:
         zipimporter(path)
@@ -144,7 +144,7 @@ def set_path(main: dict[str, str]) -> None:
     if not getattr(sys.flags, "safe_path", False):
         del sys.path[0]
     kind, value = main["kind"], main["value"]
-    if kind == "script" and (Path(value).is_dir() or not _is_text(value)):
+    if kind == "script" and (Path(value).is_dir() or not is_text(value)):
         sys.path.insert(0, value)
     elif not getattr(sys.flags, "safe_path", False):
         sys.path.insert(

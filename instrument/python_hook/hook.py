@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-__all__ = ["Chooser", "digest", "inner_code", "install", "matches"]
+__all__ = ["MAIN", "Chooser", "digest", "install", "matches"]
 
 _ONLY_TREE = 0x400
 """PyCF_ONLY_AST: compile() gives the tree."""
@@ -33,6 +33,8 @@ _COUNTER = "unperturbed_python"
 _HIT = "__unperturbed_hit_{}__"
 """With underscores at its end too: a class would put its name before it."""
 _POINTER_BYTES = 8
+MAIN = "__main__ without a loader"
+"""Under this name the main script is stored that CPython itself compiles: its code without hits, and with them."""
 _LEFT_BEHIND = ("__future__", "_ast")
 """What Python loads for us when a module has to be compiled here."""
 
@@ -157,12 +159,12 @@ class Chooser:
         parts = module.split(".") if self._globs else []
         return any(len(target) > len(parts) and all(map(matches, target, parts)) for target in self._globs)
 
-    def stored(self, source: Any, modules: tuple[str, ...]) -> Any:
+    def stored(self, source: Any, name: str) -> Any:
         """Return what was compiled ahead of a module with this source: None when no function of it is chosen, False when nothing is known of it."""
-        found = self._known.get(modules[0])
+        found = self._known.get(name)
         if found is None or found[0] != digest(source):
             return False
-        return _stored(f"{self._folder}/{modules[0]}.module") if found[1] else None
+        return _stored(f"{self._folder}/{name}.module") if found[1] else None
 
     def tree_of(self, source: Any, path: str, modules: tuple[str, ...], rewriting: Any = None) -> Any:
         """Return a module's tree with hits in it, or None when no function of it is chosen."""
@@ -199,7 +201,7 @@ def _watch_modules(chooser: Chooser) -> None:
         path = self.get_filename(fullname)
         source = self.get_data(path)
         # A loader that compiles by itself, as some that check types do, is to get the tree.
-        code = chooser.stored(source, modules) if type(self).source_to_code is compiles else False
+        code = chooser.stored(source, fullname) if type(self).source_to_code is compiles else False
         if code is None:
             return ordinary(self, fullname)
         if code:
@@ -221,7 +223,7 @@ def _watch_archives(chooser: Chooser) -> None:
         if source is None:
             return found
         path = found[0].co_filename
-        code = chooser.stored(source, modules)
+        code = chooser.stored(source, fullname)
         if code:
             _imp._fix_co_filename(code, path)
         elif code is False:
@@ -259,22 +261,21 @@ def _exchange(code: CodeType, chooser: Chooser, command: Any, counter: Any) -> N
         with open(path, "rb") as file:  # noqa: PTH123
             source = file.read()
     modules = ("__main__", *chooser.aliases)
-    pair = chooser.stored(source, modules)
+    pair = chooser.stored(source, MAIN)
     if pair is False:
         tree = chooser.tree_of(source, path, modules)
         pair = tree and (compile(source, path, "exec", dont_inherit=True), compile(tree, path, "exec", dont_inherit=True))
     if pair is None:
         return
     plain, counting = pair
-    if inner_code(plain) != inner_code(code):
+    if _inner(plain) != _inner(code):
         raise RuntimeError("its text is not what is running")
     _imp._fix_co_filename(counting, path)
-    functions = iter(inner_code(counting))
+    functions = iter(_inner(counting))
     for place, constant in enumerate(code.co_consts):
         if hasattr(constant, "co_consts"):
             counter.put(code.co_consts, tuple.__basicsize__ + _POINTER_BYTES * place, next(functions))
 
 
-def inner_code(code: CodeType) -> list[CodeType]:
-    """Return the functions and classes of a module, as they stand in its constants."""
+def _inner(code: CodeType) -> list[CodeType]:
     return [constant for constant in code.co_consts if hasattr(constant, "co_consts")]

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 from unperturbed.collectors.record import Records, Setup
-from unperturbed.collectors.runtime_build import build_preload, build_python_counter
+from unperturbed.collectors.runtime_build import build_preload, build_python_counter, user_cache
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.events import Event, parse_event
-from unperturbed.instrument.python_hook import rewriting
+from unperturbed.instrument.python_hook import hook, rewriting
 from unperturbed.instrument.python_hook.command_line import read_command_line
-from unperturbed.instrument.python_metrics import PythonSites, find_python_sites, python_environment
+from unperturbed.instrument.python_metrics import PythonSites, find_python_sites, prepare_python_hook, python_environment
 
 from .sampled import counts, run_sampled
 
@@ -61,8 +61,17 @@ def surroundings(**more: str) -> dict[str, str]:
     return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONHASHSEED": "0", **more}
 
 
-def hooked(environment: Mapping[str, str], *targets: str) -> dict[str, str]:
-    return {**environment, **python_environment(metrics(*targets), environment, library=build_python_counter("gcc"))}
+def hooked(command: list[str], folder: Path, environment: Mapping[str, str], *targets: str) -> dict[str, str]:
+    """Return the environment in which a program counts."""
+    hook = prepare_python_hook(
+        command,
+        metrics(*targets),
+        environment=environment,
+        folder=folder,
+        library=build_python_counter("gcc"),
+        cache=user_cache() / "python",
+    )
+    return {**environment, **python_environment(environment, hook)}
 
 
 def sampled(
@@ -78,7 +87,7 @@ def sampled(
         program=Path(command[0]).name,
         children=children,
     )
-    environment = hooked(surroundings(**environment), *targets)
+    environment = hooked(command, folder, surroundings(**environment), *targets)
     return run_sampled(folder, command, [build_preload("gcc")], setup, environment, cwd=folder)
 
 
@@ -156,7 +165,7 @@ def test_nothing_else_is_changed(tmp_path: Path, python: str) -> None:
         plain = alone(tmp_path, command, **own)
         assert plain.returncode == 0, plain.stderr
         environment = hooked(
-            surroundings(**own), "everything.plain", "__main__.*", "__main__.*.*", "everything.Box.outer.inner", "inspect.stack"
+            command, tmp_path, surroundings(**own), "everything.plain", "__main__.*", "__main__.*.*", "everything.Box.outer.inner", "inspect.stack"
         )
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert without_addresses(done.stdout) == without_addresses(plain.stdout)
@@ -649,4 +658,4 @@ def test_command_lines(words: list[str], kind: str, value: str, options: tuple[s
     ],
 )
 def test_globs(pattern: str, name: str, expected: bool) -> None:
-    assert rewriting.matches(pattern, name) is expected
+    assert hook.matches(pattern, name) is expected

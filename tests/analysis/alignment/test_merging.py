@@ -5,7 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unperturbed.analysis.alignment import align, dtw, map_region, merge, possible_intervals, resample, share_out
+from unperturbed.analysis.alignment import (
+    align,
+    dtw,
+    map_region,
+    merge,
+    milestone_scores,
+    possible_intervals,
+    resample,
+    share_out,
+    summarise_scores,
+)
 from unperturbed.collectors.trace import Metric, Trace
 from unperturbed.errors import DataError
 
@@ -225,3 +235,25 @@ def test_the_metrics_that_nothing_was_said_of(runs):
     assert align(*(with_counters(trace, "PAPI_L1_DCM") for trace in (a, b))).on == ("PAPI_L1_DCM",)
     with pytest.raises(DataError, match="name what to align on"):
         align(with_counters(a), with_counters(b))
+
+
+def test_intervals_too_short_to_tell_anything_are_as_their_neighbours(runs):
+    (a, _), (b, _) = runs[0], runs[1]
+
+    def cut(trace):
+        """Cut a hundredth off every tenth interval: an interval of its own, whose rate is nonsense or none."""
+        at = np.arange(50, len(trace), 10)
+        begin = np.insert(trace.begin_ns, at, trace.begin_ns[at] - 10_000)
+        end = np.insert(trace.end_ns, at, trace.begin_ns[at])
+        end[at + np.arange(len(at)) - 1] -= 10_000
+        rate = np.insert(trace["IPC"], at, np.where(np.arange(len(at)) % 2, 9.0, np.nan))
+        ticks = np.insert(trace["TICKS"], at, 0)
+        return Trace.from_columns(trace.metrics.values(), {"IPC": rate, "TICKS": ticks}, begin_ns=begin, end_ns=end)
+
+    short = [cut(trace) for trace in (a, b)]
+    counts = [np.cumsum(trace["TICKS"]) for trace in short]
+    mended = summarise_scores(milestone_scores(align(*short), *counts))
+    whole = summarise_scores(milestone_scores(align(a, b), np.cumsum(a["TICKS"]), np.cumsum(b["TICKS"])))
+    assert mended.within_one > whole.within_one - 0.1
+    with pytest.raises(DataError, match="is nan in interval 50"):
+        align(*short, mend=False)
