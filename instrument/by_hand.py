@@ -68,7 +68,7 @@ class _RepeatedKeyError(Exception):
 class _Loader(yaml.SafeLoader):
     """Refuses a key that stands twice in a mapping, of which YAML's own loader takes the last."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:  # noqa: FBT001, FBT002  PyYAML's
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         first: dict[tuple[str, str], yaml.Mark] = {}
         for key, _ in node.value:
             mark, name = key.start_mark, (key.tag, str(key.value))

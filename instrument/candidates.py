@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 import shutil
 import subprocess
@@ -29,6 +28,7 @@ _EVERY = {
     "gauge": (Event("write", "*"), Event("gauge", "no_such_variable")),
     "label": (Event("label", "*::*"),),
     "loop": (Event("loop", "*"),),
+    "line": (Event("return", "*"),),
 }
 """Kind of event → events for which the finder notes every name that a target of that kind could have. (Local variables it notes for gauges alone.)"""
 
@@ -73,7 +73,7 @@ def read_again(folder: str, source: str, include_folders: Sequence[str]) -> Iter
     ----------
     folder, source, include_folders : where its compiler ran, its path as the command named it, and the folders of -I.
     """
-    language = LANGUAGES.get(os.path.splitext(source)[1], "")
+    language = LANGUAGES.get(Path(source).suffix, "")
     preprocessed = language.endswith("cpp-output")
     language = "c++" if "++" in language else "c"
     for standard in _STANDARDS[language]:

@@ -38,6 +38,9 @@ _NEAR, _ALIKE, _SURE = 50, 60, 75
 _OWN = 0.95
 """What the last part alone is worth, beside the whole name."""
 
+_BEHIND = 25
+"""Of 100: names that are so much less alike than the best of all are not told beside it."""
+
 
 class _Similar(NamedTuple):
     """Names that have a site, nearest first; whether the target itself has one without its filters; sources that could not be read."""
@@ -92,8 +95,9 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
         found |= {name: _likeness(bare, name) for name in names}
         if sum(likeness >= 100 * _OWN for likeness in found.values()) >= _SHOWN_NAMES or (place and found):
             break
-    nearest = sorted(found.keys() - {bare.target}, key=lambda name: (-found[name], name))[:_SHOWN_NAMES]
-    return _Similar(tuple(nearest), bare.target in found, tuple(unread))
+    others = sorted(found.keys() - {bare.target}, key=lambda name: (-found[name], name))[:_SHOWN_NAMES]
+    nearest = tuple(name for name in others if found[name] >= found[others[0]] - _BEHIND)
+    return _Similar(nearest, bare.target in found, tuple(unread))
 
 
 def _unfiltered(event: Event) -> Event:
@@ -121,7 +125,11 @@ def _with_sites(event: Event, source: Source, words: list[str]) -> list[str] | N
             likely = {name: likeness for name in _proposed(event, text, words) if (likeness := _likeness(event, name)) >= _NEAR}
             tried = [event.target, *sorted(likely, key=lambda name: (-likely[name], name))[:_TRIED]]
             targets = [replace(event, target=name) for name in dict.fromkeys(tried) if _is_target(event.kind, name)]
-            return [each.target for each in text.having_sites(targets)]
+            found = text.having_sites(targets)
+            if not found and event.kind == "call":
+                # A method of a library's class: in what classes it is declared, the text does not tell without its system headers.
+                found = text.having_sites([replace(event, target=f"*::{word}") for word in words])
+            return [each.target for each in found]
         except UnreadableError:
             continue
     return None
@@ -278,7 +286,6 @@ def _without_loop(event: Event, report: SiteReport) -> str:
         return ""
     if any(near.partition("#")[0] == name for near in _similar(event, report).names):
         return ""
-    # One more use of a text that is not parsed: only its last part must be written as it is in the target.
     there = [
         place.file for place in occurrences(report.origins, "enter", last_part(name)) if name_matches(place.function, name)
     ]

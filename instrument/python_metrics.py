@@ -219,12 +219,12 @@ def _answer(
         raise HostError(f"{interpreter}: the interpreter does not run here ({error})") from None
     try:
         answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"version"') :])
-        return answer
     except ValueError:
         said = done.stderr.strip()[-1000:]
         raise HostError(
             f"{interpreter}: it cannot tell where functions are; is it CPython 3.9 or later? It said:\n{said}"
         ) from None
+    return answer
 
 
 def _ask(

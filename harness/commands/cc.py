@@ -23,6 +23,8 @@ tool; or give each as `run:` of a spec without `build:` and `software:`, which t
 As CMake's launcher: -DCMAKE_C_COMPILER_LAUNCHER="unperturbed;cc;--metrics;/absolute/metrics.yaml;--", and CMAKE_CXX_COMPILER_LAUNCHER,
 CMAKE_C_LINKER_LAUNCHER, CMAKE_CXX_LINKER_LAUNCHER likewise.
 
+Metrics of `preload:`, `python:` and `probe:` count in a campaign only; a warning names them.
+
 exit code: the compiler's; 2 wrong metrics file or usage; 3 the compiler cannot be run. That a metric has no place is a warning on standard error.
 """
 

@@ -126,6 +126,7 @@ _YAML = """\
 | written | is | so write |
 |---|---|---|
 | `run: {build}/x` | a mapping and stray text | `run: "{build}/x"` |
+| `program: {build: make CC={cc}}` | an error: within braces, text ends at a brace | `program: {build: "make CC={cc}"}` |
 | `A: no`, `A: on` | a truth value | `A: "no"` |
 | `A: 5` where text is wanted | a number | `A: "5"` |
 | `seed: 010` | 8 to some, 10 to others; refused | `seed: 10` |

@@ -108,6 +108,7 @@ def modules_of(target: list[str]) -> Iterator[Module]:
 
 
 def main_module(main: dict[str, str]) -> Module | None:
+    """Return what runs as `__main__`, by the kind and the value that the command line tells; None when it is not there."""
     kind, value = main["kind"], main["value"]
     if kind == "code":
         return Module(("__main__",), "-c", value, "")

@@ -21,7 +21,7 @@ from marshal import loads
 TYPE_CHECKING = False
 """Never when it runs: Python does not load `typing` when it starts, and the program shall load it itself, if at all."""
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import CodeType
     from typing import Any
 
@@ -39,10 +39,14 @@ _LEFT_BEHIND = ("__future__", "_ast")
 """What Python loads for us when a module has to be compiled here."""
 
 
-def install(folder: str) -> None:
+def install(folder: str) -> Callable[[], None]:
     """Have every chosen function count that is compiled from now on; leave the environment as it is without us.
 
     Processes that the program starts are not counted: they run without the hook.
+
+    Returns
+    -------
+    What has to be called when everything else is set up: it waits for the main script.
     """
     own = os.environ["PYTHONPATH"].partition(os.pathsep)[2]
     if own:
@@ -60,8 +64,8 @@ def install(folder: str) -> None:
     chooser = Chooser(settings["targets"], command, folder, settings["modules"])
     _watch_modules(chooser)
     _watch_archives(chooser)
-    if command.kind in ("script", "code") and chooser.is_chosen(("__main__", *chooser.aliases)):
-        _watch_main(chooser, command, counter)
+    is_chosen = command.kind in ("script", "code") and chooser.is_chosen(("__main__", *chooser.aliases))
+    return lambda: _watch_main(chooser, command, counter) if is_chosen else None
 
 
 def digest(source: Any) -> bytes:
@@ -123,7 +127,7 @@ class Chooser:
         targets: Iterable[tuple[str, ...]],
         command: Any,
         folder: str = "",
-        known: Mapping[str, tuple[bytes, bool]] = {},  # noqa: B006  never changed
+        known: Mapping[str, tuple[bytes, bool]] = {},
     ) -> None:
         """Take the parts of each target, what the command line says, and which modules are stored in `folder`: digest, holds any function."""
         self._targets = list(targets)
@@ -205,7 +209,7 @@ def _watch_modules(chooser: Chooser) -> None:
         if code is None:
             return ordinary(self, fullname)
         if code:
-            _imp._fix_co_filename(code, path)
+            _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]
             return code
         tree = chooser.tree_of(source, path, modules)
         return ordinary(self, fullname) if tree is None else self.source_to_code(tree, path)
@@ -225,7 +229,7 @@ def _watch_archives(chooser: Chooser) -> None:
         path = found[0].co_filename
         code = chooser.stored(source, fullname)
         if code:
-            _imp._fix_co_filename(code, path)
+            _imp._fix_co_filename(code, path)  # type: ignore[attr-defined]
         elif code is False:
             tree = chooser.tree_of(source, path, modules)
             code = None if tree is None else compile(tree, path, "exec", dont_inherit=True)
@@ -236,12 +240,14 @@ def _watch_archives(chooser: Chooser) -> None:
 
 def _watch_main(chooser: Chooser, command: Any, counter: Any) -> None:
     """Wait, by the profiler's call events, for the main script's first line. From then on nothing is left of this."""
+    if sys.getprofile() is not None:
+        sys.stderr.write("unperturbed: the main script's functions are not counted: sitecustomize has set a profiler\n")
+        return
 
-    def on_call(frame: Any, event: str, argument: object) -> None:
-        del argument
-        code = frame.f_code
-        if event != "call" or code.co_name != "<module>" or frame.f_globals.get("__name__") != "__main__":
+    def on_call(frame: Any, event: str, argument: object) -> None:  # noqa: ARG001
+        if event != "call" or frame.f_code.co_name != "<module>" or frame.f_globals.get("__name__") != "__main__":
             return
+        code = frame.f_code
         sys.setprofile(None)
         if frame.f_globals.get("__spec__") is not None:
             return  # a folder or an archive, which a loader compiled
@@ -270,7 +276,7 @@ def _exchange(code: CodeType, chooser: Chooser, command: Any, counter: Any) -> N
     plain, counting = pair
     if _inner(plain) != _inner(code):
         raise RuntimeError("its text is not what is running")
-    _imp._fix_co_filename(counting, path)
+    _imp._fix_co_filename(counting, path)  # type: ignore[attr-defined]
     functions = iter(_inner(counting))
     for place, constant in enumerate(code.co_consts):
         if hasattr(constant, "co_consts"):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import find  # type: ignore[import-not-found]  # first: it looks at what is loaded
 
 # isort: split
+import __future__
+
 import hashlib
 import json
 import marshal
@@ -18,7 +20,6 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any
 
-import __future__
 import hook  # type: ignore[import-not-found]  # beside this file
 import rewriting  # type: ignore[import-not-found]
 from command_line import CommandLine  # type: ignore[import-not-found]
@@ -46,9 +47,11 @@ def _is_compiled_by_python(main: dict[str, str]) -> bool:
     return main["kind"] == "code" or (main["kind"] == "script" and not Path(value).is_dir() and find.is_text(value))
 
 
-def _counting(name: str, module: Any, chooser: Any, main: dict[str, str]) -> Any:
+def _counting(name: str, module: Any, chooser: Any) -> Any:
     """Return the code of a module whose functions count, None when none is chosen."""
-    names = ("__main__", *chooser.aliases) if name == hook.MAIN else chooser.names_of(name, lambda: name not in module.names[1:])
+    names = (
+        ("__main__", *chooser.aliases) if name == hook.MAIN else chooser.names_of(name, lambda: name not in module.names[1:])
+    )
     tree = chooser.tree_of(module.source, module.file, names, rewriting)
     if tree is None:
         return None
@@ -72,7 +75,7 @@ def _write(folder: Path, question: dict[str, Any], modules: dict[str, Any]) -> N
     known = {}
     for name, module in modules.items():
         try:
-            code = _counting(name, module, chooser, main)
+            code = _counting(name, module, chooser)
         except (SyntaxError, ValueError):
             continue  # the program's own import tells
         known[name] = (hook.digest(module.source), code is not None)
@@ -86,17 +89,20 @@ def _write(folder: Path, question: dict[str, Any], modules: dict[str, Any]) -> N
 
 
 def _name(question: dict[str, Any], modules: dict[str, Any]) -> str:
-    """Return a name for all that decides what is written."""
+    """Return a name for all that decides what is written. Where sources lie does not: the hook puts their paths in."""
+    main = question["main"]
     parts = [
         sys.version,
         str(sys.flags),
         repr(sorted(sys._xoptions.items())),
         repr(os.environ.get("PYTHONNODEBUGRANGES")),
-        json.dumps(question, sort_keys=True),
+        json.dumps(
+            {**question, "main": [main["kind"], Path(main["value"]).name if main["kind"] == "script" else main["value"]]}
+        ),
         *(path.read_text() for path in sorted(_OWN.glob("*.py"))),
     ]
     for name, module in sorted(modules.items()):
-        parts += [name, module.file, module.source if isinstance(module.source, str) else module.source.decode("latin-1")]
+        parts += [name, module.source if isinstance(module.source, str) else module.source.decode("latin-1")]
     content = hashlib.sha256()
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")

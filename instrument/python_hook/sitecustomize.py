@@ -5,18 +5,26 @@ Afterwards neither this module, nor its folder in sys.path, nor what it changed 
 It runs, compiled, from a folder that `prepare.py` has made. Everything of ours is read there, and nothing is looked for or written.
 """
 
+from __future__ import annotations
+
 import _frozen_importlib as bootstrap
 import _frozen_importlib_external as external
 import sys
 from marshal import loads
 
+TYPE_CHECKING = False
+"""As in `hook.py`."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def _set_up(folder: str) -> None:
+
+def _set_up(folder: str) -> Callable[[], None]:
     with open(f"{folder}/hook.code", "rb") as file:  # noqa: PTH123  pathlib is not loaded when Python starts
         code = loads(file.read())
     hook = type(sys)("unperturbed_hook")
     exec(code, hook.__dict__)
-    hook.install(folder)
+    watch_main: Callable[[], None] = hook.install(folder)
+    return watch_main
 
 
 def _hand_on(folder: str) -> None:
@@ -30,8 +38,16 @@ def _hand_on(folder: str) -> None:
     spec.loader.exec_module(module)
 
 
-_folder = __file__.rpartition("/")[0]
-try:
-    _set_up(_folder)
-finally:
-    _hand_on(_folder)
+def _start(folder: str) -> None:
+    watch_main = None
+    try:
+        watch_main = _set_up(folder)
+    finally:
+        try:
+            _hand_on(folder)
+        finally:
+            if watch_main is not None:
+                watch_main()
+
+
+_start(__file__.rpartition("/")[0])

@@ -1,20 +1,22 @@
-"""What counting a Python function costs, beside what CPython offers for that itself: nanoseconds an event.
+"""What counting a Python function costs, beside what CPython offers for that itself: nanoseconds an event, and instructions a start.
 
     python tests/benchmarks/instrument_python.py [--blocks 30] [--seed 1] [--quick] [--json FILE]
 
 A function that returns its argument is called in a loop, in a process of its own for each way of counting, in random order. With the hook, under the
-outside sampler: what it read must be the number of calls. Takes this interpreter and every python3.N in PATH.
+outside sampler: what it read must be the number of calls. What the hook adds to a program's start is counted by callgrind, where there is one. Takes
+this interpreter and every python3.N in PATH.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +27,11 @@ from sampler_report import Section, Table, deliver, host_state, parse_arguments
 from unperturbed.collectors.runtime_build import build_preload, build_python_counter
 from unperturbed.errors import RunError
 from unperturbed.instrument.events import Event
-from unperturbed.instrument.python_metrics import python_environment
+from unperturbed.instrument.python_metrics import prepare_python_hook, python_environment
 
 _CALLS, _ROUNDS = 100_000, 5
+_MOST_DIFFERENT = 0.001
+"""Of two runs' instructions: the path of their folder and their process's number differ."""
 
 _PROGRAM = """
 import itertools, sys, time
@@ -72,6 +76,14 @@ _WAYS: Mapping[str, tuple[str, str]] = {
     "sys.monitoring, a Python callback": (_MONITORED, "pass"),
     "sys.setprofile, a Python callback": (_PROFILED, "pass"),
 }
+_JSON = ("-c", "import json")
+_STARTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "`pass`; a function of a module that is not loaded": (("-c", "pass"), ("nowhere.function",)),
+    "`def add(a): return a`; that": (("-c", "def add(a): return a"), ("__main__.add",)),
+    "`import json`; `json.decoder.JSONDecoder.decode`": (_JSON, ("json.decoder.JSONDecoder.decode",)),
+    "`import json`; `json.*` and all methods in it": (_JSON, ("json.*", "json.*.*", "json.*.*.*")),
+}
+"""Program and what is counted in it → words behind the interpreter, targets."""
 
 
 @functools.cache
@@ -87,6 +99,47 @@ def _interpreters() -> Mapping[str, str]:
     return found
 
 
+def _hook(command: Sequence[str], targets: Sequence[str], environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the variables with which a program counts."""
+    hook = prepare_python_hook(
+        command,
+        {target: Event("python", target) for target in targets},
+        environment=environment,
+        folder=folder,
+        library=build_python_counter("gcc"),
+        cache=folder / "hooks",
+    )
+    return python_environment(environment, hook)
+
+
+def _instructions(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
+    """Return the instructions of a whole run, as callgrind counts them."""
+    simulated = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *command]
+    said = subprocess.run(simulated, env=environment, cwd=folder, capture_output=True, text=True, check=True).stderr
+    found = re.search(r"Collected : (\d+)", said)
+    if found is None:
+        raise RunError(f"callgrind told no count:\n{said}")
+    return int(found[1])
+
+
+def _starts() -> dict[tuple[str, str], tuple[int, int]]:
+    """Return the instructions of a start without the hook, and what the hook adds in its first run, by version and what is counted."""
+    found = {}
+    environment = {"PATH": os.defpath, "LD_PRELOAD": str(build_preload("gcc")), "PYTHONHASHSEED": "0"}
+    for version, python in _interpreters().items():
+        for case, (words, targets) in _STARTS.items():
+            with tempfile.TemporaryDirectory() as name:
+                folder, command = Path(name), [python, *words]
+                subprocess.run(command, env=environment, cwd=folder, check=True)  # Python keeps what it compiles itself
+                plain = _instructions(command, environment, folder)
+                hooked = {**environment, **_hook(command, targets, environment, folder)}
+                first, second = (_instructions(command, hooked, folder) for _ in range(2))
+                if abs(first - second) > _MOST_DIFFERENT * first:
+                    raise RunError(f"{version}, {case}: {first} instructions in the first run, {second} in the second")
+                found[version, case] = (plain, first - plain)
+    return found
+
+
 def _run(python: str, way: str, folder: Path) -> float:
     """Return ns a call."""
     preparation, body = _WAYS[way]
@@ -98,8 +151,7 @@ def _run(python: str, way: str, folder: Path) -> float:
         "UNPERTURBED_PRELOAD": str(build_preload("gcc")),
     }
     if way == _HOOK:
-        software = {"calls": Event("python", "script.function")}
-        environment |= python_environment(software, environment, library=build_python_counter("gcc"))
+        environment |= _hook([python, str(script)], ["script.function"], environment, folder)
     printed, counted = run_observed([python, str(script)], folder, software=1, environment=environment)
     if way == _HOOK and counted != _CALLS * _ROUNDS:
         raise RunError(f"{python}: {_CALLS * _ROUNDS} calls, {counted} hits")
@@ -130,10 +182,25 @@ def main() -> None:
     arguments = parse_arguments(description, blocks=(30, "blocks"), seed=(1, "of the order and the bootstrap"))
     before = host_state()
     added = _measure(5 if arguments.quick else arguments.blocks, arguments.seed)
-    deliver(_section(added, arguments.seed), arguments, before)
+    starts = _starts() if shutil.which("valgrind") else {}
+    deliver(_section(added, starts, arguments.seed), arguments, before)
 
 
-def _section(added: Mapping[tuple[str, str], NDArray[np.float64]], seed: int) -> Section:
+def _start_rows(starts: Mapping[tuple[str, str], tuple[int, int]]) -> list[list[str]]:
+    return [
+        [case, *(f"{added / 1e6:.2f} of {plain / 1e6:.1f}" for (_, other), (plain, added) in starts.items() if other == case)]
+        for case in _STARTS
+    ]
+
+
+def _start_verdict(starts: Mapping[tuple[str, str], tuple[int, int]]) -> str:
+    added = [both[1] / 1e6 for both in starts.values()]
+    return f"The hook adds {min(added):.1f} to {max(added):.1f} million instructions to a program's start."
+
+
+def _section(
+    added: Mapping[tuple[str, str], NDArray[np.float64]], starts: Mapping[tuple[str, str], tuple[int, int]], seed: int
+) -> Section:
     found = {case: median_interval(values, seed) for case, values in added.items()}
     versions = list(_interpreters())
     rows = []
@@ -151,13 +218,25 @@ def _section(added: Mapping[tuple[str, str], NDArray[np.float64]], seed: int) ->
         method=(
             f"A function that returns its argument is called {_CALLS:,} times; best of {_ROUNDS} rounds of a process, less that of a process without "
             f"counting; {len(next(iter(added.values())))} blocks in random order, medians of the differences with 95 % bootstrap intervals. All run "
-            "under the outside sampler, which read exactly as many hits as there were calls."
+            "under the outside sampler, which read exactly as many hits as there were calls. A start's instructions are callgrind's, of the whole "
+            "run of a program that does nothing else: those that the first run with the hook adds to a run without it; the second run has as many."
         ),
-        tables=[Table("Added to each call [ns]", ["way of counting", *versions], rows)],
-        verdicts=[
-            f"The hook adds {min(hooks):.1f} to {max(hooks):.1f} ns an event, sys.setprofile {min(profilers):.0f} to {max(profilers):.0f} ns."
+        tables=[
+            Table("Added to each call [ns]", ["way of counting", *versions], rows),
+            *(
+                [Table("Added to a start [million instructions]", ["program; what is counted", *versions], _start_rows(starts))]
+                if starts
+                else []
+            ),
         ],
-        data={"added_ns": {f"{version}, {way}": values.tolist() for (version, way), values in added.items()}},
+        verdicts=[
+            f"The hook adds {min(hooks):.1f} to {max(hooks):.1f} ns an event, sys.setprofile {min(profilers):.0f} to {max(profilers):.0f} ns.",
+            *([_start_verdict(starts)] if starts else []),
+        ],
+        data={
+            "added_ns": {f"{version}, {way}": values.tolist() for (version, way), values in added.items()},
+            "start_instructions": {f"{version}, {case}": both for (version, case), both in starts.items()},
+        },
     )
 
 

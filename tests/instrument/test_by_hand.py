@@ -105,13 +105,60 @@ def test_a_program_tells_its_counts_once_when_it_is_asked(tmp_path, monkeypatch,
     metrics = Path("metrics.yaml")
     for command in (["gcc", "-O2", "-c", "x.c"], ["gcc", "x.o", "-o", "prog"]):
         assert run_compiler(metrics, command, runtime=SOURCES, bounds=BOUNDS, sham=sham) == 0
-    assert capfd.readouterr().err == ""
+    (uncounted,) = warnings(capfd)
+    assert uncounted.endswith("warning: allocs (preload) counts in a campaign only, not in what is compiled by hand")
     for _ in range(2):
         subprocess.run(["./prog"], env={**os.environ, "UNPERTURBED_TOTALS": "totals"}, check=True)
     # Once a run, not by the child that was forked; what is preloaded is not counted by hand.
     assert Path("totals").read_text() == ("works 0\nlevel 6\n" if sham else "works 7\nlevel 6\n") * 2
     quiet = subprocess.run(["./prog"], capture_output=True, check=True)
     assert quiet.stderr == quiet.stdout == b""
+
+
+def test_metrics_that_count_in_a_campaign_only_are_named_once(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    metrics = Path("metrics.yaml")
+    metrics.write_text(
+        "software:\n  a: {preload: malloc}\n  b: {python: {enter: m.f}}\n  c: {probe: {uprobe: 'x:f'}}\n  d: {enter: main}\n"
+    )
+    Path("x.c").write_text("int main(void) { return 0; }\n")
+    for _ in range(2):
+        assert run_compiler(metrics, ["gcc", "x.c", "-o", "prog"]) == 0
+    (uncounted,) = warnings(capfd)
+    assert uncounted.endswith(": a (preload), b (python), c (probe) count in a campaign only, not in what is compiled by hand")
+    metrics.write_text("software:\n  a: {preload: malloc}\n")
+    assert run_compiler(metrics, ["gcc", "x.c", "-o", "prog"]) == 0
+    assert len(warnings(capfd)) == 1, "other metrics are told anew"
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "key", "line"),
+    [
+        ("software:\n  w: {enter: work}\n  w: {loop: work}\n", "3:3", "w", 2),
+        ("software: {}\nname: x\nsoftware: {w: {enter: work}}\n", "3:1", "software", 1),
+        ("measure:\n  software:\n    w: {enter: work, enter: f}\n", "3:22", "enter", 3),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_at_its_place(tmp_path, content, place, key, line):
+    metrics = tmp_path / "metrics.yaml"
+    metrics.write_text(content)
+    with pytest.raises(SpecError) as error:
+        read_metrics(metrics)
+    assert (
+        str(error.value) == f"{metrics}:{place}: the key `{key}` stands here a second time (first in line {line}); remove one"
+    )
+
+
+def test_of_a_lone_source_a_name_that_it_holds_is_not_taken_for_misspelt(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    metrics = Path("metrics.yaml")
+    metrics.write_text("software:\n  a: {enter: 'geo::Grid::erase'}\n  b: {enter: 'geo::Grid::putt'}\n")
+    Path("x.cc").write_text(
+        "namespace geo { struct Grid { void put(); void erase(); }; }\nvoid geo::Grid::put() { erase(); }\n"
+    )
+    assert run_compiler(metrics, ["g++", "-c", "x.cc"]) == 0
+    (warning,) = warnings(capfd)
+    assert "enter: geo::Grid::putt; nearest names: geo::Grid::put; looked at x.cc" in warning
 
 
 def warnings(capfd: pytest.CaptureFixture[str]) -> list[str]:

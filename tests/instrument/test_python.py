@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from unperturbed.collectors.record import Records, Setup
-from unperturbed.collectors.runtime_build import build_preload, build_python_counter, user_cache
+from unperturbed.collectors.runtime_build import build_interposer, build_preload, build_python_counter
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.events import Event, parse_event
+from unperturbed.instrument.interposition import find_function, interposer_source
 from unperturbed.instrument.python_hook import hook, rewriting
 from unperturbed.instrument.python_hook.command_line import read_command_line
 from unperturbed.instrument.python_metrics import PythonSites, find_python_sites, prepare_python_hook, python_environment
@@ -69,7 +70,7 @@ def hooked(command: list[str], folder: Path, environment: Mapping[str, str], *ta
         environment=environment,
         folder=folder,
         library=build_python_counter("gcc"),
-        cache=user_cache() / "python",
+        cache=folder / "cache of hooks",
     )
     return {**environment, **python_environment(environment, hook)}
 
@@ -165,7 +166,14 @@ def test_nothing_else_is_changed(tmp_path: Path, python: str) -> None:
         plain = alone(tmp_path, command, **own)
         assert plain.returncode == 0, plain.stderr
         environment = hooked(
-            command, tmp_path, surroundings(**own), "everything.plain", "__main__.*", "__main__.*.*", "everything.Box.outer.inner", "inspect.stack"
+            command,
+            tmp_path,
+            surroundings(**own),
+            "everything.plain",
+            "__main__.*",
+            "__main__.*.*",
+            "everything.Box.outer.inner",
+            "inspect.stack",
         )
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert without_addresses(done.stdout) == without_addresses(plain.stdout)
@@ -613,14 +621,124 @@ def test_only_pythons_are_asked(tmp_path: Path) -> None:
         sites([str(fake)], "tool.f", folder=tmp_path)
 
 
-def test_no_metric_no_hook() -> None:
-    assert python_environment({"m": parse_event({"enter": "f"})}, {}, library=Path("x")) == {}
-    software = {"m": parse_event({"enter": "f"}), "n": parse_event({"python": {"enter": "a.b"}})}
-    added = python_environment(software, {"PYTHONPATH": "/own"}, library=Path("/x"))
-    assert added["PYTHONPATH"].endswith("python_hook:/own")
-    assert added["UNPERTURBED_PYTHON"].splitlines() == ["library=/x", "pythonpath=/own", "1=a.b"]
+def test_what_a_run_gets(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "pass"]
+    environment = hooked(command, tmp_path, surroundings(PYTHONPATH="/own"), "json.dumps")
+    hook_folder, own = environment["PYTHONPATH"].split(":")
+    assert own == "/own"
+    assert {path.name for path in Path(hook_folder).iterdir()} >= {"sitecustomize.pyc", "hook.code", "json.module"}
+    assert environment == {**surroundings(), "PYTHONPATH": environment["PYTHONPATH"]}, "nothing else is there"
+    assert hooked(command, tmp_path, surroundings(), "json.dumps")["PYTHONPATH"] == hook_folder, "made once"
+    assert hooked(command, tmp_path, surroundings(), "json.loads")["PYTHONPATH"] != hook_folder
+    assert hooked([sys.executable, "-O", "-c", "pass"], tmp_path, surroundings(), "json.dumps")["PYTHONPATH"] != hook_folder
     with pytest.raises(SpecError, match="256 at most"):
-        python_environment(metrics(*["a.b"] * 257), {}, library=Path("x"))
+        hooked(command, tmp_path, surroundings(), *["a.b"] * 257)
+
+
+def files(*folders: Path) -> dict[Path, tuple[int, int]]:
+    """Return everything that is in folders: when it was changed, and its size."""
+    found = {path: path.stat() for folder in folders for path in folder.rglob("*")}
+    return {path: (state.st_mtime_ns, state.st_size) for path, state in found.items()}
+
+
+@every_interpreter
+def test_the_first_run_does_what_all_others_do(tmp_path: Path, python: str) -> None:
+    """Nothing is written by any run, the program allocates as often each time, and no code is compiled."""
+    write(
+        tmp_path,
+        {
+            "script.py": """\
+import json, sys
+def f(n): return json.dumps(n)
+for n in range(9): f(n)
+print(json.loads('[1]'), '_ast' in sys.modules)
+"""
+        },
+    )
+    command = [python, "script.py"]
+    alone(tmp_path, command)  # Python keeps what it compiles itself
+    own = Path(rewriting.__file__).parent
+    before = files(own)
+    environment = hooked(command, tmp_path, surroundings(), "script.f", "json.*", "json.*.*.*")
+    malloc = find_function(parse_event({"preload": "malloc"}), program=Path(python).resolve(), library_path=())
+    libraries = [build_interposer("gcc", interposer_source({3: malloc})), build_preload("gcc")]
+    setup = Setup("none", 1_000_000_000, "monotonic", software=4, sampler="outside", program=Path(python).name)
+    record = tmp_path / "record"  # of the sampler
+    before |= files(tmp_path)
+    found = []
+    for _ in range(3):
+        records, done = run_sampled(tmp_path, command, libraries, setup, environment, cwd=tmp_path)
+        assert (done.stdout, done.stderr) == ("[1] False\n", "")
+        found.append(counts(records))
+        after = files(own, tmp_path)
+        assert after.pop(record)
+        assert after == before
+    assert found[0][0] == 9
+    assert found[0][1] == 9 + 1, "dumps, loads"
+    assert found[0][2] >= 9 + 1, "encode, decode and what they call"
+    assert found[0][3] > 100
+    assert found[0] == found[1] == found[2]
+
+
+@every_interpreter
+def test_sources_that_change_after_the_hook_was_made(tmp_path: Path, python: str) -> None:
+    """A run counts in what is there, as it is; that it had to be compiled then leaves no trace."""
+    text = "import part, sys\n{}def f(): return part.g()\nf(); part.g()\nprint('_ast' in sys.modules, '__future__' in sys.modules)\n"
+    write(tmp_path, {"script.py": text.format(""), "part.py": "def g(): return 1\n"})
+    command = [python, "script.py"]
+    environment = hooked(command, tmp_path, surroundings(), "script.f", "part.g", "late.*")
+    setup = Setup("none", 1_000_000_000, "monotonic", software=3, sampler="outside", program=Path(python).name)
+
+    def run() -> list[int]:
+        records, done = run_sampled(tmp_path, command, [build_preload("gcc")], setup, environment, cwd=tmp_path)
+        assert (done.stdout, done.stderr) == ("False False\n", "")
+        return counts(records)
+
+    assert run() == [1, 2, 0]
+    write(tmp_path, {"part.py": "import late\ndef g(): return late.h() + late.h()\n", "late.py": "def h(): return 1\n"})
+    assert run() == [1, 2, 4]
+    write(tmp_path, {"script.py": text.format("f = part.g\nf()\n")})
+    assert run() == [1, 3, 6]
+
+
+def test_programs_that_differ_in_their_place_alone_share_a_hook(tmp_path: Path) -> None:
+    for folder in ("one", "other"):
+        text = "import part\nclass C:\n    def f(self): return self.f.__code__.co_filename\nprint(C().f(), part.g.__code__.co_filename, part.g())\n"
+        write(
+            tmp_path, {f"{folder}/script.py": text, f"{folder}/part.py": "def g(): return (lambda: 1).__code__.co_filename\n"}
+        )
+    commands = [[sys.executable, "-B", str(tmp_path / folder / "script.py")] for folder in ("one", "other")]
+    one, other = (hooked(command, tmp_path, surroundings(), "script.C.f", "part.g") for command in commands)
+    assert one == other
+    setup = Setup("none", 1_000_000_000, "monotonic", software=2, sampler="outside", program=Path(sys.executable).name)
+    for command in commands:
+        records, done = run_sampled(tmp_path, command, [build_preload("gcc")], setup, one, cwd=tmp_path)
+        part = str(Path(command[-1]).with_name("part.py"))
+        assert (done.stdout, done.stderr) == (f"{command[-1]} {part} {part}\n", "")
+        assert counts(records) == [1, 1]
+
+
+def test_a_loader_that_compiles_by_itself_gets_the_hits(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "part.py": "def g(): return 1\n",
+            "script.py": """\
+import importlib.util, importlib.machinery
+class Loader(importlib.machinery.SourceFileLoader):
+    def source_to_code(self, data, path, **more):
+        print("compiles", path.rpartition("/")[2])
+        return super().source_to_code(data, path, **more)
+spec = importlib.util.spec_from_file_location("part", "part.py", loader=Loader("part", "part.py"))
+part = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(part)
+part.g()
+""",
+        },
+    )
+    records, done = sampled(tmp_path, [sys.executable, "-B", "script.py"], "outside", "part.g")
+    assert (done.stdout, done.stderr) == ("compiles part.py\n", "")
+    assert counts(records) == [1]
 
 
 @pytest.mark.parametrize(

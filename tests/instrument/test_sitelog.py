@@ -77,9 +77,7 @@ def test_names_by_kind(built):
         ({"write": "EState.nblock"}, "State.nblock"),
         ({"write": "totals"}, "total"),
         ({"loop": "mainSort#2"}, "mainSort#1"),
-        ({"line": "sort.c:10"}, "sort.c:9, sort.c:8"),
         ({"line": "sorted.c:5"}, "sort.c:…"),
-        ({"loop": "sort.c:8"}, "sort.c:7"),
     ],
 )
 def test_a_metric_without_a_site_is_told_the_nearest_names(built, event, nearest):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from unperturbed.instrument.targets import file_matches, name_matches, needed_words, split_gauge, split_line
+from unperturbed.instrument.targets import file_matches, last_part, name_matches, needed_words, split_gauge, split_line
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,11 @@ def test_words_that_a_text_must_hold(name, words):
 def test_parts_of_a_gauge(target, expected):
     assert split_gauge(target) == expected
     assert split_gauge(target).variable == ("queue" if "queue" in target else "x")
+
+
+@pytest.mark.parametrize(
+    ("target", "last"),
+    [("f", "f"), ("ns::f(a::b, int)", "f"), ("ns::f#2", "f"), ("ns::T.x", "x"), ("x.a[2]", "a"), ("f::label", "label")],
+)
+def test_the_last_part_of_a_target(target, last):
+    assert last_part(target) == last
