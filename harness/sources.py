@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ __all__ = ["copy_source", "debian_source", "source_files"]
 _NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
 _IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
 _CAMPAIGN = "campaign.sqlite"
+_UPSTREAM = "upstream:"
 
 
 def copy_source(source: Path, target: Path) -> None:
@@ -43,7 +45,7 @@ def debian_source(package: str, cache: Path) -> Path:
 
     Parameters
     ----------
-    package : `bzip2`, or with a version `bzip2=1.0.8-5`.
+    package : `bzip2`, or with a version `bzip2=1.0.8-5`; `upstream:bzip2` for the upstream source alone, without Debian's patches.
     cache : the user's cache folder.
 
     Raises
@@ -67,21 +69,43 @@ def debian_source(package: str, cache: Path) -> Path:
     lists = cache / "apt" / "lists"
     if not any(lists.glob("*_Sources*")):
         _apt(options, "update", aside, package)
-    _apt(options, "source", aside, package)
-    described = sorted(aside.glob("*.dsc"))
-    if not described:
-        raise SpecError(f"apt fetched no source package for {package!r}; is it the name of a Debian source package?")
-    unpacking = ["dpkg-source", "--no-check", "--extract", described[0].name, "unpacked"]
-    result = subprocess.run(unpacking, cwd=aside, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise HostError(f"dpkg-source cannot unpack {described[0].name}: {result.stderr.strip()}")
+    name = package.removeprefix(_UPSTREAM)
+    _apt(options, "source", aside, name, *(["--tar-only"] if name != package else []))
+    if name != package:
+        _unpack_upstream(aside, package)
+    else:
+        _unpack(aside, package)
     shutil.rmtree(folder, ignore_errors=True)
     aside.rename(folder)
     return unpacked
 
 
-def _apt(options: list[str], verb: str, folder: Path, package: str) -> None:
-    arguments = [verb] if verb == "update" else [verb, "--download-only", "-qq", package]
+def _unpack(folder: Path, package: str) -> None:
+    described = sorted(folder.glob("*.dsc"))
+    if not described:
+        raise SpecError(f"apt fetched no source package for {package!r}; is it the name of a Debian source package?")
+    unpacking = ["dpkg-source", "--no-check", "--extract", described[0].name, "unpacked"]
+    result = subprocess.run(unpacking, cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise HostError(f"dpkg-source cannot unpack {described[0].name}: {result.stderr.strip()}")
+
+
+def _unpack_upstream(folder: Path, package: str) -> None:
+    packed = sorted(folder.glob("*.orig.tar.*[!c]"))  # without its signature, .asc
+    if not packed:
+        raise SpecError(f"{package}: this package has no upstream source of its own; write {package.removeprefix(_UPSTREAM)}")
+    (folder / "all").mkdir()
+    try:
+        with tarfile.open(packed[0]) as archive:
+            archive.extractall(folder / "all", filter="data")
+    except tarfile.TarError as error:
+        raise HostError(f"{packed[0].name} cannot be unpacked: {error}") from None
+    found = list((folder / "all").iterdir())
+    (found[0] if len(found) == 1 and found[0].is_dir() else folder / "all").rename(folder / "unpacked")
+
+
+def _apt(options: list[str], verb: str, folder: Path, package: str, *more: str) -> None:
+    arguments = [verb] if verb == "update" else [verb, "--download-only", "-qq", *more, package]
     result = subprocess.run(["apt-get", *options, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     if result.returncode == 0:
         return
@@ -89,7 +113,8 @@ def _apt(options: list[str], verb: str, folder: Path, package: str) -> None:
     said = "\n".join(reason[-3:])
     if "Unable to find a source package" in said:
         raise SpecError(f"there is no Debian source package {package!r}; look it up with: apt-cache showsrc {package}")
-    raise HostError(f"apt-get {verb} failed while fetching Debian's source of {package}:\n{said}")
+    hint = f"\n`debian: {_UPSTREAM}{package}` asks for the upstream source alone" if ".debian.tar." in said else ""
+    raise HostError(f"apt-get {verb} failed while fetching Debian's source of {package}:\n{said}{hint}")
 
 
 def _apt_options(cache: Path) -> list[str]:

@@ -85,7 +85,7 @@ METRIC_PATTERN = "^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 FILE_NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 ENVIRONMENT_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*$"
 DIGEST_PATTERN = "^sha256:[0-9a-f]{64}$"
-PACKAGE_PATTERN = "^[a-z0-9][a-z0-9+.-]+$"
+PACKAGE_PATTERN = "^(upstream:)?[a-z0-9][a-z0-9+.-]+$"
 TEXT_PATTERN = r"\S"
 NATIVE_PATTERN = r"^[^\s:]+::\S+$"
 

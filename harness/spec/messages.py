@@ -27,7 +27,7 @@ _PATTERNS: Mapping[str, str] = {
     FILE_NAME_PATTERN: "it names a folder: letters, digits, `_`, `-` and `.`, beginning with a letter or digit, at most 64 in all",
     ENVIRONMENT_PATTERN: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
     DIGEST_PATTERN: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
-    PACKAGE_PATTERN: "a Debian source package's name has lower-case letters, digits, `+`, `-` and `.`",
+    PACKAGE_PATTERN: "a Debian source package's name has lower-case letters, digits, `+`, `-` and `.`, and may follow `upstream:`",
 }
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),

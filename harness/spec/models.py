@@ -78,7 +78,9 @@ class Program(Section):
         examples=["blocksort"],
     )
     debian: PackageName | None = Field(
-        default=None, description="Debian source package to build instead of a folder.", examples=["bzip2"]
+        default=None,
+        description="Debian source package to build instead of a folder; `upstream:NAME` for its upstream source without Debian's patches.",
+        examples=["bzip2"],
     )
     build: Text | None = Field(
         default=None,

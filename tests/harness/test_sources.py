@@ -49,6 +49,13 @@ def test_a_real_package_is_fetched_and_unpacked() -> None:
     assert debian_source("bzip2", user_cache()) == folder
 
 
+def test_upstreams_source_alone() -> None:
+    folder = debian_source("upstream:bzip2", user_cache())
+    assert "BZ2_compressBlock" in (folder / "compress.c").read_text(errors="replace")
+    assert not (folder / "debian").exists()
+    assert (debian_source("bzip2", user_cache()) / "debian").is_dir()
+
+
 def test_a_package_that_does_not_exist() -> None:
     with pytest.raises(SpecError, match="no Debian source package 'no-such-package-here'"):
         debian_source("no-such-package-here", user_cache())
