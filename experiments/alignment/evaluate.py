@@ -2,7 +2,7 @@
 
     python experiments/alignment/evaluate.py [--campaigns FOLDER] [--pairs 9]
 
-Runs the campaigns of records, rules and raytracer into the folder, or takes what stands there; aligns pairs of runs that collected
+Runs the campaigns of records, rules, tachyon and raytracer into the folder, or takes what stands there; aligns pairs of runs that collected
 different metrics, in the paper's way and in this tool's; judges each path by milestones that were not used for it; writes
 docs/evidence/alignment.md and its figures. Table and figure numbers are the paper's.
 """

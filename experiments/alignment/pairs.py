@@ -30,6 +30,7 @@ class Workload:
 WORKLOADS = (
     Workload("records", ("sorting", "reporting"), "deleted", ("swaps",), "db"),
     Workload("rules", ("matching", "memory"), "fired", ("comparisons",), "jess"),
+    Workload("tachyon", ("normals", "rays"), "rows", ("spheres", "polygons"), "raytrace"),
     Workload("raytracer", ("normals", "crossings"), "pictures", ("spheres", "polygons"), "raytrace"),
 )
 
