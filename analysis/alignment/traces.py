@@ -23,7 +23,7 @@ __all__ = ["PENALTY_RULE", "Alignment", "align", "align_as_paper", "with_default
 _RANGE_PERCENT = (5, 95)
 """Range of values that scales a metric: wide enough to span a program's phases, blind to a single outlying interval."""
 
-PENALTY_RULE = 10.0
+PENALTY_RULE = 5.0
 """The penalty that is picked, in median distances of intervals that plain dynamic time warping aligns."""
 
 _MUCH_FLAT = 0.25
@@ -135,7 +135,7 @@ def align(
     budget : how many milestones may serve as anchors, optional
         They are chosen by `choose_anchors`, mostly in flat stretches. None takes all.
     penalty : for each step that is not diagonal, in scaled units, optional
-        None picks 10 times the median distance of the intervals that a path without penalty aligns, so that a step must bring more
+        None picks 5 times the median distance of the intervals that a path without penalty aligns, so that a step must bring more
         than noise does: that distance is small where the runs agree, and a third of the noise where there is nothing but noise. 0 is
         the paper's.
     flat : `even` lets both runs progress evenly through a stretch where they have nothing in common (`flat_elements`), as all that

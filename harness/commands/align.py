@@ -46,7 +46,7 @@ class Command:
             "--penalty",
             type=float,
             metavar="P",
-            help="of a step that is not diagonal (10 median distances of freely aligned intervals)",
+            help="of a step that is not diagonal (5 median distances of freely aligned intervals)",
         )
         parser.add_argument("--as-the-paper", action="store_true", help="no penalty, and flat stretches warped as all others")
         parser.add_argument("--region", metavar="START:STOP", help="say where RUN_B does the work of these intervals of RUN_A")

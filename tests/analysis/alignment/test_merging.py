@@ -211,7 +211,8 @@ def test_what_milestones_show_to_be_wrong_is_warned_of_and_moved(runs):
         assert possible[start, 0] <= region.start <= possible[start, 1]
         assert possible[start + 49, 0] < region.stop <= possible[start + 49, 1] + 1
         assert region.possible[0] == tuple(possible[start])
-    assert align(a, b).contradicted < 0.2
+    assert align(a, b).contradicted < alignment.contradicted / 2
+    assert align(a, b, anchor="TICKS").contradicted < 0.05
 
 
 def test_the_metrics_that_nothing_was_said_of(runs):
