@@ -48,7 +48,7 @@ class Command:
             metavar="P",
             help="of a step that is not diagonal (5 median distances of freely aligned intervals)",
         )
-        parser.add_argument("--as-the-paper", action="store_true", help="no penalty, and flat stretches warped as all others")
+        parser.add_argument("--as-the-paper", action="store_true", help="no penalty, no guide, nothing mended or evened")
         parser.add_argument("--region", metavar="START:STOP", help="say where RUN_B does the work of these intervals of RUN_A")
         parser.add_argument(
             "--plot", type=Path, metavar="FILE", help="write a page with the runs, the path and the scores (.html)"
@@ -57,7 +57,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Align, print, draw; 0 when it could be done."""
-        from unperturbed.analysis.alignment import align, map_region, scores_of, with_default_metrics
+        from unperturbed.analysis.alignment import align, judging_counters, map_region, scores_of, with_default_metrics
         from unperturbed.harness.aligning import alignment_json, different_campaigns, read_run
 
         _refuse(arguments)
@@ -81,17 +81,18 @@ class Command:
         )
         scores = scores_of(alignment, a, b, anchor=arguments.anchor)
         mapped = map_region(alignment, *region) if region else None
+        notes = [note for note in (different_campaigns(a, b), alignment.warning) if note]
         if arguments.plot:
-            _draw(arguments.plot, alignment, a, b, scores)
+            _draw(arguments.plot, alignment, a, b, scores, notes)
         if arguments.json:
             described = alignment_json(alignment, a, b, scores)
             if mapped:
                 described["region"] = vars(mapped)
             print(json.dumps(described, indent=2, ensure_ascii=False))
             return 0
-        _show(alignment, a, b, scores, filter(None, (different_campaigns(a, b), alignment.warning)))
+        _show(alignment, a, b, scores, notes)
         if region and mapped:
-            _show_region(region, mapped, certain=bool(scores))
+            _show_region(region, mapped, certain=bool(judging_counters(a, b)))
         if arguments.plot:
             print(f"plot: {arguments.plot}")
         return 0
@@ -207,7 +208,7 @@ def _sparkline(series: ArrayLike, low: float, high: float, width: int) -> str:
     return "".join(_BARS[int(level)] for level in levels)
 
 
-def _draw(path: Path, alignment: Alignment, a: Trace, b: Trace, scores: dict[str, ScoreSummary]) -> None:
+def _draw(path: Path, alignment: Alignment, a: Trace, b: Trace, scores: dict[str, ScoreSummary], notes: Iterable[str]) -> None:
     from unperturbed.analysis.report import render_alignment, write_page
     from unperturbed.harness.aligning import example_of
 
@@ -215,6 +216,6 @@ def _draw(path: Path, alignment: Alignment, a: Trace, b: Trace, scores: dict[str
         example_of(alignment, a, b, on=alignment.on, anchor=alignment.anchor),
         _facts(alignment, a, b),
         _rows(scores),
-        alignment.warning,
+        "; ".join(notes),
     )
     write_page(path, page)

@@ -360,6 +360,14 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
     text = page.read_text()
     assert "alignment-signals" in text
     assert "alignment-scores" in text
+    # The anchor bounds regions too, where it is the only counter that both runs have.
+    anchors = [
+        finished.campaign / "runs" / trace.attributes["run"]
+        for trace in finished.traces()
+        if "steps" not in trace.metrics and "rounds" in trace.metrics
+    ]
+    bounded = unperturbed(finished.folder, "align", *anchors[:2], "--anchor", "rounds", "--region", "5:20")
+    assert "milestones leave" in bounded.stdout, bounded.stderr
     found = json.loads(unperturbed(finished.folder, *arguments, "--json").stdout)
     a, b = Trace.read(first / "trace.parquet"), Trace.read(second / "trace.parquet")
     assert (found["x_index"][-1], found["y_index"][-1]) == (len(a) - 1, len(b) - 1)
