@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError
@@ -62,6 +64,22 @@ def debian_source(package: str, cache: Path) -> Path:
     for tool, owner in _NEEDED.items():
         if shutil.which(tool) is None:
             raise HostError(f"{tool} is missing, so Debian's source of {package} cannot be fetched (apt-get install {owner})")
+    with _alone(cache):
+        if not unpacked.is_dir():  # another process may have fetched it meanwhile
+            _fetch(package, cache, folder)
+    return unpacked
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Wait until no other process of this user fetches sources: apt refuses to share its lists."""
+    (cache / "sources").mkdir(parents=True, exist_ok=True)
+    with (cache / "sources" / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(package: str, cache: Path, folder: Path) -> None:
     aside = folder.with_name(f".{folder.name}.aside")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -77,7 +95,6 @@ def debian_source(package: str, cache: Path) -> Path:
         _unpack(aside, package)
     shutil.rmtree(folder, ignore_errors=True)
     aside.rename(folder)
-    return unpacked
 
 
 def _unpack(folder: Path, package: str) -> None:

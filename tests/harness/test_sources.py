@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,17 @@ def test_a_copy_leaves_version_control_behind(tmp_path: Path) -> None:
     copy_source(source, tmp_path / "copy")
     assert sorted(path.name for path in (tmp_path / "copy").rglob("*")) == ["a.c", "link", "sub"]
     assert (tmp_path / "copy" / "link").is_symlink()
+
+
+def test_two_campaigns_that_fetch_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    code = "import sys, pathlib; from unperturbed.harness.sources import debian_source; print(debian_source(sys.argv[1], pathlib.Path(sys.argv[2])))"
+    fetching = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, package, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for package in ("hello", "upstream:hello", "hello")
+    ]
+    said = [process.communicate(timeout=120) for process in fetching]
+    assert [process.returncode for process in fetching] == [0, 0, 0], said
+    assert {Path(out.strip()).name for out, _ in said} == {"unpacked"}
+    assert (debian_source("hello", tmp_path) / "src" / "hello.c").is_file()
