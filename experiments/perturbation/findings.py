@@ -1,0 +1,137 @@
+"""What was found, in sentences that are made from the numbers: whether it agrees with the paper or not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from series import Series, Step
+
+from unperturbed.analysis.perturbation import Change
+
+__all__ = ["findings"]
+
+LARGE = 0.3
+"""The paper's "dramatic" drops: from 0.8 to less than 0.5, figure 4, and from above 0.9 to 0.3, figure 7."""
+SMALL_OVERHEAD = 0.03
+"""The paper's "minimal instrumentation overhead, which increased instructions executed by less than 3%"."""
+
+
+def findings(found: Sequence[Series]) -> list[str]:
+    """Return what was found over all programs, then for each."""
+    return [_overall(found), *(line for series in found for line in ("", f"**{series.program.name}**", "", *_of(series)))]
+
+
+def _overall(found: Sequence[Series]) -> str:
+    large = [series.program.name for series in found if _largest_below(series) >= LARGE]
+    said = (
+        f"A change of a correlation by {LARGE} or more at less than {SMALL_OVERHEAD:.0%} added instructions, as the paper's, was "
+        + (f"seen in {', '.join(large)}." if large else f"seen in none of {len(found)} programs.")
+    )
+    tool = Counter(step.verdict.verdict for series in found for step in series.steps)
+    steps = sum(tool.values())
+    paper = sum(_perturbed_as_paper(step) for series in found for step in series.steps)
+    alarms = [count > 0 for series in found for count in series.left_out]
+    return (
+        f"{said} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['undecided']} undecided and "
+        f"{tool['unperturbed']} unperturbed. The paper's rule (a deviation larger than any among the baseline runs, in any pair or "
+        f"metric) calls {paper} of them perturbed; held against the other baseline runs, it calls {sum(alarms)} of {len(alarms)} "
+        "baseline runs perturbed too, by inner correlations alone, and these have nothing added."
+    )
+
+
+def _of(series: Series) -> list[str]:
+    lines = [_inner(series), _outer(series), _recovery(series), _nothing_added(series), _instructions(series), _alarms(series)]
+    return [f"- {line}" for line in lines]
+
+
+def _inner(series: Series) -> str:
+    at, change = _largest([step.inner.changes for step in series.steps])
+    step = series.steps[at]
+    pair = (change.first, change.second)
+    return (
+        f"The largest change of an inner correlation is {change.effect:+.3f}: {_name(change)} goes from "
+        f"{series.along(pair)[0]:.2f} to {np.mean(change.observed):.2f} when {step.metric} comes in, at {_added(step)} added "
+        f"instructions ({change.verdict}, corrected p {change.p_corrected:.2g})."
+    )
+
+
+def _outer(series: Series) -> str:
+    at, change = _largest([step.outer.changes for step in series.steps])
+    step = series.steps[at]
+    return (
+        f"The largest change of an outer correlation is {change.effect:+.3f}: {_name(change)} with itself, "
+        f"{np.mean(change.reference):.2f} among baseline runs, {np.mean(change.observed):.2f} when {step.metric} comes in "
+        f"({change.verdict}, corrected p {change.p_corrected:.2g})."
+    )
+
+
+def _recovery(series: Series) -> str:
+    at, change = _largest([step.inner.changes for step in series.steps])
+    along = series.along((change.first, change.second))
+    last = along[-1] - along[0]
+    if at == len(series.steps) - 1:
+        return "That is the last step, so that nothing could recover."
+    return (
+        f"{_name(change)} is {last:+.3f} from its baseline at the last step, when it was {change.effect:+.3f} at its largest: "
+        + ("it recovers" if abs(last) < abs(change.effect) / 2 else "it does not recover")
+        + " as more is added."
+    )
+
+
+def _nothing_added(series: Series) -> str:
+    first = series.steps[0]
+    label, effect = first.largest_inner
+    return (
+        f"The first step adds {first.events:,} increments a run and is another binary: all that changes there, {effect:+.3f} at most "
+        f"({label.replace('PAPI_', '')}), comes from code and data that lie elsewhere, or from chance. The tool calls it "
+        f"{first.verdict.verdict}."
+    )
+
+
+def _instructions(series: Series) -> str:
+    fewer = [
+        f"{step.metric} ({100 * step.verdict.overhead.instructions:+.2f} %)"
+        for step in series.steps
+        if step.verdict.overhead.instructions is not None and step.verdict.overhead.instructions < 0
+    ]
+    if not fewer:
+        return "Every step executes more instructions than the baseline."
+    return (
+        f"Fewer instructions than the baseline's are executed with {', '.join(fewer)}, though increments were added: the compiler "
+        "inlines and unrolls otherwise where a function holds one."
+    )
+
+
+def _alarms(series: Series) -> str:
+    alarms = sum(count > 0 for count in series.left_out)
+    verdicts = Counter(series.left_out_verdicts)
+    return (
+        f"Each baseline run, held against the other {len(series.left_out) - 1}: the paper's rule calls {alarms} of "
+        f"{len(series.left_out)} perturbed, in up to {max(series.left_out)} of {len(series.pairs)} pairs; the tool calls "
+        f"{verdicts['perturbed']} perturbed, {verdicts['undecided']} undecided, {verdicts['unperturbed']} unperturbed."
+    )
+
+
+def _largest(steps: Sequence[Sequence[Change]]) -> tuple[int, Change]:
+    at = max(range(len(steps)), key=lambda at: max(abs(change.effect) for change in steps[at]))
+    return at, max(steps[at], key=lambda change: abs(change.effect))
+
+
+def _largest_below(series: Series) -> float:
+    below = [step for step in series.steps if step.increment_ratio < SMALL_OVERHEAD]
+    return max((abs(change.effect) for step in below for change in step.verdict.changes), default=0.0)
+
+
+def _perturbed_as_paper(step: Step) -> bool:
+    return "perturbed" in (step.inner_as_paper.verdict, step.outer_as_paper.verdict)
+
+
+def _name(change: Change) -> str:
+    return change.label.replace("PAPI_", "")
+
+
+def _added(step: Step) -> str:
+    ratio = 100 * step.increment_ratio
+    return f"{ratio:.2f} %" if ratio >= 0.01 else f"{ratio:.1g} %"

@@ -1,0 +1,225 @@
+"""The programs of the perturbation experiment, and the series of configurations in which one software metric is added at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.perturbation import Baseline, Verdict, combine_checks
+from unperturbed.collectors.trace import Trace
+from unperturbed.harness.spec import Campaign, load_spec
+
+__all__ = ["PROGRAMS", "Pair", "Program", "Series", "Step", "judge", "paired"]
+
+HERE = Path(__file__).parent
+Pair = tuple[str, str]
+"""Two metrics of one run, in the order of the spec."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the experiment.
+
+    Attributes
+    ----------
+    name : of its spec. stands_for : the paper's program of table 1, and whether the paper saw it perturbed.
+    what, source, input : as in table 1.
+    """
+
+    name: str
+    stands_for: str
+    what: str
+    source: str
+    input: str
+
+    @property
+    def spec(self) -> Path:
+        """Return the file of its spec."""
+        return HERE / f"{self.name}.yaml"
+
+
+PROGRAMS = (
+    Program("bzip2", "bzip (hardly)", "compression", "Debian's bzip2", "Python's library sources, 3 MB, blocks of 300 kB"),
+    Program("chess", "sjeng (perturbed)", "chess", "Phalanx, Debian's upstream archive", "4 positions, 7 half-moves deep"),
+    Program(
+        "network",
+        "mcf (inner: hardly, outer: perturbed)",
+        "vehicle scheduling",
+        "LEMON's network simplex, Debian's upstream archive",
+        "a day of 1,080 trips",
+    ),
+    Program(
+        "redcode",
+        "sim-outorder (perturbed)",
+        "simulator of a machine",
+        "pMARS, Debian's upstream archive",
+        "its 4 example programs, 36 rounds",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A configuration of the series, and what was found.
+
+    Attributes
+    ----------
+    metric : the software metric that came in. traces : its runs.
+    events : increments that all its software metrics execute a run; increment_ratio : of the baseline's instructions.
+    rho : float64, shape (runs, pairs). Inner correlations, for the baseline's pairs.
+    verdict, inner, outer : of the tool. inner_as_paper, outer_as_paper : by the paper's rule.
+    sham : verdict on the runs of the same binary layout without counting, where the campaign has such; None else.
+    """
+
+    metric: str
+    traces: tuple[Trace, ...]
+    events: int
+    increment_ratio: float
+    rho: NDArray[np.float64]
+    verdict: Verdict
+    inner: Verdict
+    outer: Verdict
+    inner_as_paper: Verdict
+    outer_as_paper: Verdict
+    sham: Verdict | None = None
+
+    @property
+    def largest_inner(self) -> tuple[str, float]:
+        """Return the pair whose correlation changed most, and by how much."""
+        return _largest(self.inner)
+
+    @property
+    def largest_outer(self) -> tuple[str, float]:
+        """Return the metric whose outer correlation changed most, and by how much."""
+        return _largest(self.outer)
+
+    def outer_rho(self, metric: str) -> tuple[float, ...]:
+        """Return a metric's outer correlation with itself, each run's with the baseline."""
+        return next(change.observed for change in self.outer.changes if change.first == metric)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A program's steps.
+
+    Attributes
+    ----------
+    spec : of the campaign. baseline : its baseline runs.
+    left_out : of the paper's rule: pairs of each baseline run that it calls perturbed, the others being the baseline.
+    left_out_verdicts : the tool's verdict on each of these runs.
+    """
+
+    program: Program
+    spec: Campaign
+    baseline: Baseline
+    steps: tuple[Step, ...]
+    left_out: tuple[int, ...]
+    left_out_verdicts: tuple[str, ...]
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Return the pairs that are compared."""
+        return self.baseline.pairs
+
+    def outer_reference(self, metric: str) -> tuple[float, ...]:
+        """Return a metric's outer correlation with itself among the baseline runs."""
+        return next(change.reference for change in self.steps[0].outer.changes if change.first == metric)
+
+    def along(self, pair: Pair) -> NDArray[np.float64]:
+        """Return a pair's mean correlation: in the baseline, then in each step."""
+        at = self.pairs.index(pair)
+        return np.array([self.baseline.correlations[:, at].mean(), *(step.rho[:, at].mean() for step in self.steps)])
+
+    def sharpest(self) -> tuple[Pair, int, float]:
+        """Return the pair and the step that changed most from one step to the next, and the change of ρ."""
+        jumps = {pair: np.diff(self.along(pair)) for pair in self.pairs}
+        pair = max(jumps, key=lambda pair: float(np.abs(jumps[pair]).max()))
+        at = int(np.abs(jumps[pair]).argmax())
+        return pair, at, float(jumps[pair][at])
+
+    def before(self, at: int) -> tuple[Trace, ...]:
+        """Return the runs of the step before, which are the baseline's for the first."""
+        return self.steps[at - 1].traces if at else self.baseline.traces
+
+
+def judge(program: Program, campaign: Path) -> Series:
+    """Read a campaign's runs and hold every step against the baseline.
+
+    Raises
+    ------
+    ValueError
+        A step has no run.
+    """
+    spec = load_spec(program.spec)
+    runs, shams = _runs_of(campaign)
+    align_on = tuple(spec.analysis.align_on)
+    baseline = _baseline(spec, runs["baseline"])
+    instructions = float(np.mean([trace["PAPI_TOT_INS"].sum() for trace in baseline.traces]))
+    steps = []
+    for name, metrics in spec.campaign.subsets.items():
+        traces = tuple(runs.get(name, ()))
+        if not traces:
+            raise ValueError(f"{campaign}: no run of {name}: let the campaign end first")
+        inner, outer = baseline.inner(traces), baseline.outer(traces, align_on=align_on)
+        events = int(np.mean([sum(int(trace[metric].sum()) for metric in metrics) for trace in traces]))
+        steps.append(
+            Step(
+                metric=metrics[-1],
+                traces=traces,
+                events=events,
+                increment_ratio=events / instructions,
+                rho=np.array([change.observed for change in inner.changes]).T,
+                verdict=combine_checks(name, inner, outer),
+                inner=inner,
+                outer=outer,
+                inner_as_paper=baseline.inner(traces, method="paper"),
+                outer_as_paper=baseline.outer(traces, align_on=align_on, method="paper"),
+                sham=baseline.inner(shams[name]) if name in shams else None,
+            )
+        )
+    left_out, verdicts = _left_out(baseline, spec)
+    return Series(program, spec, baseline, tuple(steps), left_out, verdicts)
+
+
+def _runs_of(campaign: Path) -> tuple[Mapping[str, list[Trace]], Mapping[str, list[Trace]]]:
+    """Return the runs of each configuration, and those of each one's sham: the pilot is none."""
+    runs: dict[str, list[Trace]] = defaultdict(list)
+    shams: dict[str, list[Trace]] = defaultdict(list)
+    for path in sorted(campaign.glob("runs/[0-9]*/trace.parquet")):
+        trace = Trace.read(path)
+        if trace.attributes["run"] == "pilot":
+            continue
+        if trace.attributes.get("sham_of"):
+            shams[str(trace.attributes["sham_of"])].append(trace)
+        else:
+            runs[str(trace.attributes["configuration"])].append(trace)
+    return runs, shams
+
+
+def _baseline(spec: Campaign, traces: Sequence[Trace]) -> Baseline:
+    return Baseline(traces, metrics=spec.measure.hardware, alpha=spec.analysis.alpha, tolerance=spec.analysis.tolerance)
+
+
+def _left_out(baseline: Baseline, spec: Campaign) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Hold each baseline run against the others: what is called perturbed then is a false alarm."""
+    counts, verdicts = [], []
+    for trace in baseline.traces:
+        others = _baseline(spec, [other for other in baseline.traces if other is not trace])
+        counts.append(sum(change.verdict == "perturbed" for change in others.inner(trace, method="paper").changes))
+        verdicts.append(others.inner(trace).verdict)
+    return tuple(counts), tuple(verdicts)
+
+
+def _largest(verdict: Verdict) -> tuple[str, float]:
+    change = max(verdict.changes, key=lambda change: abs(change.effect))
+    return change.label, change.effect
+
+
+def paired(pairs: Sequence[Pair], first: str, second: str) -> Pair | None:
+    """Return the pair of these two metrics, whichever stands first; None when it is not compared."""
+    return next((pair for pair in pairs if set(pair) == {first, second}), None)
