@@ -1,0 +1,140 @@
+"""The evaluation of the perturbation experiment finds in a campaign what was planted there, and says it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from unperturbed.collectors import Metric, Trace
+from unperturbed.harness.spec import load_spec
+
+FOLDER = Path(__file__).parents[3] / "experiments" / "perturbation"
+MODULES = ("series", "findings", "figures", "evaluate")
+INTERVALS, INSTRUCTIONS, EVENTS = 400, 200_000, 50
+PERTURBED, PAIR = "runs", ("PAPI_L1_DCM", "PAPI_L2_TCM")
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
+    """The experiment's modules, which are no package."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in MODULES:
+        sys.modules.pop(name, None)
+    yield {name: importlib.import_module(name) for name in MODULES}
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def write_run(folder: Path, number: int, configuration: str, software: list[str], *, run: str = "", sham_of: str = "") -> None:
+    """Write the trace of a run, in which the pair's correlation is lost when the planted metric came in last."""
+    spec = load_spec(FOLDER / "bzip2.yaml")
+    chance = np.random.default_rng(number)
+    work = np.cumsum(np.random.default_rng(0).normal(size=INTERVALS))  # the same in every run
+    noise = {name: chance.normal(scale=0.4, size=INTERVALS) for name in spec.measure.hardware}
+    columns = {name: np.round(10_000 + 500 * (work + noise[name])) for name in spec.measure.hardware}
+    columns["PAPI_TOT_INS"] = np.full(INTERVALS, INSTRUCTIONS) + np.round(100 * noise["PAPI_TOT_INS"])
+    if configuration == f"with-{PERTURBED}":
+        columns[PAIR[0]] = np.round(10_000 + 500 * chance.normal(size=INTERVALS))
+    columns |= {name: np.full(INTERVALS, EVENTS) for name in software}
+    columns = {name: values.astype(np.int64) for name, values in columns.items()}
+    metrics = [Metric(name, "simulated", components=(name,)) for name in spec.measure.hardware]
+    metrics += [Metric(name, "software") for name in software]
+    metrics.append(Metric("IPC", "derived", components=("PAPI_TOT_INS", "PAPI_TOT_CYC")))
+    columns["IPC"] = columns["PAPI_TOT_INS"] / columns["PAPI_TOT_CYC"]
+    begin = np.arange(INTERVALS) * 1000
+    name = run or f"{number:04d}"
+    attributes = {"run": name, "configuration": configuration, "host": "h", "interval_ns": 1, "order": number}
+    if sham_of:
+        attributes["sham_of"] = sham_of
+    target = folder / "runs" / f"{number:04d}"
+    target.mkdir(parents=True)
+    trace = Trace.from_columns(metrics, columns, begin_ns=begin, end_ns=begin + 1000, attributes=attributes)
+    trace.write(target / "trace.parquet")
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """A campaign of bzip2's spec, with runs of a sham besides."""
+    write_run(tmp_path, 0, "baseline", [], run="pilot")
+    number = 1
+    for _ in range(10):
+        write_run(tmp_path, number, "baseline", [])
+        number += 1
+    for name, metrics in load_spec(FOLDER / "bzip2.yaml").campaign.subsets.items():
+        for _ in range(3):
+            write_run(tmp_path, number, name, list(metrics))
+            number += 1
+    for _ in range(3):
+        write_run(tmp_path, number, "with-rows-sham", [], sham_of="with-rows")
+        number += 1
+    return tmp_path
+
+
+def test_planted_step_is_perturbed_by_both_rules_and_its_pair_is_named(modules: dict[str, ModuleType], campaign: Path) -> None:
+    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+    assert len(found.baseline.traces) == 10  # without the pilot
+    planted = next(step for step in found.steps if step.metric == PERTURBED)
+    assert planted.verdict.verdict == "perturbed"
+    assert planted.inner_as_paper.verdict == "perturbed"
+    assert PAIR[0] in planted.largest_inner[0]
+    assert planted.largest_outer[0] == PAIR[0]
+    assert planted.outer_rho(PAIR[0])[0] < 0.5 < min(found.outer_reference(PAIR[0]))
+    assert all(step.verdict.verdict != "perturbed" for step in found.steps if step is not planted)
+    pair, at, by = found.sharpest()
+    assert PAIR[0] in pair
+    assert found.steps[at].metric in (PERTURBED, "simple")  # it falls with the one and comes back with the next
+    assert abs(by) > 0.5
+    assert set(modules["figures"].paired(found.pairs, *PAIR)) == set(PAIR)
+
+
+def test_increments_are_counted_and_held_against_the_baselines_instructions(
+    modules: dict[str, ModuleType], campaign: Path
+) -> None:
+    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+    assert [step.events for step in found.steps] == [INTERVALS * EVENTS * (at + 1) for at in range(9)]
+    assert found.steps[3].increment_ratio == pytest.approx(4 * EVENTS / INSTRUCTIONS, rel=1e-3)
+    assert [step.metric for step in found.steps] == list(load_spec(FOLDER / "bzip2.yaml").measure.software)
+
+
+def test_sham_runs_are_judged_apart(modules: dict[str, ModuleType], campaign: Path) -> None:
+    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+    shams = {step.metric: step.sham for step in found.steps}
+    assert [metric for metric, sham in shams.items() if sham is not None] == ["rows"]
+    assert shams["rows"].verdict != "perturbed"
+    assert " sham |" in "\n".join(modules["evaluate"].step_tables([found]))
+
+
+def test_false_alarms_of_both_rules_are_counted_on_each_baseline_run(modules: dict[str, ModuleType], campaign: Path) -> None:
+    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+    assert len(found.left_out) == len(found.left_out_verdicts) == 10
+    # Of ten runs, for each pair, one lies farthest out, whatever the pair.
+    assert sum(found.left_out) >= len(found.pairs) / 2
+    assert found.left_out_verdicts.count("perturbed") <= 1
+
+
+def test_page_says_what_was_found_and_figures_are_drawn(modules: dict[str, ModuleType], campaign: Path, tmp_path: Path) -> None:
+    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+    page = modules["evaluate"].page([found], "a command")
+    assert f"when {PERTURBED} comes in" in page
+    assert "it recovers as more is added" in page
+    assert "was seen in bzip2" in page
+    assert "Not recorded yet: chess, network, redcode." in page
+    assert "{" not in page
+    (tmp_path / "figures").mkdir()
+    modules["figures"].draw_all(tmp_path / "figures", [found])
+    drawn = {path.name: path.read_text() for path in (tmp_path / "figures").iterdir()}
+    assert set(drawn) == {"figure3.svg", "figures4-6.svg", "figure5.svg", "figures7-8.svg"}
+    assert "L1_DCM" in drawn["figure5.svg"]
+
+
+def test_step_without_runs_is_refused(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+    for number in range(10):
+        write_run(tmp_path, number + 1, "baseline", [])
+    with pytest.raises(ValueError, match="no run of with-blocks"):
+        modules["series"].judge(modules["series"].PROGRAMS[0], tmp_path)
