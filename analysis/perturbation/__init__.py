@@ -5,21 +5,29 @@ Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
 
 from unperturbed.analysis.perturbation.baseline import Baseline
 from unperturbed.analysis.perturbation.decide import combine_checks, holm
+from unperturbed.analysis.perturbation.few import inner_of_few
+from unperturbed.analysis.perturbation.layout import with_origins
 from unperturbed.analysis.perturbation.outer import outer_correlations
 from unperturbed.analysis.perturbation.overhead import overhead
 from unperturbed.analysis.perturbation.runs import MINIMUM_INTERVALS
+from unperturbed.analysis.perturbation.stability import Apart, Drift, Stability
 from unperturbed.analysis.perturbation.verdict import Change, Overhead, Verdict, VerdictName, combine
 
 __all__ = [
     "MINIMUM_INTERVALS",
+    "Apart",
     "Baseline",
     "Change",
+    "Drift",
     "Overhead",
+    "Stability",
     "Verdict",
     "VerdictName",
     "combine",
     "combine_checks",
     "holm",
+    "inner_of_few",
     "outer_correlations",
     "overhead",
+    "with_origins",
 ]

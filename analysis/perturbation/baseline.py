@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation import runs as fit
-from unperturbed.analysis.perturbation.compare import compare_runs
-from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_ranks, standard_ranks
+from unperturbed.analysis.perturbation.between import compare_with_one_run
+from unperturbed.analysis.perturbation.changes import Side, changes_of
+from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
+from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_ranks, fisher, from_fisher, standard_ranks
 from unperturbed.analysis.perturbation.decide import decide
-from unperturbed.analysis.perturbation.outer import outer_matrix, outer_of_checked, outer_of_reference, pair_variance
+from unperturbed.analysis.perturbation.outer import Outer, outer_matrix, outer_of_checked, outer_of_reference, pair_variance
 from unperturbed.analysis.perturbation.overhead import overhead
-from unperturbed.analysis.perturbation.verdict import Change, CheckName, Verdict, combine
+from unperturbed.analysis.perturbation.paper_rule import compare_as_paper, decide_as_paper
+from unperturbed.analysis.perturbation.stability import Columns, Stability, advised_runs, find_apart, find_drift
+from unperturbed.analysis.perturbation.verdict import CheckName, Verdict, combine
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import DataError
 
@@ -31,7 +38,7 @@ class _Checked:
     runs: tuple[str, ...]
     configuration: str
     values: tuple[FloatArray, ...]
-    stopped: dict[str, str]
+    stopped: Mapping[str, str]
 
 
 class Baseline:
@@ -40,10 +47,11 @@ class Baseline:
     Parameters
     ----------
     traces : at least 5 runs made alike; 10 are advised, 20 from 10 metrics up.
-        Names come from `attributes["run"]`; `attributes["interval_ns"]` and `["host"]` must agree.
+        Names come from `attributes["run"]`, their order from `["order"]`; `["interval_ns"]`, `["host"]` and `["program"]` must agree.
     metrics : compare these only; None compares all that are hardware, simulated, or derived from such.
     focus : compare only pairs that hold one of these, and these alone after alignment; None for all. For a pass whose other
         metrics are compared in another.
+    software : compare software metrics too, for runs that count some against runs that count those and more.
     alpha : family-wise level of *perturbed*, and level at which each change is shown to lie within the tolerance.
     tolerance : |Δρ| that counts as no perturbation.
     name : of the configuration, for reports.
@@ -75,6 +83,7 @@ class Baseline:
         *,
         metrics: Sequence[str] | None = None,
         focus: Sequence[str] | None = None,
+        software: bool = False,
         alpha: float = 0.05,
         tolerance: float = 0.1,
         name: str = "baseline",
@@ -91,7 +100,7 @@ class Baseline:
         if len(set(self.runs)) < len(self.runs):
             twice = sorted({run for run in self.runs if self.runs.count(run) > 1})
             raise DataError(f"{name}: run {', '.join(twice)} is given twice; give each run once")
-        names, excluded = fit.compared_metrics(self.traces[0], metrics)
+        names, excluded = fit.compared_metrics(self.traces[0], metrics, software=software)
         _require_same_metrics(self.traces, self.runs)
         fit.require_alike(self.traces[0], self.traces, self.runs, names)
         values = [fit.metric_values(trace, run, names) for trace, run in zip(self.traces, self.runs, strict=True)]
@@ -107,20 +116,21 @@ class Baseline:
         self.pairs, built_in = fit.compared_pairs([self.traces[0].metrics[metric] for metric in self.metrics], self.focus)
         self.excluded = (*excluded, *flat.items(), *built_in)
         self.correlations = self._pair_correlations([rows[:, kept] for rows in values])
-        self._outer_reference: dict[tuple[tuple[str, ...], str | None, bool], tuple[FloatArray, FloatArray]] = {}
+        self._outer_matrices: dict[Outer, FloatArray] = {}
 
-    def inner(self, traces: Trace | Sequence[Trace]) -> Verdict:
+    def inner(self, traces: Trace | Sequence[Trace], *, method: Literal["runs", "paper"] = "runs") -> Verdict:
         """Check whether the correlations of pairs of metrics within a run changed.
 
         Parameters
         ----------
         traces : one run or more of one configuration, with the baseline's metrics and any others.
+        method : `paper` judges by the paper's own rule, see `paper_rule`.
 
         Returns
         -------
         Verdict
             One change a pair, corrected family-wise over the pairs. A pair that cannot be compared, because a metric stopped
-            varying, is in `excluded`, and the verdict is then not *unperturbed*.
+            varying, is in `excluded` and `lost`, and the verdict is then not *unperturbed*.
 
         Raises
         ------
@@ -134,13 +144,11 @@ class Baseline:
         """
         checked = self._checked(traces)
         possible = [at for at, pair in enumerate(self.pairs) if not checked.stopped.keys() & set(pair)]
-        return self._verdict(
-            "inner",
-            [self.pairs[at] for at in possible],
-            self.correlations[:, possible],
-            self._pair_correlations(checked.values)[:, possible],
-            checked,
-        )
+        reference = self.correlations[:, possible]
+        observed = self._pair_correlations(checked.values)[:, possible]
+        compare = partial(compare_runs, intervals=self._shortest(checked), alpha=self.alpha)
+        compared = (compare_as_paper if method == "paper" else compare)(reference, observed)
+        return self._verdict("inner", [self.pairs[at] for at in possible], reference, observed, compared, checked, method)
 
     def outer(
         self,
@@ -149,6 +157,9 @@ class Baseline:
         align_on: Sequence[str] = ("IPC",),
         anchor: str | None = None,
         literal: bool = False,
+        across: bool = False,
+        against: Trace | None = None,
+        method: Literal["runs", "paper"] = "runs",
     ) -> Verdict:
         """Check whether runs still align with the baseline: each metric against itself, after alignment.
 
@@ -161,11 +172,15 @@ class Baseline:
         align_on, anchor : as for `unperturbed.analysis.alignment.align`. Changes of the metrics in `align_on` are marked: aligning
             on a metric flatters its correlation.
         literal : as for `outer_correlations`.
+        across : each metric against each other one too ("the same or another metric", section 2.3).
+        against : align to this run alone, of whatever configuration, instead of the baseline's ("not strictly necessary", section 2.3):
+            do these runs lie beside it as runs of the baseline lie beside each other? What two runs that are to be merged must show.
+        method : `paper` judges by the paper's own rule, see `paper_rule`.
 
         Returns
         -------
         Verdict
-            One change a metric, corrected family-wise over the metrics.
+            One change a metric (and, `across`, one for two metrics), corrected family-wise.
 
         Raises
         ------
@@ -180,23 +195,94 @@ class Baseline:
         correlation in the baseline too, and is not perturbed for that.
         """
         checked = self._checked(traces)
-        key = (tuple(align_on), anchor, literal)
-        if key not in self._outer_reference:
-            matrix = outer_matrix(self.traces, self.metrics, align_on=align_on, anchor=anchor, literal=literal)
-            self._outer_reference[key] = outer_of_reference(matrix), pair_variance(matrix)
-        reference, between_pairs = self._outer_reference[key]
-        observed = outer_of_checked(
-            self.traces, checked.traces, self.metrics, align_on=align_on, anchor=anchor, literal=literal
+        pairs = tuple((metric, metric) for metric in self.focus) + (self.pairs if across else ())
+        how = Outer(pairs, tuple(align_on), anchor, literal)
+        matrix = self._outer_matrix(how)
+        if against is None:
+            z = outer_of_checked(self.traces, checked.traces, how).mean(axis=0)
+        else:
+            other = self._checked(against, anyone=True)
+            checked = replace(checked, stopped={**other.stopped, **checked.stopped})
+            z = outer_of_checked([against], checked.traces, how)[0]
+            apart = [at for at, trace in enumerate(self.traces) if trace is not against]
+            matrix = matrix[np.ix_(apart, apart)]
+        reference, observed = outer_of_reference(matrix), from_fisher(z)
+        undefined: NDArray[np.bool_] = np.isnan(np.vstack((reference, observed))).any(axis=0)
+        flat = {
+            first: "constant after alignment" for at, (first, second) in enumerate(pairs) if undefined[at] and first == second
+        }
+        checked = replace(checked, stopped={**flat, **checked.stopped})
+        possible = np.flatnonzero(~undefined)
+        reference, observed, matrix = reference[:, possible], observed[:, possible], matrix[:, :, possible]
+        compared = (
+            compare_as_paper(reference, observed)
+            if method == "paper"
+            else compare_with_one_run(matrix, fisher(observed), alpha=self.alpha)
+            if against is not None
+            else compare_runs(
+                reference, observed, intervals=self._shortest(checked), alpha=self.alpha, pair_variance=pair_variance(matrix)
+            )
         )
-        undefined = np.isnan(reference).any(axis=0) | np.isnan(observed).any(axis=0)
-        warped = {self.metrics[at]: "constant after alignment" for at in np.flatnonzero(undefined)}
-        checked = replace(checked, stopped=warped | checked.stopped)
-        focused = np.array([metric in self.focus for metric in self.metrics])
-        possible = np.flatnonzero(~undefined & focused)
-        labels = [(self.metrics[at], self.metrics[at]) for at in possible]
-        return self._verdict(
-            "outer", labels, reference[:, possible], observed[:, possible], checked, align_on, between_pairs[possible]
+        made = self._verdict(
+            "outer",
+            [pairs[at] for at in possible],
+            reference,
+            observed,
+            compared,
+            checked,
+            method,
+            how.align_on,
+            against is None,
         )
+        if against is None:
+            return made
+        return replace(made, notes=(*made.notes, f"held against run {fit.run_names([against], 'reference')[0]} alone"))
+
+    def stability(self, disturbed: Mapping[str, str] | None = None) -> Stability:
+        """Tell whether the baseline is steady itself: drift over the campaign, runs that stand apart, runs on a disturbed host.
+
+        Parameters
+        ----------
+        disturbed : run to what disturbed its host, where that was watched.
+
+        Returns
+        -------
+        Stability
+            Looked at are the pairs' correlations (on Fisher's scale) and each metric's total. It takes nothing out: a run that stands
+            apart widens every interval, and who leaves it out should say so.
+        """
+        counted = [name for name in self.metrics if self.traces[0].metrics[name].kind != "derived"]
+        totals = np.array([[trace[name].sum() for name in counted] for trace in self.traces], np.float64)
+        means = totals.mean(axis=0)
+        columns = Columns(
+            (*(f"ρ of {first} and {second}" for first, second in self.pairs), *(f"the total of {name}" for name in counted)),
+            np.hstack([fisher(self.correlations), totals / np.where(means == 0, 1, means)]),
+            len(self.pairs),
+        )
+        order = [float(trace.attributes.get("order", at)) for at, trace in enumerate(self.traces)]
+        advised, widest = advised_runs(
+            self.correlations,
+            [f"{first} – {second}" for first, second in self.pairs],
+            alpha=self.alpha,
+            tolerance=self.tolerance,
+        )
+        found = disturbed or {}
+        return Stability(
+            runs=len(self.runs),
+            drift=find_drift(columns, order, alpha=self.alpha),
+            apart=find_apart(columns, self.runs, alpha=self.alpha),
+            disturbed=tuple((run, found[run]) for run in self.runs if run in found),
+            advised=advised,
+            widest=widest,
+        )
+
+    def _outer_matrix(self, how: Outer) -> FloatArray:
+        if how not in self._outer_matrices:
+            self._outer_matrices[how] = outer_matrix(self.traces, how)
+        return self._outer_matrices[how]
+
+    def _shortest(self, checked: _Checked) -> int:
+        return min(len(trace) for trace in (*self.traces, *checked.traces))
 
     def _pair_correlations(self, values: Sequence[FloatArray]) -> FloatArray:
         column = {metric: at for at, metric in enumerate(self.metrics)}
@@ -208,13 +294,13 @@ class Baseline:
             rows.append(correlate_ranks(ranks, ranks)[first, second])
         return np.array(rows).reshape(len(values), len(self.pairs))
 
-    def _checked(self, traces: Trace | Sequence[Trace]) -> _Checked:
+    def _checked(self, traces: Trace | Sequence[Trace], *, anyone: bool = False) -> _Checked:
         checked = (traces,) if isinstance(traces, Trace) else tuple(traces)
         if not checked:
             raise DataError(f"no run to check against {self.name}: give at least one")
         runs = fit.run_names(checked, "checked")
         for trace, run in zip(checked, runs, strict=True):
-            if any(trace is member for member in self.traces):
+            if not anyone and any(trace is member for member in self.traces):
                 raise DataError(f"run {run} is one of the runs of {self.name}: it cannot be checked against itself")
         configurations = {str(trace.attributes.get("configuration", "checked")) for trace in checked}
         if len(configurations) > 1:
@@ -234,53 +320,39 @@ class Baseline:
         labels: Sequence[tuple[str, str]],
         reference: FloatArray,
         observed: FloatArray,
+        compared: Comparison,
         checked: _Checked,
+        method: Literal["runs", "paper"],
         align_on: Sequence[str] = (),
-        between_pairs: FloatArray | None = None,
+        more_runs_help: bool = True,
     ) -> Verdict:
-        compared = compare_runs(
-            reference,
-            observed,
-            intervals=min(len(trace) for trace in (*self.traces, *checked.traces)),
-            alpha=self.alpha,
-            pair_variance=between_pairs,
+        changes = changes_of(
+            check,
+            labels,
+            Side(self.name, self.runs, reference),
+            Side(checked.configuration, checked.runs, observed),
+            compared,
+            tolerance=self.tolerance,
+            align_on=align_on,
+            note=partial(self._shared_events, align_on=align_on),
+            more_runs_help=more_runs_help,
         )
-        changes = [
-            Change(
-                check=check,
-                first=first,
-                second=second,
-                reference=tuple(reference[:, at].tolist()),
-                observed=tuple(observed[:, at].tolist()),
-                reference_runs=self.runs,
-                observed_runs=checked.runs,
-                effect=float(compared.effect[at]),
-                low=float(compared.low[at]),
-                high=float(compared.high[at]),
-                p=float(compared.p[at]),
-                p_corrected=float(compared.p[at]),
-                smallest_visible=float("inf"),
-                tolerance=self.tolerance,
-                verdict="undecided",
-                aligned_on=first in align_on,
-                note="; ".join(filter(None, (compared.notes[at], self._shared_events(first, align_on)))),
-                standard_error=float(compared.standard_error[at]),
-            )
-            for at, (first, second) in enumerate(labels)
-        ]
-        decided = decide(changes, alpha=self.alpha)
+        changes = decide_as_paper(changes) if method == "paper" else decide(changes, alpha=self.alpha)
+        lost = tuple(checked.stopped.items())
         return Verdict(
             configuration=checked.configuration,
             reference=self.name,
-            verdict=combine([change.verdict for change in decided] + ["undecided"] * bool(checked.stopped)),
-            changes=decided,
-            excluded=(*self.excluded, *checked.stopped.items()),
+            verdict=combine((change.verdict for change in changes), lost=bool(lost)),
+            changes=changes,
+            excluded=(*self.excluded, *lost),
             overhead=overhead(self.traces, checked.traces),
             alpha=self.alpha,
             tolerance=self.tolerance,
+            lost=lost,
+            method=method,
         )
 
-    def _shared_events(self, metric: str, align_on: Sequence[str]) -> str:
+    def _shared_events(self, metric: str, *, align_on: Sequence[str]) -> str:
         described = self.traces[0].metrics
         parts = set(described[metric].components)
         shared = [name for name in align_on if name != metric and parts & set(described[name].components)]

@@ -32,7 +32,7 @@ from scipy import special
 
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
 
-__all__ = ["MAXIMUM_RUNS", "POWER", "Comparison", "compare_runs", "runs_to_decide", "smallest_visible"]
+__all__ = ["MAXIMUM_RUNS", "POWER", "Comparison", "compare_runs", "difference_of_rho", "runs_to_decide", "smallest_visible"]
 
 POWER = 0.8
 """The probability with which `smallest_visible` is seen and `runs_to_decide` decides."""
@@ -57,6 +57,7 @@ class Comparison:
     effect_z, standard_error : change of means on Fisher's scale, and its standard error from the pooled spread.
     effect, low, high : the change as a difference of ρ; bounds one-sided at α each.
     p : two-sided, of "the checked runs are drawn as the reference's were".
+    freedom : degrees of freedom of the standard error; infinite where it is taken as known.
     notes : what a reader must know besides.
     """
 
@@ -67,6 +68,7 @@ class Comparison:
     low: FloatArray
     high: FloatArray
     p: FloatArray
+    freedom: FloatArray
     notes: tuple[str, ...]
 
 
@@ -113,11 +115,11 @@ def compare_runs(
     pooled = ((k - 1) * reference_variance + (r - 1) * observed_variance) / freedom
     standard_error = np.sqrt(pooled / k + shared + pooled / r)
     quantile = special.stdtrit(freedom, 1 - alpha)
-    low, high = _difference(reference_z, observed_z, np.sqrt(pooled / k + shared), np.sqrt(pooled / r), quantile)
+    low, high = difference_of_rho(reference_z, observed_z, np.sqrt(pooled / k + shared), np.sqrt(pooled / r), quantile)
     if r > 1:
         first, second = reference_variance / k + shared, observed_variance / r
         quantile = special.stdtrit(_welch_freedom(first, second, k, r), 1 - alpha)
-        other_low, other_high = _difference(reference_z, observed_z, np.sqrt(first), np.sqrt(second), quantile)
+        other_low, other_high = difference_of_rho(reference_z, observed_z, np.sqrt(first), np.sqrt(second), quantile)
         low, high = np.minimum(low, other_low), np.maximum(high, other_high)
     return Comparison(
         reference_z,
@@ -127,39 +129,49 @@ def compare_runs(
         low,
         high,
         2 * special.stdtr(freedom, -np.abs(effect_z) / standard_error),
+        np.full_like(effect_z, freedom),
         _notes(no_spread, reference_variance, observed_variance, k, r),
     )
 
 
-def smallest_visible(
-    reference_z: FloatArray, standard_error: FloatArray, k: int, r: int, *, alpha: float, family: int
-) -> FloatArray:
-    """Return the smallest |Δρ| that is significant with power 80 % in a family of tests, shape (m,).
+def smallest_visible(reference_z: float, standard_error: float, freedom: float, *, alpha: float, family: int) -> float:
+    """Return the smallest |Δρ| that is significant with power 80 % in a family of tests.
 
     The level is α / family, Holm's first step. Up and down differ on the scale of ρ; the larger is returned, so a change
     of this size is seen in either direction.
     """
-    freedom = k + r - 2
-    critical = special.stdtrit(freedom, 1 - alpha / (2 * family))
-    shift = special.nctdtrinc(freedom, 1 - POWER, critical) * standard_error
-    at = from_fisher(reference_z)
-    return np.asarray(np.maximum(from_fisher(reference_z + shift) - at, at - from_fisher(reference_z - shift)), np.float64)
+    if np.isinf(freedom):
+        shift = special.ndtri(1 - alpha / (2 * family)) + special.ndtri(POWER)
+    else:
+        shift = special.nctdtrinc(freedom, 1 - POWER, special.stdtrit(freedom, 1 - alpha / (2 * family)))
+    at, below, above = from_fisher(reference_z + shift * standard_error * np.array([0.0, -1.0, 1.0]))
+    return float(max(above - at, at - below))
 
 
 def runs_to_decide(
-    reference_z: float, effect_z: float, standard_error: float, k: int, r: int, *, alpha: float, tolerance: float, family: int
+    reference_z: float,
+    effect_z: float,
+    standard_error: float,
+    k: int,
+    r: int,
+    *,
+    alpha: float,
+    tolerance: float,
+    family: int,
+    fewest: int | None = None,
 ) -> int | None:
     """Return how many runs a configuration would decide with power 80 %, if change and spread are as they were seen.
 
     The count holds for every configuration: the checked one gets that many runs, and the reference too when it has fewer.
-    Growing the checked runs alone could not get below the reference's own error.
+    Growing the checked runs alone could not get below the reference's own error. With `fewest` the campaign is planned anew, from so
+    many runs of either on; without, the runs that were made are kept.
 
     Returns
     -------
     int, or None when more than `MAXIMUM_RUNS` would be needed.
     """
-    runs = np.arange(r + 1, MAXIMUM_RUNS + 1, dtype=np.float64)
-    references = np.maximum(float(k), runs)
+    runs = np.arange(fewest or r + 1, MAXIMUM_RUNS + 1, dtype=np.float64)
+    references = runs if fewest else np.maximum(float(k), runs)
     freedom = references + runs - 2
     spread = standard_error / np.sqrt(1 / k + 1 / r)
     shift = abs(effect_z) / (spread * np.sqrt(1 / references + 1 / runs))
@@ -191,7 +203,7 @@ def _variances(
     return first, second, no_spread
 
 
-def _difference(
+def difference_of_rho(
     reference_z: FloatArray,
     observed_z: FloatArray,
     reference_error: FloatArray,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +14,9 @@ from unperturbed.analysis.perturbation.correlation import FloatArray, fisher
 from unperturbed.analysis.perturbation.verdict import Change, Verdict, VerdictName, combine
 from unperturbed.errors import DataError
 
-__all__ = ["combine_checks", "decide", "holm", "name_verdict"]
+__all__ = ["combine_checks", "decide", "discovery", "holm", "name_verdict"]
+
+_T = TypeVar("_T")
 
 
 def holm(p: ArrayLike) -> FloatArray:
@@ -39,62 +42,88 @@ def name_verdict(p_corrected: float, low: float, high: float, *, alpha: float, t
     return "perturbed" if p_corrected <= alpha and (low > 0 or high < 0) else "undecided"
 
 
+def discovery(p: ArrayLike) -> FloatArray:
+    """Correct p-values so that comparing each with α keeps the expected share of false findings at α (Benjamini and Hochberg 1995).
+
+    Sound for tests that are independent or positively dependent, as those of pairs that share metrics mostly are.
+    """
+    values = np.asarray(p, np.float64)
+    order = np.argsort(values, kind="stable")[::-1]
+    steps = np.minimum.accumulate(values[order] * len(values) / np.arange(len(values), 0, -1))
+    corrected = np.empty_like(values)
+    corrected[order] = np.minimum(steps, 1)
+    return corrected
+
+
 def decide(changes: Sequence[Change], *, alpha: float) -> tuple[Change, ...]:
     """Correct the p-values of a family of changes and fill in what depends on the family: verdict, power, runs needed."""
     if not changes:
         return ()
-    corrected = holm([change.p for change in changes])
+    p = [change.p for change in changes]
     return tuple(
-        _decided(change, float(p), alpha=alpha, family=len(changes)) for change, p in zip(changes, corrected, strict=True)
+        _decided(change, float(family_wise), float(rate), alpha=alpha, family=len(changes))
+        for change, family_wise, rate in zip(changes, holm(p), discovery(p), strict=True)
     )
 
 
-def combine_checks(configuration: str, inner: Verdict, outer: Verdict) -> Verdict:
-    """Join the verdicts of both checks of one configuration; p-values are corrected over the changes of both.
+def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
+    """Join the verdicts of several checks of one configuration, and of several passes; p-values are corrected over the changes of all.
 
     Parameters
     ----------
     configuration : name of the joint verdict.
-    inner, outer : as `Baseline.inner` and `Baseline.outer` gave them, with the same α and tolerance.
+    checks : at least one, as `Baseline.inner` and `Baseline.outer` gave them, with the same α and tolerance; the first gives the
+        reference and the overhead.
 
     Raises
     ------
     DataError
-        The checks were made at different α or tolerance.
+        The checks were made at different α or tolerance, or by different methods.
     """
-    if (inner.alpha, inner.tolerance) != (outer.alpha, outer.tolerance):
-        raise DataError(
-            f"configuration {configuration!r}: the inner check was made at α {inner.alpha} and tolerance {inner.tolerance}, the "
-            f"outer at {outer.alpha} and {outer.tolerance}; make both with one baseline"
-        )
-    changes = decide((*inner.changes, *outer.changes), alpha=inner.alpha)
-    incomplete = any(_lost_something(check) for check in (inner, outer))
-    return Verdict(
+    first = checks[0]
+    for other in checks[1:]:
+        if (first.alpha, first.tolerance) != (other.alpha, other.tolerance):
+            raise DataError(
+                f"configuration {configuration!r}: one check was made at α {first.alpha} and tolerance {first.tolerance}, another "
+                f"at {other.alpha} and {other.tolerance}; make both with one baseline"
+            )
+        if first.method != other.method:
+            raise DataError(f"configuration {configuration!r}: one check was made by {first.method}, another by {other.method}")
+    changes = tuple(change for check in checks for change in check.changes)
+    if first.method != "paper":  # whose rule knows no family
+        changes = decide(changes, alpha=first.alpha)
+    lost = _once(entry for check in checks for entry in check.lost)
+    return replace(
+        first,
         configuration=configuration,
-        reference=inner.reference,
-        verdict=combine([change.verdict for change in changes] + ["undecided"] * incomplete),
+        verdict=combine((change.verdict for change in changes), lost=bool(lost)),
         changes=changes,
-        excluded=tuple(dict.fromkeys((*inner.excluded, *outer.excluded))),
-        overhead=inner.overhead,
-        alpha=inner.alpha,
-        tolerance=inner.tolerance,
+        excluded=_once(entry for check in checks for entry in check.excluded),
+        lost=lost,
+        notes=_once(note for check in checks for note in check.notes),
     )
 
 
-def _lost_something(check: Verdict) -> bool:
-    """Tell whether a check could not compare what the baseline holds: undecided, though no change of it is."""
-    return check.verdict == "undecided" and all(change.verdict == "unperturbed" for change in check.changes)
+def _once(items: Iterable[_T]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys(items))
 
 
-def _decided(change: Change, p_corrected: float, *, alpha: float, family: int) -> Change:
+def _decided(change: Change, p_corrected: float, p_discovery: float, *, alpha: float, family: int) -> Change:
     verdict = name_verdict(p_corrected, change.low, change.high, alpha=alpha, tolerance=change.tolerance)
-    reference_z = fisher(change.reference).mean()
-    k, r = len(change.reference), len(change.observed)
-    visible = smallest_visible(np.array([reference_z]), np.array([change.standard_error]), k, r, alpha=alpha, family=family)
+    reference_z = float(fisher(change.reference).mean())
+    visible = smallest_visible(reference_z, change.standard_error, change.freedom, alpha=alpha, family=family)
     needed = None
-    if verdict == "undecided":
-        effect_z = float(fisher(change.observed).mean() - reference_z)
+    if verdict == "undecided" and change.more_runs_help:
+        effect_z = float(fisher(change.observed).mean()) - reference_z
+        k, r = len(change.reference), len(change.observed)
         needed = runs_to_decide(
-            float(reference_z), effect_z, change.standard_error, k, r, alpha=alpha, tolerance=change.tolerance, family=family
+            reference_z, effect_z, change.standard_error, k, r, alpha=alpha, tolerance=change.tolerance, family=family
         )
-    return replace(change, p_corrected=p_corrected, verdict=verdict, smallest_visible=float(visible[0]), runs_to_decide=needed)
+    return replace(
+        change,
+        p_corrected=p_corrected,
+        p_discovery=p_discovery,
+        verdict=verdict,
+        smallest_visible=visible,
+        runs_to_decide=needed,
+    )

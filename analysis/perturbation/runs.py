@@ -31,15 +31,17 @@ MINIMUM_INTERVALS = 30
 """With fewer, a rank correlation of autocorrelated series says nothing."""
 
 _COMPARED_KINDS = ("hardware", "simulated", "derived")
+_SOFTWARE = "software"
 
 
-def compared_metrics(trace: Trace, names: Sequence[str] | None) -> tuple[tuple[str, ...], Excluded]:
+def compared_metrics(trace: Trace, names: Sequence[str] | None, *, software: bool = False) -> tuple[tuple[str, ...], Excluded]:
     """Choose the metrics to compare: hardware, simulated, and what is derived from these alone.
 
     Parameters
     ----------
     trace : one of the runs.
     names : the choice is made among these; None for all metrics.
+    software : software metrics too, and what is derived from them.
 
     Raises
     ------
@@ -48,12 +50,14 @@ def compared_metrics(trace: Trace, names: Sequence[str] | None) -> tuple[tuple[s
     """
     for name in names or ():
         trace[name]
-    counted = {part for name in trace.names("hardware", "simulated") for part in trace.metrics[name].components}
+    kinds = (*_COMPARED_KINDS, _SOFTWARE) if software else _COMPARED_KINDS
+    counted_kinds = {"hardware", "simulated", *([_SOFTWARE] if software else [])}
+    counted = {part for metric in trace.metrics.values() if metric.kind in counted_kinds for part in metric.components}
     chosen: list[str] = []
     excluded: list[tuple[str, str]] = []
     for name in dict.fromkeys(trace.metrics if names is None else names):
         metric = trace.metrics[name]
-        if metric.kind not in _COMPARED_KINDS:
+        if metric.kind not in kinds:
             if names is not None:
                 excluded.append(
                     (name, f"{metric.kind} metric: only hardware and simulated metrics, and those derived, are compared")
@@ -98,10 +102,10 @@ def require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str]
     Raises
     ------
     DataError
-        Another host, another interval, a metric missing or counted by another source, fewer than 30 intervals.
+        Another host, program or interval, a metric missing or counted by another source, fewer than 30 intervals.
     """
     for trace, run in zip(traces, runs, strict=True):
-        for attribute, what in (("host", "host"), ("interval_ns", "interval [ns]")):
+        for attribute, what in (("host", "host"), ("program", "program"), ("interval_ns", "interval [ns]")):
             here, there = trace.attributes.get(attribute), reference.attributes.get(attribute)
             if here != there:
                 raise DataError(f"run {run}: {what} is {here}, the baseline's is {there}; compare runs made alike")

@@ -29,7 +29,7 @@ from tests.analysis import simulate  # noqa: E402  after the path is set
 from unperturbed.analysis.perturbation.compare import compare_runs, smallest_visible  # noqa: E402
 from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_ranks, fisher, from_fisher, standard_ranks  # noqa: E402
 from unperturbed.analysis.perturbation.decide import holm, name_verdict  # noqa: E402
-from unperturbed.analysis.perturbation.outer import outer_matrix, outer_of_checked, outer_of_reference, pair_variance  # noqa: E402
+from unperturbed.analysis.perturbation.outer import Outer, outer_matrix, outer_of_checked, outer_of_reference, pair_variance  # noqa: E402
 from unperturbed.collectors.trace import Trace  # noqa: E402
 
 ALPHA, TOLERANCE = 0.05, 0.1
@@ -98,7 +98,10 @@ def judge(reference: FloatArray, observed: FloatArray, intervals: int, of_pairs:
         for p, low, high in zip(corrected, compared.low, compared.high, strict=True)
     ]
     k, r = len(reference), len(observed)
-    visible = smallest_visible(compared.reference_z, compared.standard_error, k, r, alpha=ALPHA, family=len(verdicts))
+    visible = [
+        smallest_visible(float(z), float(error), k + r - 2, alpha=ALPHA, family=len(verdicts))
+        for z, error in zip(compared.reference_z, compared.standard_error, strict=True)
+    ]
     bounds = (float(compared.low[0]), float(compared.high[0]))
     return Judged(verdicts, bool((corrected <= ALPHA).any()), float(np.median(visible)), bounds)
 
@@ -138,16 +141,16 @@ def outer_cell(campaigns: int, seed: int, phi: float, intervals: int) -> Cell:
     matrix = simulate.equicorrelated(METRICS, 0.2)
     program = simulate.program(rng, correlation=matrix, intervals=intervals, phi=phi, shared=SHARED["unchanged"])
     names = program.names
-    options = {"align_on": names[-1:], "anchor": simulate.MILESTONE, "literal": False}
+    how = Outer(tuple((name, name) for name in names), names[-1:], simulate.MILESTONE)
     rows: dict[tuple[int, int], Tally] = defaultdict(Tally)
     first: dict[str, list[float]] = defaultdict(list)
     for _ in range(campaigns):
         reference = simulate.runs(program, rng, max(BASELINE_RUNS["outer"]))
-        z = outer_matrix(reference, names, **options)
+        z = outer_matrix(reference, how)
         observed = {}
         for name, shared in SHARED.items():
             checked = simulate.runs(program, rng, max(CHECKED_RUNS), shared=shared)
-            observed[name] = np.stack([fisher(outer_of_checked([one], checked, names, **options)) for one in reference])
+            observed[name] = outer_of_checked(reference, checked, how)
             first[name].append(observed[name][:, :, 0].mean())
         for k, r in product(BASELINE_RUNS["outer"], CHECKED_RUNS):
             values, of_pairs = outer_of_reference(z[:k, :k]), pair_variance(z[:k, :k])

@@ -114,8 +114,8 @@ def test_a_change_of_the_tolerance_is_accepted_no_more_often_than_alpha(k, r, sp
 def test_the_smallest_visible_change_is_found_with_power_80_percent(k, r, family):
     rng = np.random.default_rng([6, k, r, family])
     n, spread = 20_000, 0.1
-    error = np.array([spread * np.sqrt(1 / k + 1 / r)])
-    visible = smallest_visible(fisher([0.6]), error, k, r, alpha=ALPHA, family=family)[0]
+    error = spread * np.sqrt(1 / k + 1 / r)
+    visible = smallest_visible(float(fisher(0.6)), error, k + r - 2, alpha=ALPHA, family=family)
     # Down is the larger of the two directions for a positive ρ.
     reference, observed = around(rng, 0.6, k, replicates=n), around(rng, 0.6 - visible, r, replicates=n)
     compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA)
@@ -151,6 +151,20 @@ def test_runs_that_would_never_decide_are_none():
     needed = runs_to_decide(0.5, 0.01, 10.0, 10, 3, alpha=ALPHA, tolerance=0.05, family=66)
     assert needed is None
     assert MAXIMUM_RUNS == 200
+
+
+def test_an_error_that_is_known_is_the_limit_of_many_degrees_of_freedom():
+    known = smallest_visible(0.5, 0.1, np.inf, alpha=ALPHA, family=10)
+    assert known == pytest.approx(smallest_visible(0.5, 0.1, 1e6, alpha=ALPHA, family=10), rel=1e-4)
+
+
+def test_a_plan_from_nothing_may_take_fewer_baseline_runs_than_there_were():
+    spread = 0.05
+    error = spread * np.sqrt(2 / 20)
+    kept = runs_to_decide(0.5, 0.0, error, 20, 20, alpha=ALPHA, tolerance=0.1, family=10)
+    anew = runs_to_decide(0.5, 0.0, error, 20, 20, alpha=ALPHA, tolerance=0.1, family=10, fewest=3)
+    assert kept == 21
+    assert 3 < anew < 20
 
 
 def test_a_tolerance_beyond_the_scale_has_no_upper_bound_to_keep():

@@ -3,10 +3,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from tests.analysis.perturbation import naive
 from unperturbed.analysis.perturbation import Change, Overhead, Verdict, combine_checks, holm
-from unperturbed.analysis.perturbation.decide import decide, name_verdict
+from unperturbed.analysis.perturbation.decide import decide, discovery, name_verdict
 from unperturbed.errors import DataError
 
 
@@ -42,6 +43,17 @@ def test_holm_equals_the_step_down_procedure(p):
 
 def test_holm_known_values():
     assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_the_false_discovery_view_equals_scipys(p):
+    assert discovery(p).tolist() == pytest.approx(stats.false_discovery_control(p).tolist())
+
+
+def test_the_false_discovery_view_finds_what_the_family_wise_one_leaves_open():
+    found = decide([change(p=p, low=0.05, high=0.3) for p in (0.004, 0.01, 0.02, 0.03, 0.9)], alpha=0.05)
+    assert [one.verdict for one in found] == ["perturbed", "perturbed", "undecided", "undecided", "undecided"]
+    assert [one.p_discovery <= 0.05 for one in found] == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +101,34 @@ def test_unperturbed_needs_every_change_of_both_checks():
     good = check(*decide([change(low=-0.05, high=0.05)], alpha=0.05), verdict="unperturbed")
     assert combine_checks("c", good, good).verdict == "unperturbed"
     # A metric that stopped varying could not be compared: the check was undecided though none of its changes is.
-    lost = replace(good, verdict="undecided", excluded=(("C", "constant in every interval of run 3"),))
+    stopped = (("C", "constant in every interval of run 3"),)
+    lost = replace(good, verdict="undecided", excluded=stopped, lost=stopped)
     assert combine_checks("c", good, lost).verdict == "undecided"
-    assert combine_checks("c", check(), good).verdict == "undecided"
+    assert combine_checks("c", good, lost).lost == stopped
+    # With one hardware metric there is no pair, and the other check decides alone; nothing at all decides nothing.
+    assert combine_checks("c", check(), good).verdict == "unperturbed"
+    assert combine_checks("c", check(), check()).verdict == "undecided"
+
+
+def test_passes_are_one_family():
+    one = check(*decide([change(p=0.02, low=0.05, high=0.3)], alpha=0.05), verdict="perturbed")
+    two = check(*decide([change(p=0.03, low=0.05, high=0.3, first="C")], alpha=0.05), verdict="perturbed")
+    three = check(*decide([change(first="D")], alpha=0.05))
+    joined = combine_checks("c", one, two, three)
+    assert [found.p_corrected for found in joined.changes] == pytest.approx([0.06, 0.06, 0.5])
+    assert joined.verdict == "undecided"
+    assert joined.runs_to_decide == max(found.runs_to_decide for found in joined.changes)
+    assert joined.smallest_visible == max(found.smallest_visible for found in joined.changes)
+
+
+def test_no_count_of_runs_is_promised_where_one_change_is_out_of_reach():
+    some = decide([change(p=0.06), replace(change(p=0.06), more_runs_help=False)], alpha=0.05)
+    assert some[0].runs_to_decide is not None
+    assert check(*some).runs_to_decide is None
 
 
 def test_checks_made_differently_are_not_joined():
     with pytest.raises(DataError, match="make both with one baseline"):
         combine_checks("c", check(), check(alpha=0.01))
+    with pytest.raises(DataError, match="one check was made by runs, another by paper"):
+        combine_checks("c", check(), replace(check(), method="paper"))

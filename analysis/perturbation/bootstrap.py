@@ -1,0 +1,137 @@
+"""How much a correlation would vary from run to run, guessed from within one run: for want of baseline runs.
+
+Intervals of a trace depend on one another, so blocks of them are drawn, not single ones: the stationary bootstrap of Politis and
+Romano (1994), blocks of geometric length around the mean that Politis and White (2004, corrected 2009 with Patton) estimate from the
+series. All metrics are drawn together.
+
+Weaker than comparing runs, and labelled so: what differs between runs but not within one (where memory lies, what else the host does)
+is not seen at all. Simulated, its false alarms at 5 % are 4 to 11 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from unperturbed.analysis.perturbation.compare import Comparison, difference_of_rho
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+
+__all__ = ["RESAMPLES", "block_length", "bootstrap_error", "compare_by_bootstrap"]
+
+RESAMPLES = 500
+"""Enough for a standard error: that of 500 is known to 3 %."""
+
+_SMALL = 2.0
+"""Autocorrelations below this many standard errors count as none (Politis and White recommend 2)."""
+
+
+def block_length(series: FloatArray) -> float:
+    """Estimate the best mean block length for the stationary bootstrap of a series' mean.
+
+    Parameters
+    ----------
+    series : float64, shape (n,)
+
+    Returns
+    -------
+    float
+        From 1 to the smaller of n/3 and 3·√n [intervals].
+
+    Notes
+    -----
+    Politis and White, "Automatic block-length selection for the dependent bootstrap", Econometric Reviews 23 (2004), as corrected by
+    Patton, Politis and White, Econometric Reviews 28 (2009): b = (2 Ĝ² / D̂)^(1/3) · n^(1/3), with D̂ = 2 ĝ(0)² and a flat-top window.
+    """
+    n = len(series)
+    longest = float(np.ceil(min(3 * np.sqrt(n), n / 3)))
+    centred = series - series.mean()
+    variance = centred @ centred / n
+    if variance == 0:
+        return 1.0
+    quiet = max(5, int(np.ceil(np.sqrt(np.log10(n)))))
+    lags = min(n - 1, int(np.ceil(np.sqrt(n))) + quiet)
+    covariance = np.array([centred[: n - lag] @ centred[lag:] / n for lag in range(lags + 1)])
+    small = np.abs(covariance[1:] / variance) < _SMALL * np.sqrt(np.log10(n) / n)
+    # The first lag behind which `quiet` autocorrelations in a row are small.
+    behind = next((lag for lag in range(lags - quiet + 1) if small[lag : lag + quiet].all()), None)
+    reach = min(2 * max(behind if behind is not None else int(np.flatnonzero(~small).max(initial=0)) + 1, 1), lags)
+    at = np.arange(1, reach + 1)
+    window = np.minimum(1.0, 2 * (1 - at / reach))  # 1 up to half the reach, then down to 0
+    slope = 2 * (window * at * covariance[1 : reach + 1]).sum()
+    spectrum = variance + 2 * (window * covariance[1 : reach + 1]).sum()
+    if spectrum <= 0:
+        return 1.0
+    return float(np.clip((slope**2 / spectrum**2) ** (1 / 3) * n ** (1 / 3), 1.0, longest))
+
+
+def bootstrap_error(ranks: FloatArray, first: Sequence[int], second: Sequence[int], rng: np.random.Generator) -> FloatArray:
+    """Return the standard error of Fisher's z of pairs of metrics within one run, shape (pairs,).
+
+    Parameters
+    ----------
+    ranks : float64, shape (intervals, metrics)
+        From `standard_ranks`. Ranks are drawn, not ranked anew: Spearman's coefficient is Pearson's of the ranks.
+    first, second : the metrics of each pair.
+    rng : draws the blocks.
+    """
+    products = ranks[:, first] * ranks[:, second]
+    mean_length = max(block_length(column) for column in products.T)
+    drawn = _drawn(len(ranks), mean_length, rng)
+    one, two, square = drawn @ ranks, drawn @ products, drawn @ ranks**2
+    variance = np.maximum(square - one**2 / len(ranks), np.finfo(np.float64).tiny)
+    covariance = two - one[:, first] * one[:, second] / len(ranks)
+    rho = covariance / np.sqrt(variance[:, first] * variance[:, second])
+    return np.asarray(fisher(np.clip(rho, -1, 1)).std(axis=0, ddof=1), np.float64)
+
+
+def _drawn(n: int, mean_length: float, rng: np.random.Generator) -> FloatArray:
+    """Return how often each of n intervals is drawn in each resample, shape (RESAMPLES, n)."""
+    counts = np.empty((RESAMPLES, n))
+    for into in counts:
+        into[:] = np.bincount(_blocks(n, mean_length, rng), minlength=n)
+    return counts
+
+
+def _blocks(n: int, mean_length: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw n intervals in blocks of geometric length that begin anywhere and go round at the end."""
+    lengths = rng.geometric(1 / mean_length, max(1, int(2 * n / mean_length) + 20))
+    while lengths.sum() < n:
+        lengths = np.append(lengths, rng.geometric(1 / mean_length, len(lengths)))
+    ends = np.cumsum(lengths)
+    used = int(np.searchsorted(ends, n)) + 1
+    lengths, ends = lengths[:used], ends[:used]
+    starts = rng.integers(0, n, used) - (ends - lengths)
+    return np.asarray((np.repeat(starts, lengths)[:n] + np.arange(n)) % n, np.int64)
+
+
+def compare_by_bootstrap(
+    reference: FloatArray, observed: FloatArray, errors: tuple[FloatArray, FloatArray], *, alpha: float
+) -> Comparison:
+    """Compare coefficients of few runs, by errors from within them.
+
+    Parameters
+    ----------
+    reference, observed : float64, shapes (k, m) and (r, m)
+        Spearman's ρ, one row a run.
+    errors : float64, shapes as these
+        Of `bootstrap_error`.
+    alpha : level of each one-sided bound of the interval.
+    """
+    before, after = fisher(reference).mean(axis=0), fisher(observed).mean(axis=0)
+    first, second = (np.sqrt((error**2).sum(axis=0)) / len(error) for error in errors)
+    standard_error = np.hypot(first, second)
+    low, high = difference_of_rho(before, after, first, second, special.ndtri(1 - alpha))
+    return Comparison(
+        reference_z=before,
+        effect_z=after - before,
+        standard_error=standard_error,
+        effect=from_fisher(after) - from_fisher(before),
+        low=low,
+        high=high,
+        p=2 * special.ndtr(-np.abs(after - before) / standard_error),
+        freedom=np.full_like(before, np.inf),
+        notes=("",) * len(before),
+    )

@@ -1,0 +1,74 @@
+"""Two single runs, held beside each other as runs of the baseline are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.analysis import simulate
+from unperturbed.analysis.perturbation import Baseline
+from unperturbed.analysis.perturbation.between import compare_with_one_run
+from unperturbed.errors import DataError
+
+
+def related(rng, runs, of_run, of_both):
+    b, e = rng.normal(0, of_run, runs), np.triu(rng.normal(0, of_both, (runs, runs)), 1)
+    z = 1 + b[:, None] + b[None, :] + e + e.T
+    np.fill_diagonal(z, 0)
+    return z
+
+
+@pytest.mark.parametrize("k", [6, 10])
+@pytest.mark.parametrize("r", [1, 3])
+@pytest.mark.parametrize(("of_run", "of_both"), [(0.1, 0.1), (0.2, 0.02), (0.02, 0.2)])
+def test_false_alarms_are_as_rare_as_said(k, r, of_run, of_both):
+    rng = np.random.default_rng([k, r, round(100 * of_run)])
+    trials, alarms = 1500, 0
+    for _ in range(trials):
+        z = related(rng, k + 1 + r, of_run, of_both)[:, :, None]
+        compared = compare_with_one_run(z[:k, :k], z[k, k + 1 :], alpha=0.05)
+        alarms += compared.p[0] <= 0.05
+    assert alarms / trials < 0.07
+    # With few runs the parts of the variance are hard to tell apart, and a part cannot be less than nothing: then it is rarer.
+    assert alarms / trials > (0.025 if k == 10 else 0)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    rng = np.random.default_rng(8)
+    program = simulate.program(rng, correlation=simulate.equicorrelated(3, 0.3), intervals=300, shared=0.9)
+    return (
+        simulate.runs(program, rng, 8),
+        simulate.runs(program, rng, 2, configuration="one"),
+        simulate.runs(program, rng, 2, configuration="other", shared=0.1),
+    )
+
+
+def test_runs_that_align_as_baseline_runs_do_and_runs_that_do_not(runs):
+    traces, like, unlike = runs
+    baseline = Baseline(traces)
+    good = baseline.outer(like[0], against=like[1], align_on=("H0",), anchor=simulate.MILESTONE)
+    bad = baseline.outer(unlike[0], against=like[0], align_on=("H0",), anchor=simulate.MILESTONE)
+    assert good.verdict != "perturbed"
+    assert bad.verdict == "perturbed"
+    assert min(change.effect for change in bad.changes) < -0.3
+    assert max(abs(change.effect) for change in good.changes) < 0.15
+    assert bad.notes == ("held against run one-0 alone",)
+    assert all(change.runs_to_decide is None for change in good.changes)
+
+
+def test_a_baseline_run_may_be_the_one_and_is_then_no_part_of_what_is_usual(runs):
+    traces, like, _ = runs
+    against = Baseline(traces).outer(like[0], against=traces[2], align_on=("H0",))
+    without = Baseline([trace for trace in traces if trace is not traces[2]]).outer(
+        like[0], against=traces[2], align_on=("H0",)
+    )
+    assert [change.p for change in against.changes] == pytest.approx([change.p for change in without.changes])
+
+
+def test_the_one_run_must_fit_too(runs):
+    traces, like, _ = runs
+    other = simulate.run(simulate.program(np.random.default_rng(9), correlation=np.eye(3)), np.random.default_rng(9))
+    other = replace(other, attributes={**other.attributes, "host": "another"})
+    with pytest.raises(DataError, match="host is another"):
+        Baseline(traces).outer(like[0], against=other, align_on=("H0",))

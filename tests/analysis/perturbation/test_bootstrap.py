@@ -1,0 +1,59 @@
+"""Errors from within single runs, for want of baseline runs."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from unperturbed.analysis.perturbation.bootstrap import _blocks, block_length, bootstrap_error, compare_by_bootstrap
+from unperturbed.analysis.perturbation.correlation import correlate_ranks, fisher, standard_ranks
+
+
+def autoregressive(rng, n, phi, columns=1, rho=0.0):
+    noise = rng.standard_normal((n, columns))
+    if columns == 2:
+        noise[:, 1] = rho * noise[:, 0] + np.sqrt(1 - rho**2) * noise[:, 1]
+    noise[1:] *= np.sqrt(1 - phi**2)
+    return lfilter([1.0], [1.0, -phi], noise, axis=0)
+
+
+@pytest.mark.parametrize("phi", [0.5, 0.8])
+def test_the_block_length_is_that_of_theory(phi):
+    rng = np.random.default_rng([1, round(10 * phi)])
+    n = 4000
+    theory = (2 * phi / (1 - phi**2)) ** (2 / 3) * n ** (1 / 3)  # G/g(0) of a first-order autoregression
+    found = [block_length(autoregressive(rng, n, phi)[:, 0]) for _ in range(40)]
+    assert np.median(found) == pytest.approx(theory, rel=0.35)
+
+
+def test_independent_and_constant_series_need_no_blocks():
+    rng = np.random.default_rng(2)
+    assert np.median([block_length(rng.standard_normal(1000)) for _ in range(30)]) < 6
+    assert block_length(np.full(50, 3.0)) == 1.0
+    assert block_length(np.arange(50.0)) <= 50 / 3 + 1
+
+
+def test_blocks_are_consecutive_and_as_long_as_asked():
+    drawn = _blocks(100_000, 20.0, np.random.default_rng(3))
+    assert drawn.min() >= 0
+    assert drawn.max() < 100_000
+    goes_on = (np.diff(drawn) % 100_000) == 1
+    assert 1 / (1 - goes_on.mean()) == pytest.approx(20, rel=0.05)
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.7, 0.9])
+def test_the_error_is_that_of_repetition(phi):
+    rng = np.random.default_rng([4, round(10 * phi)])
+    runs = [standard_ranks(autoregressive(rng, 1500, phi, 2, 0.5)) for _ in range(400)]
+    true = np.std([fisher(correlate_ranks(one, one)[0, 1]) for one in runs])
+    guessed = np.median([bootstrap_error(one, [0], [1], rng)[0] for one in runs[:15]])
+    assert guessed == pytest.approx(true, rel=0.25)
+
+
+def test_runs_are_averaged_and_the_interval_covers():
+    reference, observed = np.array([[0.5], [0.54]]), np.array([[0.3], [0.34], [0.32]])
+    errors = np.full((2, 1), 0.1), np.full((3, 1), 0.1)
+    compared = compare_by_bootstrap(reference, observed, errors, alpha=0.05)
+    assert compared.standard_error[0] == pytest.approx(np.hypot(0.1 / np.sqrt(2), 0.1 / np.sqrt(3)))
+    assert compared.low[0] < -0.2 < compared.high[0] < 0
+    assert compared.p[0] < 0.05
+    assert np.isinf(compared.freedom[0])

@@ -1,0 +1,59 @@
+"""The inner check with as little as one baseline run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.analysis import simulate
+from unperturbed.analysis.perturbation import inner_of_few
+from unperturbed.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def program():
+    return simulate.program(
+        np.random.default_rng(1), correlation=simulate.equicorrelated(3, 0.6), intervals=1500, phi=0.5, run_effect=0.0
+    )
+
+
+def test_one_baseline_run_gives_a_verdict_that_says_it_is_weaker(program):
+    rng = np.random.default_rng(2)
+    reference = simulate.run(program, rng, name="b")
+    same = inner_of_few(reference, simulate.runs(program, rng, 3, configuration="same"), tolerance=0.2)
+    other = inner_of_few(
+        reference, simulate.runs(program, rng, 2, configuration="other", correlation=simulate.equicorrelated(3, 0.1))
+    )
+    assert (same.verdict, other.verdict) == ("unperturbed", "perturbed")
+    assert same.method == "bootstrap"
+    assert same.notes[0].startswith("one baseline run: how much correlations vary from run to run was guessed")
+    assert other.configuration == "other"
+    assert all(change.runs_to_decide is None for change in other.changes)
+    assert all(0 < change.smallest_visible < 0.3 for change in other.changes)
+
+
+def test_it_is_the_same_with_the_same_seed(program):
+    rng = np.random.default_rng(3)
+    runs = simulate.runs(program, rng, 3)
+    first, second, third = (inner_of_few(runs[:2], runs[2], seed=seed) for seed in (5, 5, 6))
+    assert first == second
+    assert first.changes[0].standard_error != third.changes[0].standard_error
+    assert first.notes[0].startswith("2 baseline runs:")
+
+
+def test_false_alarms_of_a_program_whose_runs_are_alike():
+    rng = np.random.default_rng(4)
+    program = simulate.program(rng, correlation=simulate.equicorrelated(2, 0.5), intervals=400, phi=0.5, run_effect=0.0)
+    found = [inner_of_few(*simulate.runs(program, rng, 2)).changes[0].p <= 0.05 for _ in range(60)]
+    assert 0.0 < np.mean(found) < 0.17
+
+
+def test_runs_that_cannot_be_compared_are_refused(program):
+    rng = np.random.default_rng(5)
+    one, two = simulate.runs(program, rng, 2)
+    with pytest.raises(DataError, match="program is another"):
+        inner_of_few(one, replace(two, attributes={**two.attributes, "program": "another"}))
+    with pytest.raises(DataError, match="no pair of metrics"):
+        inner_of_few(one, two, metrics=["H0"])
+    with pytest.raises(DataError, match="are needed at least"):
+        inner_of_few([], two)

@@ -1,0 +1,110 @@
+"""Whether the baseline is steady itself."""
+
+from dataclasses import replace
+from statistics import fmean, stdev
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.analysis import simulate
+from unperturbed.analysis.perturbation import Baseline
+from unperturbed.analysis.perturbation.correlation import fisher
+from unperturbed.analysis.perturbation.stability import Columns, advised_runs, find_apart, find_drift
+
+
+def columns(values, correlations=None):
+    values = np.asarray(values, float)
+    return Columns(
+        tuple(f"column {at}" for at in range(values.shape[1])),
+        values,
+        values.shape[1] if correlations is None else correlations,
+    )
+
+
+def test_drift_is_students_t_of_the_slope():
+    rng = np.random.default_rng(1)
+    values = rng.normal(0.5, 0.1, (12, 3))
+    values[:, 1] += np.linspace(0, 0.5, 12)
+    found = find_drift(columns(values, 0), range(12), alpha=0.05)
+    line = stats.linregress(range(12), values[:, 1])
+    assert [one.label for one in found] == ["column 1"]
+    assert found[0].p_corrected == pytest.approx(3 * line.pvalue)
+    assert (found[0].first, found[0].last) == pytest.approx((line.intercept, line.intercept + 11 * line.slope))
+
+
+def test_a_run_apart_is_students_t_against_the_others():
+    rng = np.random.default_rng(2)
+    values = rng.normal(0.5, 0.1, (10, 4))
+    values[6, 2] += 1.2
+    found = find_apart(columns(values, 0), [f"r{at}" for at in range(10)], alpha=0.05)
+    others = np.delete(values[:, 2], 6).tolist()
+    t = abs(values[6, 2] - fmean(others)) / (stdev(others) * np.sqrt(1 + 1 / 9))
+    assert [(one.run, one.label) for one in found] == [("r6", "column 2")]
+    assert found[0].p_corrected == pytest.approx(2 * stats.t.sf(t, 8) * 40)
+    assert (found[0].value, found[0].others) == pytest.approx((values[6, 2], fmean(others)))
+
+
+def test_steady_baselines_are_called_unsteady_as_rarely_as_said():
+    rng = np.random.default_rng(3)
+    drifts, aparts = 0, 0
+    for _ in range(1500):
+        values = columns(rng.normal(0.5, 0.1, (10, 20)))
+        drifts += bool(find_drift(values, range(10), alpha=0.05))
+        aparts += bool(find_apart(values, [str(at) for at in range(10)], alpha=0.05))
+    assert 0.03 < drifts / 1500 < 0.07
+    assert 0.03 < aparts / 1500 < 0.07
+
+
+def test_columns_without_variation_and_few_runs_say_nothing():
+    same = columns(np.full((6, 2), 0.3))
+    assert find_drift(same, range(6), alpha=0.05) == ()
+    assert find_apart(same, list("abcdef"), alpha=0.05) == ()
+    few = columns(np.random.default_rng(4).normal(size=(3, 2)))
+    assert find_drift(few, range(3), alpha=0.05) == ()
+    assert find_apart(few, list("abc"), alpha=0.05) == ()
+    assert find_drift(columns(np.arange(6.0)[:, None]), [1.0] * 6, alpha=0.05) == ()
+
+
+def test_the_advice_is_for_the_pair_that_needs_most():
+    rng = np.random.default_rng(5)
+    rho = 0.5 + rng.normal(0, 1, (10, 2)) * (0.01, 0.05)
+    runs, widest = advised_runs(rho, ["quiet", "loud"], alpha=0.05, tolerance=0.1)
+    assert widest == "loud"
+    assert 3 < runs < 20
+    assert advised_runs(rho, ["quiet", "loud"], alpha=0.05, tolerance=0.02)[0] > runs
+    assert advised_runs(rho, ["quiet", "loud"], alpha=0.05, tolerance=0.0005) == (None, "quiet")
+    assert advised_runs(np.full((6, 1), 0.5), ["same"], alpha=0.05, tolerance=0.1) == (3, "")
+
+
+def test_a_baseline_tells_how_steady_it_is():
+    rng = np.random.default_rng(6)
+    program = simulate.program(rng, correlation=simulate.equicorrelated(3, 0.5), intervals=1500, phi=0.3)
+    runs = simulate.runs(program, rng, 9)
+    runs.append(simulate.run(program, rng, correlation=simulate.equicorrelated(3, 0.0), name="odd"))
+    unsteady = Baseline(runs).stability({"baseline-3": "2.00 s stolen by other guests"})
+    assert not unsteady.steady
+    assert [one.run for one in unsteady.apart] == ["odd"]
+    assert unsteady.apart[0].value < 0.2 < unsteady.apart[0].others < 0.6
+    said = unsteady.sentences()
+    assert any(sentence.startswith("Baseline run odd stands apart: ρ of H") for sentence in said)
+    assert "Baseline run baseline-3 was made on a disturbed host: 2.00 s stolen by other guests." in said
+    steady = Baseline(runs[:9]).stability()
+    assert steady.steady
+    assert steady.sentences() == ()
+    assert steady.runs == 9
+    assert steady.advised is None or steady.advised >= 3
+
+
+def test_drift_is_told_in_the_order_in_which_runs_were_made():
+    rng = np.random.default_rng(7)
+    program = simulate.program(rng, correlation=simulate.equicorrelated(2, 0.5), intervals=1500, phi=0.3)
+    runs = []
+    for at, rho in enumerate(np.linspace(0.7, 0.2, 10)):
+        one = simulate.run(program, rng, correlation=simulate.equicorrelated(2, rho), name=f"r{at}", run_effect=0.0)
+        runs.append(replace(one, attributes={**one.attributes, "order": 10 - at}))
+    found = Baseline(runs).stability()
+    assert found.drift[0].label == "ρ of H0 and H1"
+    assert found.drift[0].first < 0.35 < 0.55 < found.drift[0].last
+    assert fisher(found.drift[0].last) > fisher(found.drift[0].first)
+    assert found.sentences()[0].startswith("The baseline drifts: ρ of H0 and H1 goes from 0.")
