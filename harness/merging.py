@@ -94,6 +94,6 @@ def _rejected(checked: Checked) -> tuple[str, ...]:
 
 def _in_order(campaign: Campaign, checked: Checked) -> Sequence[Trace]:
     """Return all traces: the reference's configuration first, pass by pass, then the baseline, then the subsets."""
-    names = [item.name for item in configurations(campaign)]
+    names = [item.name for item in configurations(campaign) if item.sham_of is None]
     names.sort(key=lambda name: {ANCHOR: 0, BASELINE: 1}.get(name, 2))
     return [trace for name in names for by_configuration in checked.traces.values() for trace in by_configuration.get(name, ())]

@@ -19,7 +19,7 @@ from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE
 from unperturbed.harness.totals import Total
 
-__all__ = ["TerminalProgress", "duration", "show_failures", "show_totals", "show_verdicts"]
+__all__ = ["TerminalProgress", "duration", "show_failures", "show_totals", "show_verdicts", "steadiness"]
 
 _STYLES: dict[VerdictName, str] = {"unperturbed": "green", "perturbed": "bold red", "undecided": "yellow"}
 _SIGNS: dict[VerdictName, str] = {"unperturbed": "✓", "perturbed": "✗", "undecided": "?"}
@@ -99,36 +99,59 @@ class TerminalProgress:
 
 
 def show_verdicts(campaign: Campaign, checked: Checked) -> None:
-    """Print one row a configuration and pass, then what weighs most in each, then the notes."""
+    """Print one row a configuration, then what weighs most in each, then how steady the baseline is, then the notes."""
     console = Console(highlight=False)
-    passes = list(checked.traces)
     table = Table(title=f"{campaign.name}: was it perturbed?", title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     table.add_column("configuration")
-    if len(passes) > 1:
-        table.add_column("pass")
     table.add_column("verdict")
     for header in ("instructions", *_SIGNS.values()):
         table.add_column(header, justify="right")
-    seen: Counter[str] = Counter()
     for verdict in checked.verdicts:
-        row = (
-            [verdict.configuration, *passes[seen[verdict.configuration] :][:1]] if len(passes) > 1 else [verdict.configuration]
-        )
-        seen[verdict.configuration] += 1
         counts = Counter(change.verdict for change in verdict.changes)
-        row += [_named(verdict.verdict), _percent(verdict.overhead.instructions)]
+        row = [escape(verdict.configuration), _named(verdict.verdict), _percent(verdict.overhead.instructions)]
         table.add_row(*row, *(f"[{style}]{counts[name]}[/{style}]" if counts[name] else "·" for name, style in _STYLES.items()))
     if checked.verdicts:
         console.print(table)
-        console.print("Pairs and metrics: ✓ shown unperturbed, ✗ shown perturbed, ? undecided.")
+        over = f", over {len(checked.traces)} passes" if len(checked.traces) > 1 else ""
+        console.print(f"Pairs and metrics: ✓ shown unperturbed, ✗ shown perturbed, ? undecided{over}.")
+        if checked.verdicts[0].method == "paper":
+            console.print(
+                "By the paper's rule: perturbed is what deviates more than any baseline run. It has no error rate to rely on."
+            )
     for item in configurations(campaign):
-        if item.name != BASELINE:
-            console.print(f"{item.name} counts {', '.join(item.software)}", soft_wrap=True)
-            for verdict in checked.verdicts:
-                if verdict.configuration == item.name and verdict.verdict != "unperturbed":
-                    console.print(f"  {_named(verdict.verdict)}: {_worst(verdict)}", soft_wrap=True)
+        if item.name == BASELINE:
+            continue
+        counts_what = (
+            f"counts {', '.join(item.software)}" if item.sham_of is None else f"is {item.sham_of} with nothing counted"
+        )
+        console.print(f"{item.name} {counts_what}", soft_wrap=True)
+        found = checked.of(item.name)
+        if found is not None and found.verdict != "unperturbed":
+            console.print(f"  {_named(found.verdict)}: {_worst(found)}", soft_wrap=True)
+    for said in steadiness(checked):
+        console.print(
+            said if said.startswith("The baseline is steady") else f"[yellow]note:[/yellow] {escape(said)}", soft_wrap=True
+        )
     for note in checked.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
+
+
+def steadiness(checked: Checked) -> tuple[str, ...]:
+    """Say how steady the baseline is, and how many runs would do; a sentence each."""
+    said: dict[str, None] = {}
+    for found in checked.stability.values():
+        said |= dict.fromkeys(found.sentences())
+        if found.steady:
+            said[f"The baseline is steady over its {found.runs} runs: no drift, no run apart."] = None
+        if any(verdict.verdict == "undecided" for verdict in checked.verdicts):
+            widest = f" ({found.widest} varies most)" if found.widest else ""
+            said[
+                f"To show an unchanged program unperturbed, more than 200 runs a configuration would be needed{widest}: a longer interval or a "
+                "wider tolerance helps."
+                if found.advised is None
+                else f"To show an unchanged program unperturbed, about {found.advised} runs a configuration are advised{widest}."
+            ] = None
+    return tuple(said)
 
 
 def show_totals(totals: Sequence[Total]) -> None:
@@ -185,9 +208,16 @@ def _worst(verdict: Verdict) -> str:
         f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {level} interval {change.low:+.3f} … {change.high:+.3f}, "
         f"tolerance ±{change.tolerance:g}"
     )
-    open_changes = [change for change in verdict.changes if change.verdict == "undecided"]
-    needed = [change.runs_to_decide for change in open_changes]
-    if open_changes:
-        enough = "more than 200" if None in needed else f"about {max(filter(None, needed))}"
-        text += f". {len(open_changes)} of {len(verdict.changes)} are undecided; {enough} runs a configuration would decide them all"
+    if change.origin not in (None, "unclear"):
+        text += {"layout": ", by layout", "counting": ", by counting", "both": ", by layout and by counting"}[
+            str(change.origin)
+        ]
+    undecided = sum(change.verdict == "undecided" for change in verdict.changes)
+    if undecided and verdict.method == "runs":
+        enough = "more than 200" if verdict.runs_to_decide is None else f"about {verdict.runs_to_decide}"
+        text += f". {undecided} of {len(verdict.changes)} are undecided; {enough} runs a configuration would decide them all"
+    if verdict.lost:
+        text += f". Not compared: {'; '.join(f'{name} ({why})' for name, why in verdict.lost)}"
+    if verdict.method == "bootstrap" and verdict.notes:
+        text += f". {verdict.notes[0]}"
     return escape(text)

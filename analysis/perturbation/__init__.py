@@ -3,7 +3,7 @@
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
 """
 
-from unperturbed.analysis.perturbation.baseline import Baseline
+from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
 from unperturbed.analysis.perturbation.decide import combine_checks, holm
 from unperturbed.analysis.perturbation.few import inner_of_few
 from unperturbed.analysis.perturbation.layout import with_origins
@@ -15,6 +15,7 @@ from unperturbed.analysis.perturbation.verdict import Change, Overhead, Verdict,
 
 __all__ = [
     "MINIMUM_INTERVALS",
+    "MINIMUM_RUNS",
     "Apart",
     "Baseline",
     "Change",

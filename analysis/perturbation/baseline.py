@@ -234,6 +234,8 @@ class Baseline:
             how.align_on,
             against is None,
         )
+        across_ones = (replace(change, check="across") if change.first != change.second else change for change in made.changes)
+        made = replace(made, changes=tuple(across_ones))
         if against is None:
             return made
         return replace(made, notes=(*made.notes, f"held against run {fit.run_names([against], 'reference')[0]} alone"))

@@ -5,7 +5,7 @@ Romano (1994), blocks of geometric length around the mean that Politis and White
 series. All metrics are drawn together.
 
 Weaker than comparing runs, and labelled so: what differs between runs but not within one (where memory lies, what else the host does)
-is not seen at all. Simulated, its false alarms at 5 % are 4 to 11 %.
+is not seen within any. Simulated, its false alarms at 5 % are 4 to 11 % where runs do not differ otherwise.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _blocks(n: int, mean_length: float, rng: np.random.Generator) -> NDArray[np.
 def compare_by_bootstrap(
     reference: FloatArray, observed: FloatArray, errors: tuple[FloatArray, FloatArray], *, alpha: float
 ) -> Comparison:
-    """Compare coefficients of few runs, by errors from within them.
+    """Compare coefficients of few runs, by errors from within them; by the spread between them where that is wider.
 
     Parameters
     ----------
@@ -119,19 +119,40 @@ def compare_by_bootstrap(
     errors : float64, shapes as these
         Of `bootstrap_error`.
     alpha : level of each one-sided bound of the interval.
+
+    Notes
+    -----
+    As soon as one side has two runs, their spread is known too, with k + r − 2 degrees of freedom. Of both ways the larger p and the
+    wider interval are taken: the one does not see what differs between runs, the other knows it badly.
     """
-    before, after = fisher(reference).mean(axis=0), fisher(observed).mean(axis=0)
+    k, r = len(reference), len(observed)
+    before, after = fisher(reference), fisher(observed)
+    means = before.mean(axis=0), after.mean(axis=0)
+    effect_z = means[1] - means[0]
     first, second = (np.sqrt((error**2).sum(axis=0)) / len(error) for error in errors)
     standard_error = np.hypot(first, second)
-    low, high = difference_of_rho(before, after, first, second, special.ndtri(1 - alpha))
+    freedom = np.full_like(effect_z, np.inf)
+    p = 2 * special.ndtr(-np.abs(effect_z) / standard_error)
+    low, high = difference_of_rho(*means, first, second, special.ndtri(1 - alpha))
+    if k + r > 2:
+        deviations = np.vstack((before - means[0], after - means[1]))
+        spread = np.sqrt((deviations**2).sum(axis=0) / (k + r - 2))
+        other_error = spread * np.sqrt(1 / k + 1 / r)
+        quantile = special.stdtrit(k + r - 2, 1 - alpha)
+        other_low, other_high = difference_of_rho(*means, spread / np.sqrt(k), spread / np.sqrt(r), quantile)
+        low, high = np.minimum(low, other_low), np.maximum(high, other_high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p = np.fmax(p, 2 * special.stdtr(k + r - 2, -np.abs(effect_z) / other_error))
+        wider = other_error > standard_error
+        standard_error, freedom = np.maximum(standard_error, other_error), np.where(wider, k + r - 2, np.inf)
     return Comparison(
-        reference_z=before,
-        effect_z=after - before,
+        reference_z=means[0],
+        effect_z=effect_z,
         standard_error=standard_error,
-        effect=from_fisher(after) - from_fisher(before),
+        effect=from_fisher(means[1]) - from_fisher(means[0]),
         low=low,
         high=high,
-        p=2 * special.ndtr(-np.abs(after - before) / standard_error),
-        freedom=np.full_like(before, np.inf),
-        notes=("",) * len(before),
+        p=p,
+        freedom=freedom,
+        notes=("",) * len(effect_z),
     )

@@ -25,6 +25,7 @@ def inner_of_few(
     traces: Trace | Sequence[Trace],
     *,
     metrics: Sequence[str] | None = None,
+    focus: Sequence[str] | None = None,
     alpha: float = 0.05,
     tolerance: float = 0.1,
     name: str = "baseline",
@@ -36,14 +37,14 @@ def inner_of_few(
     ----------
     reference : the baseline's runs; from 5 on, `Baseline` is the better way.
     traces : one run or more of one configuration.
-    metrics, alpha, tolerance, name : as for `Baseline`.
+    metrics, focus, alpha, tolerance, name : as for `Baseline`.
     seed : of the bootstrap.
 
     Returns
     -------
     Verdict
-        `method` is "bootstrap" and `notes` say that it is weaker: the variation between runs is guessed from within them, so what
-        differs between runs of one program may be called perturbed. More runs of the baseline are what helps.
+        `method` is "bootstrap" and `notes` say that it is weaker: the variation between runs is guessed from within them, and known
+        from few runs besides. More runs of the baseline are what helps.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def inner_of_few(
         flat = fit.constant_metrics(rows, run, names) | flat
     kept = [at for at, metric in enumerate(names) if metric not in flat]
     varying = [names[at] for at in kept]
-    pairs, built_in = fit.compared_pairs([before[0].metrics[metric] for metric in varying], varying)
+    pairs, built_in = fit.compared_pairs([before[0].metrics[metric] for metric in varying], varying if focus is None else focus)
     if not pairs:
         raise DataError(f"{name}: no pair of metrics that vary and share no event; measure more hardware metrics")
     column = {metric: at for at, metric in enumerate(varying)}
@@ -105,6 +106,6 @@ def inner_of_few(
         method="bootstrap",
         notes=(
             f"{count}: how much correlations vary from run to run was guessed from within the runs, by a block bootstrap. That is weaker "
-            "evidence than 5 runs or more: what differs between runs of one program may look like perturbation",
+            "evidence than 5 runs or more",
         ),
     )

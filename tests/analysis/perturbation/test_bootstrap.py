@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.signal import lfilter
 
 from unperturbed.analysis.perturbation.bootstrap import _blocks, block_length, bootstrap_error, compare_by_bootstrap
@@ -57,3 +58,15 @@ def test_runs_are_averaged_and_the_interval_covers():
     assert compared.low[0] < -0.2 < compared.high[0] < 0
     assert compared.p[0] < 0.05
     assert np.isinf(compared.freedom[0])
+
+
+def test_where_runs_differ_more_than_they_vary_within_the_spread_between_them_counts():
+    reference, observed = np.array([[0.5], [0.2]]), np.array([[0.1], [0.45], [0.3]])
+    errors = np.full((2, 1), 0.01), np.full((3, 1), 0.01)
+    compared = compare_by_bootstrap(reference, observed, errors, alpha=0.05)
+    welch_free = stats.ttest_ind(fisher(observed), fisher(reference))
+    assert compared.p[0] == pytest.approx(welch_free.pvalue[0])
+    assert compared.freedom[0] == 3
+    assert compared.low[0] < 0 < compared.high[0]
+    single = compare_by_bootstrap(reference[:1], observed[:1], (errors[0][:1], errors[1][:1]), alpha=0.05)
+    assert single.p[0] < 1e-6  # two runs alone tell nothing of their spread
