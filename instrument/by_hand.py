@@ -88,6 +88,7 @@ def run_compiler(
     runtime: Sequence[Path] = (),
     bounds: Sequence[Path] = (),
     sham: bool = False,
+    layout: str = "",
 ) -> int:
     """Run one compiler command with the counters that a metrics file asks for.
 
@@ -97,6 +98,7 @@ def run_compiler(
         sham in `<metrics_file>.sham.toolchain`.
     command : the compiler and its arguments.
     runtime, bounds, sham : as for `write_toolchain`. A program that gets the runtime also tells its counts, see `TOTALS`.
+    layout : what the layout of a link is drawn from; empty: as the command says.
 
     Returns
     -------
@@ -121,7 +123,7 @@ def run_compiler(
             write_aside(str(totals), text)
         runtime = (*runtime, totals)
     write_toolchain(folder, software, compilers={}, runtime=runtime, bounds=bounds, sham=sham)
-    settings = read_settings(str(folder / "settings.json"))
+    settings = read_settings(str(folder / "settings.json"))._replace(layout=layout)
     _note_uncounted(settings, software)
     code = wrapper.run(settings, tuple(command))
     parsed = parse_command(tuple(command))

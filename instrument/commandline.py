@@ -37,8 +37,11 @@ from unperturbed.instrument.response_files import expanded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from unperturbed.instrument.layout import Layout
+
 __all__ = [
     "Added",
+    "Argument",
     "Command",
     "Source",
     "checking_arguments",
@@ -46,9 +49,11 @@ __all__ = [
     "folder_flags",
     "include_folders",
     "is_cxx_driver",
+    "joined_value",
     "machine_flags",
     "parse_command",
     "preprocessing_arguments",
+    "split_arguments",
 ]
 
 
@@ -91,18 +96,21 @@ class Command(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What a link gets beside its own inputs: words before all others, and words behind them."""
+    """What a link gets beside its own inputs: words before all others, and words behind them; and another order, where one is drawn."""
 
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    layout: Layout | None = None
 
     def to(self, compiler: Sequence[str], arguments: Sequence[str]) -> list[str]:
         """Return the whole command."""
+        if self.layout is not None:
+            arguments = self.layout.arranged(arguments)
         return [*compiler, *self.before, *arguments, *self.after]
 
 
-class _Argument(NamedTuple):
-    """One argument of the command line: the option (with its separate value) or the input."""
+class Argument(NamedTuple):
+    """One argument of the command line: the option (with its separate value) or the input; `position` of its first word."""
 
     position: int
     words: tuple[str, ...]
@@ -110,6 +118,7 @@ class _Argument(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Return the option, as it begins, or the input."""
         return self.words[0]
 
 
@@ -121,13 +130,13 @@ def parse_command(words: tuple[str, ...]) -> Command:
     launched = len(words) > 1 and os.path.basename(words[0]) in LAUNCHERS and not words[1].startswith("-")
     compiler = words[: 2 if launched else 1]
     arguments = expanded(words[len(compiler) :])
-    parsed = _split(arguments)
+    parsed = split_arguments(arguments)
     plain = Command(words, compiler, arguments)
     if any(argument.name in QUESTIONS for argument in parsed):
         return plain
     inputs = [argument for argument in parsed if argument.is_input]
     stops = any(argument.name in COMPILING for argument in parsed)
-    outputs = [_joined_value(argument, "-o") for argument in parsed if argument.name.startswith("-o") and not argument.is_input]
+    outputs = [joined_value(argument, "-o") for argument in parsed if argument.name.startswith("-o") and not argument.is_input]
     linked = _linked(parsed) if inputs and not stops else ""
     command = plain._replace(
         output=outputs[-1] if outputs else "",
@@ -158,15 +167,15 @@ def is_cxx_driver(compiler: str) -> bool:
 def folder_flags(command: Command) -> list[str]:
     """Return the words of a command that may change the folders which the compiler searches by itself."""
     return _joined(
-        [argument for argument in _split(command.arguments) if not argument.is_input and argument.name in FOLDER_FLAGS]
+        [argument for argument in split_arguments(command.arguments) if not argument.is_input and argument.name in FOLDER_FLAGS]
     )
 
 
 def include_folders(command: Command) -> list[str]:
     """Return the folders of -I and -iquote: where a build keeps its own headers."""
     return [
-        _joined_value(argument, option)
-        for argument in _split(command.arguments)
+        joined_value(argument, option)
+        for argument in split_arguments(command.arguments)
         for option in ("-iquote", "-I")
         if not argument.is_input and argument.name.startswith(option)
     ]
@@ -176,7 +185,7 @@ def preprocessing_arguments(command: Command, source: Source) -> list[str]:
     """Return the arguments that write one source's preprocessed text to standard output, with line markers."""
     kept = [
         argument
-        for argument in _with_plain_headers(_split(command.arguments))
+        for argument in _with_plain_headers(split_arguments(command.arguments))
         if not argument.is_input
         and argument.name not in DEPENDENCIES
         and argument.name not in DEBUG
@@ -203,7 +212,7 @@ def checking_arguments(command: Command, *, color: bool) -> list[str]:
     sources = {source.position for source in command.sources}
     kept = [
         argument
-        for argument in _split(command.arguments)
+        for argument in split_arguments(command.arguments)
         if (argument.position in sources if argument.is_input else not _is_linking(argument) and argument.name != "-v")
     ]
     # The user's own choice comes later, and wins.
@@ -224,7 +233,7 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
     """
     sources = {source.position: source for source in command.sources}
     result: list[str] = []
-    for argument in _without_forced_headers(_split(command.arguments)):
+    for argument in _without_forced_headers(split_arguments(command.arguments)):
         if argument.is_input and argument.position in texts:
             source = sources[argument.position]
             result += ["-x", PREPROCESSED[source.language], texts[argument.position], "-x", source.forced or "none"]
@@ -238,32 +247,33 @@ def machine_flags(command: Command) -> list[str]:
     return _joined(
         [
             argument
-            for argument in _split(command.arguments)
+            for argument in split_arguments(command.arguments)
             if not argument.is_input and argument.name in MACHINE and argument.name not in NO_MACHINE
         ]
     )
 
 
-def _split(arguments: tuple[str, ...]) -> list[_Argument]:
-    result: list[_Argument] = []
+def split_arguments(arguments: tuple[str, ...]) -> list[Argument]:
+    """Return options, with their separate values, and inputs; response files are expanded already."""
+    result: list[Argument] = []
     index = 0
     while index < len(arguments):
         word = arguments[index]
         width = 2 if word in SEPARATE and index + 1 < len(arguments) else 1
-        result.append(_Argument(index, arguments[index : index + width], word == "-" or not word.startswith("-")))
+        result.append(Argument(index, arguments[index : index + width], word == "-" or not word.startswith("-")))
         index += width
     return result
 
 
-def _header_of(argument: _Argument) -> str:
+def _header_of(argument: Argument) -> str:
     """Return the header that was compiled into the file of `-include-pch x.h.pch`; '' when it is not beside it."""
     header = os.path.splitext(argument.words[-1])[0]
     return header if os.path.isfile(header) else ""
 
 
-def _with_plain_headers(arguments: list[_Argument]) -> list[_Argument]:
+def _with_plain_headers(arguments: list[Argument]) -> list[Argument]:
     """Put headers in the place of those that clang has compiled before: only their text can be rewritten."""
-    result: list[_Argument] = []
+    result: list[Argument] = []
     rest = iter(arguments)
     for argument in rest:
         if argument.words == ("-Xclang", "-include-pch"):
@@ -275,9 +285,9 @@ def _with_plain_headers(arguments: list[_Argument]) -> list[_Argument]:
     return result
 
 
-def _without_forced_headers(arguments: list[_Argument]) -> list[_Argument]:
+def _without_forced_headers(arguments: list[Argument]) -> list[Argument]:
     """Leave out headers that clang would read once more, though they stand in the text."""
-    result: list[_Argument] = []
+    result: list[Argument] = []
     rest = iter(arguments)
     for argument in rest:
         if argument.words in (("-Xclang", "-include-pch"), ("-Xclang", "-include")):
@@ -287,22 +297,23 @@ def _without_forced_headers(arguments: list[_Argument]) -> list[_Argument]:
     return result
 
 
-def _joined(arguments: list[_Argument]) -> list[str]:
+def _joined(arguments: list[Argument]) -> list[str]:
     return [word for argument in arguments for word in argument.words]
 
 
-def _joined_value(argument: _Argument, option: str) -> str:
+def joined_value(argument: Argument, option: str) -> str:
+    """Return an option's value, whether it is joined to the option or stands behind it."""
     return argument.words[1] if argument.name == option and len(argument.words) > 1 else argument.name[len(option) :]
 
 
-def _sources(parsed: list[_Argument], *, cxx_driver: bool) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+def _sources(parsed: list[Argument], *, cxx_driver: bool) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Return the sources that could be instrumented, and those that are compiled and could not."""
     forced = ""
     sources, uncounted = [], []
     for argument in parsed:
         if not argument.is_input:
             if argument.name.startswith("-x"):
-                forced = _joined_value(argument, "-x")
+                forced = joined_value(argument, "-x")
                 forced = "" if forced == "none" else forced
             continue
         ending = os.path.splitext(argument.name)[1]
@@ -316,7 +327,7 @@ def _sources(parsed: list[_Argument], *, cxx_driver: bool) -> tuple[tuple[Source
     return tuple(sources), tuple(uncounted)
 
 
-def _linked(parsed: list[_Argument]) -> str:
+def _linked(parsed: list[Argument]) -> str:
     """Return `executable` or `library` for what a command links together with the C library, else ''."""
     linked = "executable"
     for argument in parsed:
@@ -335,10 +346,10 @@ def _linked(parsed: list[_Argument]) -> str:
     return linked
 
 
-def _is_linking(argument: _Argument) -> bool:
+def _is_linking(argument: Argument) -> bool:
     return argument.name in LINKING
 
 
-def _is_strict(argument: _Argument) -> bool:
+def _is_strict(argument: Argument) -> bool:
     """Tell whether an option turns warnings into errors, or writes dependency files past the driver."""
     return argument.name in STRICT or (argument.name.startswith("-Wp,") and "-M" in argument.name)

@@ -19,6 +19,8 @@ from unperturbed.instrument.settings import Settings, write_aside
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from unperturbed.instrument.layout import Layout
+
 __all__ = ["Facts", "ask_compiler", "link_arguments"]
 
 _STANDARDS = {
@@ -124,7 +126,7 @@ def link_arguments(settings: Settings, command: Command) -> Added:
     """Return what is added to a command that links.
 
     A program gets the runtime's objects and the libraries they need. Counters of a program or shared library lie between the first and the
-    last object of its link, on pages of their own.
+    last object of its link, on pages of their own. Where the settings ask for a layout, it is drawn.
 
     Raises
     ------
@@ -147,7 +149,15 @@ def link_arguments(settings: Settings, command: Command) -> Added:
     if command.executable and settings.runtime:
         after += [*(_EXPORTS if _takes_export(settings, command, flags) else ()), "-ldl", "-lrt"]
     # An earlier -x would hold for the objects too.
-    return Added(tuple(before), ("-x", "none", *after) if after else ())
+    return Added(tuple(before), ("-x", "none", *after) if after else (), _layout(settings, command))
+
+
+def _layout(settings: Settings, command: Command) -> Layout | None:
+    if not settings.layout:
+        return None
+    from unperturbed.instrument.layout import draw_layout  # noqa: PLC0415  only builds in several layouts need it
+
+    return draw_layout(settings, command)
 
 
 def _is_clang(command: Command) -> bool:

@@ -121,7 +121,7 @@ def launcher_fields(settings: Settings, compiler: Sequence[str], python: Sequenc
         *(f"{letter}{word.decode()}" for letter, table in _WORD_TABLES.items() for word in sorted(table)),
         f"L{settings.passed_log}",
         f"O{settings.folders_prefix}",
-        *(["R"] if settings.runtime or settings.bounds else []),
+        *(["R"] if settings.runtime or settings.bounds or settings.layouts else []),
         *(field for metric in settings.metrics for field in _need_fields(metric.need)),
     ]
     return [field.encode("utf-8", "surrogateescape") for field in fields]

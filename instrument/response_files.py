@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os.path
 import re
+from collections.abc import Sequence
 
-__all__ = ["expanded"]
+__all__ = ["expanded", "response_text"]
 
 
 def expanded(words: tuple[str, ...], depth: int = 0) -> tuple[str, ...]:
@@ -21,6 +22,11 @@ def expanded(words: tuple[str, ...], depth: int = 0) -> tuple[str, ...]:
         else:
             result.append(word)
     return tuple(result)
+
+
+def response_text(words: Sequence[str]) -> str:
+    """Return a response file's text that holds these words."""
+    return "".join((re.sub(r"([\s\"'\\])", r"\\\1", word) or '""') + "\n" for word in words)
 
 
 def _response_words(text: str) -> list[str]:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from unperturbed.instrument.events import Event
 
-__all__ = ["Selected", "Settings", "read_settings", "settings_text", "write_aside"]
+__all__ = ["Selected", "Settings", "layout_file", "read_settings", "settings_text", "write_aside"]
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 class Selected(NamedTuple):
@@ -46,14 +46,18 @@ class Settings(NamedTuple):
     runtime : C sources compiled and linked into every program.
     bounds : C sources compiled and linked first and last into every program and shared library: between them lie its counters.
     sham : put a no-op of the same length in the place of each increment: the layout without the counting.
+    layouts : note every link, so that it can be made again in another layout.
     folder : where settings, site log, cache and passing files stand.
+    layout : what the layout of every link is drawn from; empty: as the build's commands say.
     """
 
     metrics: tuple[Selected, ...]
     runtime: tuple[str, ...]
     bounds: tuple[str, ...]
     sham: bool
+    layouts: bool
     folder: str
+    layout: str = ""
 
     @property
     def site_folder(self) -> str:
@@ -76,6 +80,11 @@ class Settings(NamedTuple):
         return os.path.join(self.folder, "noted")
 
     @property
+    def link_folder(self) -> str:
+        """Return the folder of the links that were noted."""
+        return os.path.join(self.folder, "links")
+
+    @property
     def cache_folder(self) -> str:
         """Return the folder of what is made once: the runtime's objects, answers of the compiler."""
         return os.path.join(self.folder, "cache")
@@ -86,7 +95,14 @@ class Settings(NamedTuple):
         return os.path.join(self.folder, "passing")
 
 
-def settings_text(software: Mapping[str, Event], runtime: Sequence[Path], bounds: Sequence[Path], *, sham: bool = False) -> str:
+def layout_file(folder: str) -> str:
+    """Return the file in a toolchain's folder that holds what layouts are drawn from."""
+    return os.path.join(folder, "layout")
+
+
+def settings_text(
+    software: Mapping[str, Event], runtime: Sequence[Path], bounds: Sequence[Path], *, sham: bool = False, layouts: bool = False
+) -> str:
     """Return the JSON text of the settings file; the order of `software` gives the metrics' numbers."""
     metrics = [
         {
@@ -109,6 +125,7 @@ def settings_text(software: Mapping[str, Event], runtime: Sequence[Path], bounds
         "runtime": [str(path.absolute()) for path in runtime],
         "bounds": [str(path.absolute()) for path in bounds],
         "sham": sham,
+        "layouts": layouts,
     }
     return json.dumps(described, indent=1) + "\n"
 
@@ -126,17 +143,29 @@ def read_settings(path: str) -> Settings:
             described: dict[str, Any] = json.load(file)
         if described["format"] != _FORMAT:
             raise SpecError(f"{path}: written by another version (format {described['format']}); write the toolchain anew")
+        folder = os.path.dirname(os.path.abspath(path))
         return Settings(
             tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
             tuple(described["runtime"]),
             tuple(described["bounds"]),
             bool(described["sham"]),
-            os.path.dirname(os.path.abspath(path)),
+            bool(described["layouts"]),
+            folder,
+            _layout(folder) if described["layouts"] else "",
         )
     except OSError as error:
         raise SpecError(f"{path}: the settings file cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SpecError(f"{path}: this is no settings file of the instrumenting compiler") from None
+
+
+def _layout(folder: str) -> str:
+    """Read what layouts are drawn from; it is in a file of its own, as a build may keep no variable of ours for its compilers."""
+    try:
+        with open(layout_file(folder), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
 
 
 def write_aside(path: str, content: bytes, *, executable: bool = False, changed_ns: int | None = None) -> None:

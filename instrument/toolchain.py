@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
+import os
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,15 +16,33 @@ from pathlib import Path
 from types import MappingProxyType
 
 import unperturbed.instrument
-from unperturbed.errors import SpecError
+from unperturbed.errors import RunError, SpecError
+from unperturbed.instrument.commandline import parse_command
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.launching import write_executables
-from unperturbed.instrument.settings import read_settings, settings_text, write_aside
+from unperturbed.instrument.links import Link, file_digest, read_links
+from unperturbed.instrument.response_files import response_text
+from unperturbed.instrument.settings import layout_file, read_settings, settings_text, write_aside
 from unperturbed.instrument.sitelog import Site, SiteReport, missing_metrics, read_sites
 
-__all__ = ["Site", "SiteReport", "Toolchain", "missing_metrics", "read_sites", "write_toolchain"]
+__all__ = [
+    "Link",
+    "Site",
+    "SiteReport",
+    "Toolchain",
+    "file_digest",
+    "in_layout",
+    "missing_metrics",
+    "read_links",
+    "read_sites",
+    "relink",
+    "write_toolchain",
+]
 
 _DEFAULT_COMPILERS: Mapping[str, str] = MappingProxyType({"cc": "gcc", "cxx": "g++"})
+
+_LONG_COMMAND = 100_000
+"""Characters from which on a link's arguments go into a response file, as they came in one."""
 
 _PROGRAM = """\
 import sys
@@ -49,6 +69,7 @@ def write_toolchain(
     runtime: Sequence[Path] = (),
     bounds: Sequence[Path] = (),
     sham: bool = False,
+    layouts: bool = False,
 ) -> Toolchain:
     """Write the compilers of a build.
 
@@ -61,6 +82,7 @@ def write_toolchain(
     runtime : C sources that are compiled by the same compiler and linked into every program.
     bounds : two C sources, linked first and last into every program and shared library, so that its counters fill pages of their own.
     sham : put a no-op of the same length in the place of each increment: the layout of the program that counts, without its counting.
+    layouts : note every link, for `relink`; and within `in_layout` link in another layout.
 
     Raises
     ------
@@ -78,15 +100,74 @@ def write_toolchain(
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
-    text = settings_text(software, runtime, bounds, sham=sham).encode()
+    text = settings_text(software, runtime, bounds, sham=sham, layouts=layouts).encode()
     commands = {name: shlex.split(command) for name, command in {**_DEFAULT_COMPILERS, **compilers}.items()}
     with _alone_in(folder):
         if not settings.is_file() or settings.read_bytes() != text:
-            for name in ("sites", "noted"):
+            for name in ("sites", "noted", "links"):
                 shutil.rmtree(folder / name, ignore_errors=True)
             write_aside(str(settings), text)
-        write_executables(read_settings(str(settings)), commands, [*_python(), "--settings", str(settings), "--"])
+        write_executables(read_settings(str(settings)), commands, _wrapper(folder))
     return Toolchain(folder / "cc", folder / "cxx", folder)
+
+
+@contextmanager
+def in_layout(folder: Path, layout: str) -> Iterator[None]:
+    """Have all that a toolchain links meanwhile be in the layout that is drawn from a text; see `unperturbed.instrument.layout`.
+
+    Parameters
+    ----------
+    folder : of a toolchain that was written with `layouts`.
+    """
+    write_aside(layout_file(str(folder)), layout.encode())
+    try:
+        yield
+    finally:
+        Path(layout_file(str(folder))).unlink()
+
+
+def relink(folder: Path, link: Link) -> None:
+    """Make a link of a build again, in its place, from the objects that the build left.
+
+    Raises
+    ------
+    RunError
+        It cannot be made again: what it was made from is gone, or it came from standard input.
+    """
+    shown = shlex.join(link.words)
+    if "-" in link.words:
+        raise RunError(f"a link read its source from standard input, and cannot be made again: {shown}")
+    words = link.words
+    if sum(map(len, words)) > _LONG_COMMAND:
+        response = folder.absolute() / "arguments"
+        compiler = parse_command(words).compiler
+        write_aside(str(response), response_text(words[len(compiler) :]).encode("utf-8", "surrogateescape"))
+        words = (*compiler, f"@{response}")
+    try:
+        made = subprocess.run(
+            [*_wrapper(folder.absolute()), *words],
+            cwd=link.folder,
+            env={**_without_make(os.environ), **link.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise RunError(f"a link cannot be made again, as its folder {link.folder} is gone: {shown}") from None
+    if made.returncode:
+        said = made.stdout.decode(errors="replace").strip()
+        raise RunError(f"a link cannot be made again (exit code {made.returncode}): {shown}\n{said}")
+
+
+def _without_make(environment: Mapping[str, str]) -> dict[str, str]:
+    """Leave out what belongs to a make that we may run in: its job server is not for us."""
+    return {name: value for name, value in environment.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+
+
+def _wrapper(folder: Path) -> list[str]:
+    """Return the command that runs the wrapper with a toolchain's settings."""
+    return [*_python(), "--settings", str(folder / "settings.json"), "--"]
 
 
 @contextmanager

@@ -108,7 +108,20 @@ def run(settings: Settings, words: tuple[str, ...]) -> int:
     """
     command = parse_command(words)
     added = _link_arguments(settings, command)
-    whole = added.to(command.compiler, words[len(command.compiler) :])
+    try:
+        code = _run(settings, command, added)
+    finally:
+        if added.layout is not None:
+            added.layout.remove()
+    if code == 0 and settings.layouts and not settings.layout and (command.executable or command.library):
+        from unperturbed.instrument.links import note_link  # noqa: PLC0415  only builds in several layouts need it
+
+        note_link(settings, command)
+    return code
+
+
+def _run(settings: Settings, command: Command, added: Added) -> int:
+    whole = added.to(command.compiler, command.words[len(command.compiler) :])
     if not settings.metrics or not (command.sources or command.uncounted):
         return exit_code(execute(whole))
     uncounted = [_record(command, source, NOT_INSTRUMENTED, f"it is {source.language}") for source in command.uncounted]
@@ -232,7 +245,7 @@ def _compile(settings: Settings, command: Command, made: dict[Source, bytes], ad
 
 
 def _link_arguments(settings: Settings, command: Command) -> Added:
-    if not (settings.runtime or settings.bounds) or not (command.executable or command.library):
+    if not (settings.runtime or settings.bounds or settings.layout) or not (command.executable or command.library):
         return Added()
     from unperturbed.instrument.compiler import link_arguments  # noqa: PLC0415  only link steps need it
 

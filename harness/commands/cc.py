@@ -18,7 +18,10 @@ each configuration, with the compilers {cc} and {cxx} of the spec's `build:`.
   UNPERTURBED_TOTALS=totals.txt ./x                           # at its end it appends lines such as: steps 1000
 
 With --sham everything is the same but the counting. Hold the two programs, and the one built without `unperturbed cc`, against each other by any
-tool; or give each as `run:` of a spec without `build:` and `software:`, which traces it as it is.
+tool; or set `campaign: {sham: true}` in a spec, which builds and runs such programs by itself.
+
+With --layout TEXT the link step shuffles the objects and shifts the sections at random, always in the same way for one TEXT: link a program by
+several texts to see what of its numbers is layout. In a spec: `campaign: {layouts: varied}`.
 
 As CMake's launcher: -DCMAKE_C_COMPILER_LAUNCHER="unperturbed;cc;--metrics;/absolute/metrics.yaml;--", and CMAKE_CXX_COMPILER_LAUNCHER,
 CMAKE_C_LINKER_LAUNCHER, CMAKE_CXX_LINKER_LAUNCHER likewise.
@@ -44,6 +47,12 @@ class Command:
             action="store_true",
             help="put a no-op of the same length in the place of every increment: the layout without the counting",
         )
+        parser.add_argument(
+            "--layout",
+            default="",
+            metavar="TEXT",
+            help="link in another layout of the same code: the one that is drawn from TEXT",
+        )
         parser.add_argument("compiler", nargs=argparse.REMAINDER, metavar="-- CC ARGS…", help="the compiler and its arguments")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -56,4 +65,6 @@ class Command:
             raise SpecError(
                 "unperturbed cc: no compiler given; for example: unperturbed cc --metrics metrics.yaml -- gcc -O2 -c x.c"
             )
-        return run_compiler(arguments.metrics, command, runtime=SOURCES, bounds=BOUNDS, sham=arguments.sham)
+        return run_compiler(
+            arguments.metrics, command, runtime=SOURCES, bounds=BOUNDS, sham=arguments.sham, layout=arguments.layout
+        )

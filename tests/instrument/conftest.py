@@ -89,12 +89,13 @@ def workshop(tmp_path: Path) -> MakeWorkshop:
         runtime: tuple[Path, ...] = (RUNTIME,),
         name: str = "work",
         sham: bool = False,
+        layouts: bool = False,
     ) -> Workshop:
         events = {metric: parse_event(mapping) for metric, mapping in software.items()}
         folder = tmp_path / name
         folder.mkdir()
         toolchain = write_toolchain(
-            tmp_path / f"{name}.toolchain", events, compilers=compilers or {}, runtime=runtime, sham=sham
+            tmp_path / f"{name}.toolchain", events, compilers=compilers or {}, runtime=runtime, sham=sham, layouts=layouts
         )
         return Workshop(folder, toolchain, tuple(events))
 
