@@ -27,7 +27,7 @@ def _overall(found: Sequence[Series]) -> str:
     large = [series.program.name for series in found if _largest_below(series) >= LARGE]
     said = (
         f"A change of a correlation by {LARGE} or more at less than {SMALL_OVERHEAD:.0%} added instructions, as the paper's, was "
-        + (f"seen in {', '.join(large)}." if large else f"seen in none of {len(found)} programs.")
+        + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(found)}.")
     )
     tool = Counter(step.verdict.verdict for series in found for step in series.steps)
     steps = sum(tool.values())
@@ -37,7 +37,7 @@ def _overall(found: Sequence[Series]) -> str:
         f"{said} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['undecided']} undecided and "
         f"{tool['unperturbed']} unperturbed. The paper's rule (a deviation larger than any among the baseline runs, in any pair or "
         f"metric) calls {paper} of them perturbed; held against the other baseline runs, it calls {sum(alarms)} of {len(alarms)} "
-        "baseline runs perturbed too, by inner correlations alone, and these have nothing added."
+        "baseline runs perturbed too, and these have nothing added."
     )
 
 
@@ -100,7 +100,7 @@ def _instructions(series: Series) -> str:
         return "Every step executes more instructions than the baseline."
     return (
         f"Fewer instructions than the baseline's are executed with {', '.join(fewer)}, though increments were added: the compiler "
-        "inlines and unrolls otherwise where a function holds one."
+        "made other code of the functions that hold them."
     )
 
 
@@ -109,7 +109,7 @@ def _alarms(series: Series) -> str:
     verdicts = Counter(series.left_out_verdicts)
     return (
         f"Each baseline run, held against the other {len(series.left_out) - 1}: the paper's rule calls {alarms} of "
-        f"{len(series.left_out)} perturbed, in up to {max(series.left_out)} of {len(series.pairs)} pairs; the tool calls "
+        f"{len(series.left_out)} perturbed, in up to {max(series.left_out)} of {series.compared} pairs and metrics; the tool calls "
         f"{verdicts['perturbed']} perturbed, {verdicts['undecided']} undecided, {verdicts['unperturbed']} unperturbed."
     )
 

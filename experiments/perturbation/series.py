@@ -110,7 +110,7 @@ class Series:
     Attributes
     ----------
     spec : of the campaign. baseline : its baseline runs.
-    left_out : of the paper's rule: pairs of each baseline run that it calls perturbed, the others being the baseline.
+    left_out : pairs and metrics of each baseline run that the paper's rule calls perturbed, the others being the baseline.
     left_out_verdicts : the tool's verdict on each of these runs.
     """
 
@@ -125,6 +125,11 @@ class Series:
     def pairs(self) -> tuple[Pair, ...]:
         """Return the pairs that are compared."""
         return self.baseline.pairs
+
+    @property
+    def compared(self) -> int:
+        """Return how many pairs and metrics a step is judged by."""
+        return len(self.steps[0].verdict.changes)
 
     def outer_reference(self, metric: str) -> tuple[float, ...]:
         """Return a metric's outer correlation with itself among the baseline runs."""
@@ -207,11 +212,14 @@ def _baseline(spec: Campaign, traces: Sequence[Trace]) -> Baseline:
 
 def _left_out(baseline: Baseline, spec: Campaign) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Hold each baseline run against the others: what is called perturbed then is a false alarm."""
+    align_on = tuple(spec.analysis.align_on)
     counts, verdicts = [], []
     for trace in baseline.traces:
         others = _baseline(spec, [other for other in baseline.traces if other is not trace])
-        counts.append(sum(change.verdict == "perturbed" for change in others.inner(trace, method="paper").changes))
-        verdicts.append(others.inner(trace).verdict)
+        as_paper = (others.inner(trace, method="paper"), others.outer(trace, align_on=align_on, method="paper"))
+        counts.append(sum(change.verdict == "perturbed" for verdict in as_paper for change in verdict.changes))
+        both = combine_checks("left out", others.inner(trace), others.outer(trace, align_on=align_on))
+        verdicts.append(both.verdict)
     return tuple(counts), tuple(verdicts)
 
 
