@@ -78,6 +78,24 @@ class Checked:
             if verdict.verdict == "perturbed" and verdict.configuration not in self.shams
         )
 
+    @property
+    def steadiness(self) -> tuple[str, ...]:
+        """Say how steady the baseline is, and how many runs would do; a sentence each."""
+        said: dict[str, None] = {}
+        for found in self.stability.values():
+            said |= dict.fromkeys(found.sentences())
+            if found.steady:
+                said[f"The baseline is steady over its {found.runs} runs: no drift, no run apart."] = None
+            if any(verdict.verdict == "undecided" for verdict in self.verdicts):
+                widest = f" ({found.widest} varies most)" if found.widest else ""
+                said[
+                    f"To show an unchanged program unperturbed, more than 200 runs a configuration would be needed{widest}: a longer interval "
+                    "or a wider tolerance helps."
+                    if found.advised is None
+                    else f"To show an unchanged program unperturbed, about {found.advised} runs a configuration are advised{widest}."
+                ] = None
+        return tuple(said)
+
     def of(self, configuration: str) -> Verdict | None:
         """Return the verdict on one configuration."""
         return next((verdict for verdict in self.verdicts if verdict.configuration == configuration), None)

@@ -66,6 +66,7 @@ def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> Repo
         provenance=_provenance(campaign, manifest),
         spec_text=campaign.text,
         method=_METHOD,
+        steadiness=checked.steadiness,
         notes=checked.notes
         + tuple(manifest.fact("probe_notes") or ())
         + tuple(f"{file} was compiled without counters: {why}" for file, why in (manifest.fact("skipped") or {}).items())
@@ -85,8 +86,11 @@ _METHOD = (
     "against the anchor's runs and aligned through its milestones, the anchor itself against the pure baseline (section 2.3).",
     "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the spread of both kinds of run pooled; the interval is the "
     "wider of that one and Welch's, each bound at α, carried to the scale of ρ by Zou's method (2007).",
-    "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration in one pass, and not shown to lie "
-    "within the tolerance. Unperturbed: every interval lies within it.",
+    "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration, and not shown to lie within the "
+    "tolerance. Unperturbed: every interval lies within it. Beside it the p-value for false discoveries (Benjamini and Hochberg), which decides "
+    "nothing.",
+    "Pairs with a software metric are held against a configuration that counts it among fewer others. Sham runs, where there are any, tell a "
+    "change of layout from one by counting.",
 )
 
 

@@ -19,7 +19,7 @@ from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE
 from unperturbed.harness.totals import Total
 
-__all__ = ["TerminalProgress", "duration", "show_failures", "show_totals", "show_verdicts", "steadiness"]
+__all__ = ["TerminalProgress", "duration", "show_failures", "show_totals", "show_verdicts"]
 
 _STYLES: dict[VerdictName, str] = {"unperturbed": "green", "perturbed": "bold red", "undecided": "yellow"}
 _SIGNS: dict[VerdictName, str] = {"unperturbed": "✓", "perturbed": "✗", "undecided": "?"}
@@ -128,30 +128,12 @@ def show_verdicts(campaign: Campaign, checked: Checked) -> None:
         found = checked.of(item.name)
         if found is not None and found.verdict != "unperturbed":
             console.print(f"  {_named(found.verdict)}: {_worst(found)}", soft_wrap=True)
-    for said in steadiness(checked):
+    for said in checked.steadiness:
         console.print(
             said if said.startswith("The baseline is steady") else f"[yellow]note:[/yellow] {escape(said)}", soft_wrap=True
         )
     for note in checked.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
-
-
-def steadiness(checked: Checked) -> tuple[str, ...]:
-    """Say how steady the baseline is, and how many runs would do; a sentence each."""
-    said: dict[str, None] = {}
-    for found in checked.stability.values():
-        said |= dict.fromkeys(found.sentences())
-        if found.steady:
-            said[f"The baseline is steady over its {found.runs} runs: no drift, no run apart."] = None
-        if any(verdict.verdict == "undecided" for verdict in checked.verdicts):
-            widest = f" ({found.widest} varies most)" if found.widest else ""
-            said[
-                f"To show an unchanged program unperturbed, more than 200 runs a configuration would be needed{widest}: a longer interval or a "
-                "wider tolerance helps."
-                if found.advised is None
-                else f"To show an unchanged program unperturbed, about {found.advised} runs a configuration are advised{widest}."
-            ] = None
-    return tuple(said)
 
 
 def show_totals(totals: Sequence[Total]) -> None:

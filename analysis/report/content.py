@@ -173,6 +173,7 @@ class ReportContent:
     provenance : group (`host`, `kernel`, `compiler`, …) to name and value, in the order to show.
     spec_text : the spec as the user wrote it.
     notes : remarks on the whole campaign, one sentence each. method : exact statements on the statistics, one sentence each.
+    steadiness : how steady the baseline is itself, one sentence each.
     """
 
     campaign: str
@@ -189,6 +190,7 @@ class ReportContent:
     spec_text: str = ""
     notes: tuple[str, ...] = ()
     method: tuple[str, ...] = ()
+    steadiness: tuple[str, ...] = ()
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -207,6 +209,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "runs": _plain([asdict(row) for row in content.runs]),
         "failures": list(content.failures),
         "notes": list(content.notes),
+        "steadiness": list(content.steadiness),
         "provenance": _plain(content.provenance),
         "spec": content.spec_text,
     }

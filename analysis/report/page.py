@@ -72,7 +72,7 @@ def _page(content: ReportContent, most: int) -> str:
         result_section(content, found),
         changes_section(found, listed, figures.forest, described),
         signals_section(content, figures),
-        correlation_section(found, figures),
+        correlation_section(found, figures, content.steadiness),
         alignment_section(content.alignment, figures),
         runs_section(content.runs),
         provenance_section(content, found, described),

@@ -14,7 +14,7 @@ from unperturbed.analysis.report.sections_figures import choice, frame
 from unperturbed.analysis.report.words import SYMBOL, change_sentence, number, p_words, plural, rho, signed, span
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.perturbation.verdict import Change, CheckName
+    from unperturbed.analysis.perturbation.verdict import Change, CheckName, OriginName
     from unperturbed.analysis.report.chart import Figure
     from unperturbed.analysis.report.results import Result
     from unperturbed.collectors.trace import Metric
@@ -55,10 +55,32 @@ def changes_section(found: Sequence[Result], listed: Listed, forest: Figure | No
         _matrix(found, "inner", index, described),
         tag("h3", "Across aligned runs: each metric with itself (outer)"),
         _matrix(found, "outer", index, described),
+        _further(found, "software", "Within a run: pairs with a software metric", _SOFTWARE_WORDS, index, described),
+        _further(found, "across", "Across aligned runs: each metric with another", _ACROSS_WORDS, index, described),
         _forest(found, forest),
         _full_table(listed),
         id="changes",
     )
+
+
+_SOFTWARE_WORDS = (
+    "Held against a configuration that counts the software metric among fewer others, since the baseline counts none: perturbation that no pair "
+    "of hardware metrics shows would show here."
+)
+_ACROSS_WORDS = "A metric of one run with another metric of another run, both ways averaged."
+
+
+def _further(
+    found: Sequence[Result],
+    check: CheckName,
+    title: str,
+    words: str,
+    index: Mapping[ChangeKey, int],
+    described: Mapping[str, Metric],
+) -> list[Html]:
+    if not any(result.of(check) for result in found):
+        return []
+    return [tag("h3", title), tag("p", words), _matrix(found, check, index, described)]
 
 
 def shade(effect: float, tolerance: float) -> str:
@@ -97,10 +119,10 @@ def _matrix(found: Sequence[Result], check: CheckName, index: Mapping[ChangeKey,
             change = by_pair[result.configuration].get((first, second))
             cells.append(_matrix_cell(result, change, (first, second), index))
         rows.append(cells)
-    heads = ["pair" if check == "inner" else "metric"]
+    noun = "metric" if check == "outer" else "pair"
+    heads = [noun]
     heads += [f"{result.configuration} {SYMBOL[result.check_verdict(check) or 'undecided']}" for result in checked]
     more = [{"class_": "more"} if place >= _ROWS_SHOWN else {} for place in range(len(pairs))]
-    noun = "pair" if check == "inner" else "metric"
     whole = table(
         f"Change of ρ of each {noun} in each configuration, the {noun} that changed most first",
         heads,
@@ -164,7 +186,11 @@ def _forest(found: Sequence[Result], figure: Figure | None) -> Html | None:
 _HEADS: list[str | tuple[str, str]] = [
     "metrics",
     "configuration",
-    ("check", "inner: two metrics of one run; outer: one metric in two aligned runs"),
+    (
+        "check",
+        "inner: two metrics of one run; outer: one metric in two aligned runs; software: as inner, with a software metric; across: as outer, "
+        "two metrics",
+    ),
     "verdict",
     ("ρ before", "mean over the reference runs"),
     ("ρ here", "mean over the configuration's runs"),
@@ -172,6 +198,7 @@ _HEADS: list[str | tuple[str, str]] = [
     ("interval", "confidence interval of the change; sorted by its lower end"),
     ("p", "probability of such a change if there were none"),
     ("p corrected", "the same, for having looked at many changes at once"),
+    ("p, false discoveries", "the same, if a share of α of all findings may be false"),
     ("smallest visible", "smallest change that these runs would have shown four times in five"),
     ("runs needed", "runs a configuration that would probably decide; – when decided or out of reach"),
 ]
@@ -195,6 +222,7 @@ def _full_table(listed: Listed) -> Html:
                 Cell(span(change.low, change.high), change.low),
                 Cell(p_words(change.p), change.p),
                 Cell(p_words(change.p_corrected), change.p_corrected),
+                Cell(p_words(change.p_discovery), change.p_discovery),
                 Cell(rho(change.smallest_visible), change.smallest_visible),
                 Cell(number(change.runs_to_decide), float("inf") if change.runs_to_decide is None else change.runs_to_decide),
             ]
@@ -207,7 +235,7 @@ def _full_table(listed: Listed) -> Html:
             "div",
             _filter("verdict", 3, list(SYMBOL)),
             _filter("configuration", 1, configurations),
-            _filter("check", 2, ["inner", "outer"]),
+            _filter("check", 2, list(dict.fromkeys(change.check for _, change in listed))),
             tag("output", plural(len(rows), "change"), id="changes-count"),
             class_="filters",
         ),
@@ -231,10 +259,21 @@ _FACTS = (
     "tolerance",
     "p",
     "p, corrected",
+    "p, false discoveries",
     "smallest visible change",
     "runs that would decide",
+    "comes from",
     "note",
 )
+
+
+_ORIGIN: Mapping[OriginName | None, str] = {
+    None: "not told: no sham runs",
+    "layout": "the layout of the code: the sham build shows it too",
+    "counting": "the counting: the sham build does not show it",
+    "both": "layout and counting",
+    "unclear": "layout or counting: the sham runs do not tell",
+}
 
 
 def details(listed: Listed) -> dict[str, Any]:
@@ -252,14 +291,16 @@ def details(listed: Listed) -> dict[str, Any]:
                 "sign": SYMBOL[change.verdict],
                 "sentence": change_sentence(change, result.alpha) + ".",
                 "facts": [
-                    " and ".join(result.references),
+                    change.against or " and ".join(result.references),
                     signed(change.effect),
                     f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
                     f"±{rho(change.tolerance)}",
                     p_words(change.p),
                     p_words(change.p_corrected),
+                    p_words(change.p_discovery),
                     rho(change.smallest_visible),
                     decide,
+                    _ORIGIN[change.origin],
                     " ".join(said for said in (change.note, flattered) if said),
                 ],
                 "reference": short(change.reference, 3),

@@ -124,7 +124,7 @@ def _option(name: str) -> str:
     return name if plain == name else f"{plain} ({name})"
 
 
-def correlation_section(found: Sequence[Result], figures: Figures) -> Html | None:
+def correlation_section(found: Sequence[Result], figures: Figures, steadiness: Sequence[str] = ()) -> Html | None:
     """Return the correlations by run and against what was added (figures 3, 4, 6, 7, 8 of the paper)."""
     shown = [figure for figure in (figures.baseline, figures.inner, figures.outer) if figure is not None]
     if not shown:
@@ -134,6 +134,7 @@ def correlation_section(found: Sequence[Result], figures: Figures) -> Html | Non
         blocks += [
             tag("h3", "Without any change: the baseline, run by run"),
             tag("p", "Flat lines mean a quiet set-up. What moves here is noise, and no smaller change can be seen."),
+            tag("ul", [tag("li", said) for said in steadiness]) if steadiness else "",
             frame(figures.baseline, f"{colour_key(found, 'inner')} After figure 3 of the paper."),
         ]
     if figures.inner is not None:

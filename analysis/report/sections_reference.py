@@ -118,7 +118,16 @@ def _rests_on(found: Sequence[Result]) -> Html | None:
                 result.configuration,
                 f"{len(reference)} of {listing(result.references)}: {', '.join(reference)}",
                 f"{len(observed)}: {', '.join(observed)}",
-                f"{len(result.of('inner'))} pairs, {len(result.of('outer'))} metrics",
+                ", ".join(
+                    f"{len(result.of(check))} {noun}"
+                    for check, noun in (
+                        ("inner", "pairs"),
+                        ("outer", "metrics"),
+                        ("software", "software pairs"),
+                        ("across", "pairs across"),
+                    )
+                    if result.of(check) or check in ("inner", "outer")
+                ),
                 left_out,
             ]
         )

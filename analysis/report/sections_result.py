@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.content import ReportContent
     from unperturbed.analysis.report.results import Result
 
+_FURTHER: tuple[tuple[CheckName, str], ...] = (("software", "With software metrics"), ("across", "Across runs, other metrics"))
+
 __all__ = ["badge", "result_section", "top"]
 
 
@@ -153,6 +155,7 @@ def _card(place: int, result: Result, content: ReportContent) -> Html:
         ),
         _check("inner", "Within a run", result),
         _check("outer", "Across runs", result),
+        *(_check(check, name, result) for check, name in _FURTHER if result.of(check)),
         tag("div", tag("b", "What to do"), tag("ul", [tag("li", said) for said in advice(result, content)]), class_="advice"),
         id=f"card-{place}",
         class_=f"card {result.verdict}",

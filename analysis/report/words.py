@@ -144,14 +144,16 @@ def campaign_sentence(found: Sequence[Result]) -> str:
 
 
 def change_sentence(change: Change, alpha: float) -> str:
-    """Say what happened to one pair (inner) or one metric (outer), with its interval and tolerance."""
+    """Say what happened to one pair or one metric, with its interval and tolerance."""
     before, after = mean_rho(change.reference), mean_rho(change.observed)
     direction = "fell" if after < before else "rose"
     moved = f"stayed at {rho(before)}" if rho(before) == rho(after) else f"{direction} from {rho(before)} to {rho(after)}"
     subject = (
         f"{plain_name(change.first)} and {plain_name(change.second)}: ρ {moved}"
-        if change.check == "inner"
+        if change.check in ("inner", "software")
         else f"{plain_name(change.first)}, compared across runs: ρ {moved}"
+        if change.first == change.second
+        else f"{plain_name(change.first)} and {plain_name(change.second)}, compared across runs: ρ {moved}"
     )
     level = number(100 * (1 - 2 * alpha), 3)
     return (
@@ -165,7 +167,7 @@ def check_sentence(result: Result, check: str) -> str:
     changes = [change for change in result.changes if change.check == check]
     if not changes:
         return "not checked"
-    noun = "pair" if check == "inner" else "metric"
+    noun = "metric" if check == "outer" else "pair"
     counts = {verdict: sum(change.verdict == verdict for change in changes) for verdict in SYMBOL}
     if counts["unperturbed"] == len(changes):
         return f"all {plural(len(changes), noun)} unperturbed"
@@ -191,6 +193,8 @@ def result_sentence(result: Result) -> str:
         return "Its hardware numbers no longer describe the untouched program, neither within a run nor across runs."
     if outer == "perturbed":
         return "Its runs can no longer be read side by side with runs of the reference."
+    if inner != "perturbed":
+        return "Its software metrics no longer go with the others as they do where fewer are collected."
     return "Inside its runs, hardware metrics no longer move together as they do in the untouched program."
 
 
@@ -212,6 +216,7 @@ def advice(result: Result, content: ReportContent) -> tuple[str, ...]:
 
 def _advice_perturbed(result: Result, content: ReportContent) -> tuple[str, ...]:
     anchor = content.settings.anchor
+    origins = {change.origin for change in result.having("perturbed")}
     own = [name for name in result.software if name != anchor]
     said = [f"Take the hardware numbers from the {listing(result.references)} runs, not from these."]
     if anchor is not None and not own:
@@ -220,6 +225,11 @@ def _advice_perturbed(result: Result, content: ReportContent) -> tuple[str, ...]
         said.append(f"Collect {listing(own)} in runs of their own (one subset each in the spec) and check again.")
     elif own:
         said.append(f"{own[0]} perturbs by itself: count a rarer event in its place, or read it apart from hardware metrics.")
+    if "layout" in origins and origins <= {"layout", "unclear", None}:
+        said.append(
+            "The sham build shows the same: it is the layout of the code, not the counting. `layouts: varied` puts layout into what counts "
+            "as usual."
+        )
     if result.check_verdict("inner") == "unperturbed":
         said.append("Within a run all is well: the runs can be used one by one, but not merged with others.")
     return tuple(said)

@@ -29,7 +29,6 @@ def test_one_baseline_run_gives_a_verdict_that_says_it_is_weaker(program):
     assert same.notes[0].startswith("one baseline run: how much correlations vary from run to run was guessed")
     assert other.configuration == "other"
     assert all(change.runs_to_decide is None for change in other.changes)
-    assert all(abs(change.effect) > 0.3 for change in other.changes)
 
 
 def test_it_is_the_same_with_the_same_seed(program):
