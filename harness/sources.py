@@ -83,6 +83,16 @@ def _fetch(package: str, cache: Path, folder: Path) -> None:
     aside = folder.with_name(f".{folder.name}.aside")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
+    try:
+        _fetch_into(aside, package, cache)
+    except BaseException:
+        shutil.rmtree(aside)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+    aside.rename(folder)
+
+
+def _fetch_into(aside: Path, package: str, cache: Path) -> None:
     options = _apt_options(cache)
     lists = cache / "apt" / "lists"
     if not any(lists.glob("*_Sources*")):
@@ -93,8 +103,6 @@ def _fetch(package: str, cache: Path, folder: Path) -> None:
         _unpack_upstream(aside, package)
     else:
         _unpack(aside, package)
-    shutil.rmtree(folder, ignore_errors=True)
-    aside.rename(folder)
 
 
 def _unpack(folder: Path, package: str) -> None:
@@ -122,7 +130,7 @@ def _unpack_upstream(folder: Path, package: str) -> None:
 
 
 def _apt(options: list[str], verb: str, folder: Path, package: str, *more: str) -> None:
-    arguments = [verb] if verb == "update" else [verb, "--download-only", "-qq", *more, package]
+    arguments = [verb] if verb == "update" else [verb, "--download-only", "--only-source", "-qq", *more, package]
     result = subprocess.run(["apt-get", *options, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     if result.returncode == 0:
         return

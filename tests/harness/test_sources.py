@@ -92,3 +92,10 @@ def test_two_campaigns_that_fetch_at_once_wait_for_each_other(tmp_path: Path) ->
     assert [process.returncode for process in fetching] == [0, 0, 0], said
     assert {Path(out.strip()).name for out, _ in said} == {"unpacked"}
     assert (debian_source("hello", tmp_path) / "src" / "hello.c").is_file()
+
+
+def test_the_name_of_a_binary_package_is_not_taken_for_a_source(tmp_path: Path) -> None:
+    # apt would fetch the source that the binary is made from: sqlite3, for this one.
+    with pytest.raises(SpecError, match="no Debian source package 'lemon'"):
+        debian_source("lemon", tmp_path)
+    assert [path.name for path in (tmp_path / "sources").iterdir()] == [".lock"]
