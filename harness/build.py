@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from unperturbed.harness.spec.placeholders import substitute
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.toolchain import missing_metrics, read_sites, write_toolchain
 
-__all__ = ["Build", "build", "check_compilers", "find_source"]
+__all__ = ["Build", "build", "check_compilers", "compile_tree", "find_source"]
 
 _SHOWN_LINES = 25
 _NO_SPACE_BYTES = 1 << 20
@@ -34,7 +34,7 @@ class Build:
 
     Attributes
     ----------
-    folder : where it was built. sites : number of sites of each software metric.
+    folder : where it was built; the toolchain that built it stands beside it. sites : number of sites of each software metric.
     skipped : sources that may hold sites and were compiled without counters, each with the reason.
     missing : software metrics that match no place in the source, each with a message; the build is then of no use.
     """
@@ -87,6 +87,8 @@ def build(
     *,
     spec_folder: Path,
     announce: Callable[[], None] = lambda: None,
+    sham: bool = False,
+    layouts: bool = False,
 ) -> Build:
     """Build one configuration; a build that is there already, of the same source and events, is kept.
 
@@ -98,6 +100,8 @@ def build(
     software : the metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
     spec_folder : for the placeholder {spec}.
     announce : called before anything is built; not when the build is there already.
+    sham : put a no-op in the place of each increment of the metrics.
+    layouts : note the links, so that the program can be had in other layouts, see `unperturbed.harness.layouts`.
 
     Raises
     ------
@@ -108,7 +112,7 @@ def build(
     if program.build is None:
         raise SpecError("the program has no build command")
     marker = folder / "built.json"
-    key = _key(program, source, software)
+    key = _key(program, source, software, {"sham": sham, "layouts": layouts})
     if marker.is_file():
         built = json.loads(marker.read_text())
         if built["key"] == key:
@@ -120,21 +124,18 @@ def build(
     announce()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    copy_source(source, tree)
-    if software is None:
-        compilers = dict(program.compilers)
-    else:
-        chain = write_toolchain(
+    if software is not None:
+        write_toolchain(
             folder / "toolchain",
             software,
             compilers=program.compilers,
             runtime=runtime_build.SOURCES,
             bounds=runtime_build.BOUNDS,
+            sham=sham,
+            layouts=layouts,
         )
-        compilers = {"cc": str(chain.cc), "cxx": str(chain.cxx)}
-    known = {**compilers, "spec": str(spec_folder), "source": str(tree), "build": str(tree)}
-    command = [substitute(word, known) for word in shlex.split(program.build)]
-    _run(command, tree, folder / "build.log", shell=substitute(program.build, known) if program.shell else None)
+    copy_source(source, tree)
+    compile_tree(program, tree, folder / "build.log", spec_folder=spec_folder)
     sites: dict[str, int] = {}
     skipped: dict[str, str] = {}
     if software:
@@ -147,12 +148,30 @@ def build(
     return Build(tree, sites, skipped)
 
 
-def _run(command: Sequence[str], folder: Path, log: Path, shell: str | None) -> None:
+def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) -> None:
+    """Run the build command in a copy of the source, with the compilers of the toolchain beside it, or the plain ones where there is none.
+
+    Parameters
+    ----------
+    log : what the command says is written there.
+
+    Raises
+    ------
+    RunError, HostError
+        The command failed, or there is no such command.
+    """
+    if program.build is None:
+        raise SpecError("the program has no build command")
+    chain = tree.parent / "toolchain"
+    compilers = {name: str(chain / name) for name in ("cc", "cxx")} if chain.is_dir() else dict(program.compilers)
+    known = {**compilers, "spec": str(spec_folder), "source": str(tree), "build": str(tree)}
+    command = [substitute(word, known) for word in shlex.split(program.build)]
+    shell = substitute(program.build, known) if program.shell else None
     with log.open("wb") as output:
         try:
             result = subprocess.run(
                 ["/bin/sh", "-c", shell] if shell else command,
-                cwd=folder,
+                cwd=tree,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -160,8 +179,8 @@ def _run(command: Sequence[str], folder: Path, log: Path, shell: str | None) -> 
             )
         except FileNotFoundError:
             raise HostError(f"the build needs {command[0]!r}, which is not on this host") from None
-    if result.returncode != 0 and shutil.disk_usage(folder).free < _NO_SPACE_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    if result.returncode != 0 and shutil.disk_usage(tree).free < _NO_SPACE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tree))
     if result.returncode != 0:
         last = log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
         raise RunError(
@@ -171,7 +190,7 @@ def _run(command: Sequence[str], folder: Path, log: Path, shell: str | None) -> 
         )
 
 
-def _key(program: Program, source: Path, software: Mapping[str, Event] | None) -> str:
+def _key(program: Program, source: Path, software: Mapping[str, Event] | None, ways: Mapping[str, bool]) -> str:
     content = hashlib.sha256()
     for file in source_files(source):
         state = file.lstat()
@@ -179,5 +198,7 @@ def _key(program: Program, source: Path, software: Mapping[str, Event] | None) -
     for runtime in (*runtime_build.SOURCES, *runtime_build.BOUNDS):
         content.update(runtime.read_bytes())
     events = None if software is None else {name: event.to_json() for name, event in software.items()}
-    content.update(json.dumps([program.build, dict(program.compilers), events]).encode())
+    # A build that is neither a sham nor in several layouts has the key that it had before there were any.
+    chosen = [[name for name, wanted in ways.items() if wanted]] if any(ways.values()) else []
+    content.update(json.dumps([program.build, dict(program.compilers), events, *chosen]).encode())
     return content.hexdigest()

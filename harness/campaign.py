@@ -6,6 +6,7 @@ import errno
 import shutil
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,13 +18,14 @@ from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness import host
 from unperturbed.harness.manifest import Manifest, locked
 from unperturbed.harness.plan import PlannedRun, configurations, plan_runs
-from unperturbed.harness.prepare import Session, execute_in, fresh, pilots, prepare, rehearse
+from unperturbed.harness.prepare import fresh, pilots, prepare, rehearse
 from unperturbed.harness.progress import Estimate, Progress
 from unperturbed.harness.run import Sampling
+from unperturbed.harness.session import Session, execute_in, make_layouts, milestones_in
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import PILOT
 
-__all__ = ["run_campaign"]
+__all__ = ["carry_out", "opened", "run_campaign"]
 
 
 def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
@@ -44,6 +46,25 @@ def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
     RunError
         The build, the reference run or the pilot failed. A planned run that fails is recorded, and does not end the campaign.
     """
+    with opened(campaign, folder, progress) as (session, samplings, manifest):
+        _plan(campaign, list(session.passes), manifest)
+        manifest.reopen()
+        carry_out(session, samplings, manifest, progress)
+
+
+@contextmanager
+def opened(campaign: Campaign, folder: Path, progress: Progress) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
+    """Hold a campaign's folder for this process, with everything done that comes before its runs; nothing is planned yet.
+
+    Yields
+    ------
+    The session, with the spec's own configurations; how each pass samples; the manifest.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign`.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -53,9 +74,7 @@ def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
         session = prepare(campaign, folder, manifest, progress)
         samplings = pilots(session, manifest, progress)
         rehearse(session, samplings, manifest, progress)
-        _plan(campaign, list(session.passes), manifest)
-        manifest.reopen()
-        _carry_out(session, samplings, manifest, progress)
+        yield session, samplings, manifest
 
 
 @contextmanager
@@ -78,30 +97,41 @@ def _disk_errors(folder: Path) -> Iterator[None]:
 def _plan(campaign: Campaign, passes: list[str], manifest: Manifest) -> None:
     """Enter the plan, or what is asked for beyond an earlier one; that a campaign was extended after runs were made is kept."""
     design = campaign.campaign
+    asked = configurations(campaign)
+    manifest.forget({state.run.configuration for state in manifest.runs()} - {item.name for item in asked})
     before = [state.run for state in manifest.runs()]
-    more = plan_runs(configurations(campaign), passes, seed=design.seed, order=design.order, before=before)
+    more = plan_runs(asked, passes, seed=design.seed, order=design.order, before=before, layouts=design.layouts)
     if before and more and manifest.runs("done"):
         manifest.set_facts(extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": _now()}])
     manifest.plan(more)
 
 
-def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
-    """Make every planned run, one at a time."""
+def carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
+    """Make every planned run whose configuration the session has, one at a time.
+
+    Raises
+    ------
+    RunError
+        `max_hours` is over, or a layout can be made by no means. A run that fails is recorded, and ends nothing.
+    """
     design = session.campaign.campaign
-    runs = manifest.runs()
+    runs = [state for state in manifest.runs() if state.run.configuration in session.built]
+    planned = [state.run for state in runs if state.state == "planned"]
+    make_layouts(session, planned, manifest, progress)
     cost = {name: manifest.fact(f"{PILOT}:{name}") for name in samplings}
     seconds = {name: fact["seconds"] for name, fact in cost.items()}
-    planned = [state.run for state in runs if state.state == "planned"]
+    asked = Counter(state.run.configuration for state in runs)
     progress.planned(
         Estimate(
             runs=len(runs),
             done=sum(state.state == "done" for state in runs),
             seconds=sum(seconds[run.pass_name] for run in planned),
-            configurations={item.name: item.runs * len(samplings) for item in configurations(session.campaign)},
+            configurations={name: asked[name] for name in session.built if asked[name]},
             passes=Passes(tuple(session.passes.values()), manifest.fact("reasons")),
             notes=(
                 *(fact["note"] for fact in cost.values() if fact["note"]),
                 *(manifest.fact("probe_notes") or ()),
+                *dict.fromkeys(note for notes in (manifest.fact("layout_notes") or {}).values() for note in notes),
             ),
         )
     )
@@ -114,9 +144,8 @@ def _carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Ma
                 "the same command goes on with the rest"
             )
         progress.starting(run, done=len(runs) - len(planned) + position, total=len(runs), seconds_left=left)
-        sampling = samplings[run.pass_name]
-        counted = replace(sampling, milestones=session.milestones[run.configuration])
-        took = _attempts(session, counted, run, manifest, progress)
+        with milestones_in(session, run) as milestones:
+            took = _attempts(session, replace(samplings[run.pass_name], milestones=milestones), run, manifest, progress)
         seconds[run.pass_name] += (took - seconds[run.pass_name]) / 4
 
 
@@ -138,6 +167,7 @@ def _attempts(session: Session, sampling: Sampling, run: PlannedRun, manifest: M
                 pad_bytes=run.pad_bytes,
                 run=run.id,
                 order=int(run.id),
+                layout=run.layout,
                 repetition=run.repetition,
                 block=run.block,
                 attempt=attempt,

@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS runs (
     repetition INTEGER NOT NULL,
     block INTEGER NOT NULL,
     pad_bytes INTEGER NOT NULL,
+    layout INTEGER NOT NULL DEFAULT 0,
     state TEXT NOT NULL CHECK (state IN ('planned', 'running', 'done', 'failed')),
     attempt INTEGER NOT NULL DEFAULT 0,
     started TEXT,
@@ -107,8 +108,11 @@ class Manifest:
             self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.executescript(_SCHEMA)
+            columns = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
         except sqlite3.DatabaseError as error:
             raise SpecError(f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign") from None
+        # A campaign of before layouts varied is read as it is; only further runs need the column.
+        self._has_layouts = "layout" in columns
 
     def close(self) -> None:
         """Close the file."""
@@ -139,12 +143,22 @@ class Manifest:
 
     def plan(self, runs: Iterable[PlannedRun]) -> None:
         """Enter the plan; runs that are there already stay as they are."""
+        if not self._has_layouts:
+            self._db.execute("ALTER TABLE runs ADD COLUMN layout INTEGER NOT NULL DEFAULT 0")
+            self._has_layouts = True
         with self._transaction():
             for run in runs:
                 self._db.execute(
-                    "INSERT OR IGNORE INTO runs (id, configuration, pass, repetition, block, pad_bytes, state) VALUES (?, ?, ?, ?, ?, ?, 'planned')",
-                    (run.id, run.configuration, run.pass_name, run.repetition, run.block, run.pad_bytes),
+                    "INSERT OR IGNORE INTO runs (id, configuration, pass, repetition, block, pad_bytes, layout, state)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, 'planned')",
+                    (run.id, run.configuration, run.pass_name, run.repetition, run.block, run.pad_bytes, run.layout),
                 )
+
+    def forget(self, configurations: Iterable[str]) -> None:
+        """Take runs of these configurations out of the plan that were never begun: they are not asked for any more."""
+        with self._transaction():
+            for name in configurations:
+                self._db.execute("DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND configuration = ?", (name,))
 
     def reopen(self) -> None:
         """Plan again what an earlier session was interrupted in, and give what had failed new attempts."""
@@ -180,13 +194,13 @@ class Manifest:
     def runs(self, *states: State) -> list[RunState]:
         """Return the runs in these states (all, when none is given), in the order of the plan."""
         rows = self._db.execute(
-            "SELECT id, configuration, pass, repetition, block, pad_bytes, state, attempt, started, seconds, intervals, error,"
-            " host_before, host_after FROM runs ORDER BY id"
+            f"SELECT id, configuration, pass, repetition, block, pad_bytes, {'layout' if self._has_layouts else '0'}, state, attempt, started,"
+            " seconds, intervals, error, host_before, host_after FROM runs ORDER BY id"
         )
         return [
-            RunState(PlannedRun(*row[:6]), *row[6:12], *(None if text is None else json.loads(text) for text in row[12:]))
+            RunState(PlannedRun(*row[:7]), *row[7:13], *(None if text is None else json.loads(text) for text in row[13:]))
             for row in rows
-            if not states or row[6] in states
+            if not states or row[7] in states
         ]
 
     def failures(self) -> list[Failure]:

@@ -2,20 +2,21 @@
 
 Configurations × passes × repetitions, spread over blocks so that slow drift of the host meets every configuration alike, and shuffled
 within a block by the spec's seed. The size of the environment varies over blocks and is the same for all runs of a block: it moves the
-stack, and so belongs to the factors of the experiment ("Producing wrong data without doing anything obviously wrong", ASPLOS 2009).
+stack, and so belongs to the factors of the experiment ("Producing wrong data without doing anything obviously wrong", ASPLOS 2009). So
+does the layout of the code, where the spec has it vary: every repetition then has a layout of its own.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from unperturbed.harness.spec.models import ANCHOR, BASELINE, Campaign
+from unperturbed.harness.spec.models import ANCHOR, BASELINE, SHAM_PREFIX, Campaign
 
-__all__ = ["Configuration", "PlannedRun", "configurations", "plan_runs"]
+__all__ = ["Configuration", "PlannedRun", "configurations", "plan_batch", "plan_runs", "sham_of", "shamless"]
 
 
 _PAD_BYTES = 4096
@@ -28,11 +29,21 @@ _MINIMUM_ANCHOR_RUNS = 5
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is compiled into the program: `software` lists the milestones, the anchor first. `runs` is for each pass."""
+    """What is built into the program, and how often that is run.
+
+    Attributes
+    ----------
+    software : the metrics that it counts, the anchor first.
+    runs : for each pass.
+    sham_of : the configuration whose layout this has, without its counting; None for one that is no sham.
+    inert : the metrics at whose places stand no-ops instead of increments: a sham's, which counts nothing.
+    """
 
     name: str
     software: tuple[str, ...]
     runs: int
+    sham_of: str | None = None
+    inert: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class PlannedRun:
     id : of fixed width, so that its path never changes the size of the environment.
     configuration, pass_name : what is run and which counters. repetition : counted from 1.
     block : from 0. pad_bytes : bytes added to the environment.
+    layout : number of the layout of its code, the same for all passes; 0 is the program as its build made it.
     """
 
     id: str
@@ -52,10 +64,11 @@ class PlannedRun:
     repetition: int
     block: int
     pad_bytes: int
+    layout: int = 0
 
 
 def configurations(campaign: Campaign) -> tuple[Configuration, ...]:
-    """Return the configurations of a campaign: pure baseline, anchor alone (if there is one), each subset with the anchor in it."""
+    """Return the configurations of a campaign: pure baseline, anchor alone (if there is one), each subset with the anchor in it, shams."""
     design, anchor = campaign.campaign, campaign.analysis.anchor
     found = [Configuration(BASELINE, (), design.baseline_runs)]
     if anchor is not None:
@@ -63,7 +76,24 @@ def configurations(campaign: Campaign) -> tuple[Configuration, ...]:
     carried = () if anchor is None else (anchor,)
     for name, subset in design.subsets.items():
         found.append(Configuration(name, (*carried, *(metric for metric in subset if metric != anchor)), design.runs))
+    if design.sham:
+        found += [sham for item in found[1:] if (sham := sham_of(campaign, item)) is not None]
     return tuple(found)
+
+
+def sham_of(campaign: Campaign, configuration: Configuration) -> Configuration | None:
+    """Return a configuration's sham: the same rewriting of the program with nothing counted; None where nothing is compiled in."""
+    compiled = tuple(name for name in configuration.software if campaign.measure.software[name].means == "compiled")
+    if not compiled:
+        return None
+    return Configuration(f"{SHAM_PREFIX}{configuration.name}", (), configuration.runs, configuration.name, compiled)
+
+
+def shamless(campaign: Campaign) -> tuple[str, ...]:
+    """Return the configurations that were asked for a sham and can have none: none of their metrics is compiled in."""
+    planned = configurations(campaign) if campaign.campaign.sham else ()
+    with_sham = {item.sham_of for item in planned}
+    return tuple(item.name for item in planned if item.software and item.name not in with_sham)
 
 
 def plan_runs(
@@ -73,6 +103,7 @@ def plan_runs(
     seed: int,
     order: Literal["blocks", "random", "sequential"] = "blocks",
     before: Sequence[PlannedRun] = (),
+    layouts: Literal["fixed", "varied"] = "fixed",
 ) -> tuple[PlannedRun, ...]:
     """Lay out every run of a campaign, in the order in which they are made.
 
@@ -84,6 +115,7 @@ def plan_runs(
     order : `blocks` spreads each configuration's runs evenly over as many blocks as the longest configuration has runs, and shuffles
         within a block; `random` shuffles all; `sequential` is one configuration after the other, and only for debugging.
     before : runs that were planned earlier. Only what is asked for beyond them is planned, in further blocks.
+    layouts : `varied` gives every repetition of a configuration a layout of its own, numbered as the repetition.
 
     Returns
     -------
@@ -109,7 +141,38 @@ def plan_runs(
     elif order == "blocks":
         shuffled = [(chance.random(), slot) for slot in slots]
         slots = [slot for _, slot in sorted(shuffled, key=lambda item: (item[1][0], item[0]))]
+    first = 1 + max((int(run.id) for run in before), default=0)
     return tuple(
-        PlannedRun(f"{number:04d}", configuration, name, repetition, first_block + block, pads[block])
-        for number, (block, configuration, name, repetition) in enumerate(slots, start=1 + len(before))
+        PlannedRun(
+            f"{number:04d}",
+            configuration,
+            name,
+            repetition,
+            first_block + block,
+            pads[block],
+            repetition if layouts == "varied" else 0,
+        )
+        for number, (block, configuration, name, repetition) in enumerate(slots, start=first)
     )
+
+
+def plan_batch(
+    more: Mapping[str, int],
+    passes: Sequence[str],
+    *,
+    seed: int,
+    before: Sequence[PlannedRun],
+    order: Literal["blocks", "random", "sequential"] = "blocks",
+    layouts: Literal["fixed", "varied"] = "fixed",
+) -> tuple[PlannedRun, ...]:
+    """Lay out so many further runs of some configurations, behind everything that was planned before.
+
+    Parameters
+    ----------
+    more : name of a configuration, built or not → runs a pass beyond those that it has.
+    passes, seed, before, order, layouts : as for `plan_runs`. The same plan before and the same wish give the same batch, so that a search
+        that is interrupted and asks again for the same finds it planned.
+    """
+    had = Counter(run.configuration for run in before if run.pass_name == passes[0])
+    wanted = [Configuration(name, (), had[name] + runs) for name, runs in more.items()]
+    return plan_runs(wanted, passes, seed=seed, order=order, before=before, layouts=layouts)

@@ -1,4 +1,4 @@
-"""Everything before the first planned run: what the host counts, builds, input, the untouched program's result, the pilot."""
+"""Everything before the first planned run: what the host counts, input, the untouched program's result, the pilot, the rehearsal of probes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from unperturbed.collectors.passes import Pass
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness import host
-from unperturbed.harness.build import build, check_compilers, find_source
+from unperturbed.harness.build import check_compilers
 from unperturbed.harness.manifest import Manifest
-from unperturbed.harness.milestones import Milestones, find_milestones, hit_rates, judge_rates
-from unperturbed.harness.plan import configurations
-from unperturbed.harness.program_command import program_command
+from unperturbed.harness.milestones import Milestones, hit_rates, judge_rates
+from unperturbed.harness.plan import Configuration, configurations, shamless
 from unperturbed.harness.progress import Progress
 from unperturbed.harness.requirements import (
     check_budget,
@@ -33,14 +31,15 @@ from unperturbed.harness.requirements import (
     no_verdict,
     plan_counting,
 )
-from unperturbed.harness.run import Result, Sampling, TimedOutError, execute, run_plain
+from unperturbed.harness.run import Result, Sampling, TimedOutError, run_plain
+from unperturbed.harness.session import UNTOUCHED, Session, build_configurations, execute_in
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.fields import SHORTEST_INTERVAL_NS
 from unperturbed.harness.spec.models import BASELINE, PILOT, REFERENCE
 from unperturbed.harness.spec.placeholders import substitute
 from unperturbed.harness.spec.where import at_metric
 
-__all__ = ["Session", "execute_in", "fresh", "pilots", "prepare", "rehearse"]
+__all__ = ["fresh", "pilots", "prepare", "rehearse", "with_configuration"]
 
 _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17
@@ -49,51 +48,6 @@ _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """With its probes the program may take this many times as long as the pilot, and so many seconds more: then it is stopped."""
 _JIFFIES = 2
 """An interval of processor time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
-
-
-@dataclass(frozen=True)
-class Session:
-    """What all runs share."""
-
-    campaign: Campaign
-    folder: Path
-    passes: Mapping[str, Pass]
-    builds: Mapping[str, Path | None]
-    milestones: Mapping[str, Milestones]
-    inputs: Path
-    expected: Result
-    host: str
-
-
-def execute_in(
-    session: Session,
-    sampling: Sampling,
-    configuration: str,
-    folder: Path,
-    *,
-    pad_bytes: int,
-    run: str,
-    order: int,
-    **facts: Any,
-) -> Trace:
-    """Make one run of a configuration; what `run.execute` says holds. `facts` are kept with the trace."""
-    return execute(
-        session.campaign,
-        folder,
-        sampling,
-        build=session.builds[configuration],
-        inputs=session.inputs,
-        expected=session.expected,
-        pad_bytes=pad_bytes,
-        attributes={
-            "run": run,
-            "configuration": configuration,
-            "host": session.host,
-            "order": order,
-            "campaign": session.campaign.name,
-            **facts,
-        },
-    )
 
 
 def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Progress) -> Session:
@@ -122,23 +76,35 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
     if why := no_verdict(campaign, passes):
         progress.note(why)
     manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
-    builds = _build_all(campaign, folder, manifest, progress)
+    wanted = configurations(campaign)
+    builds = build_configurations(campaign, folder, [UNTOUCHED, *wanted], manifest, progress)
+    if without := shamless(campaign):
+        progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in there that could be left out")
     inputs = _inputs(campaign, folder, builds[REFERENCE], manifest, progress)
     expected = _reference(campaign, folder, builds[REFERENCE], inputs, manifest, progress)
     named = {item.name: item for item in passes.passes}
-    milestones = _milestones(campaign, folder, builds, inputs)
-    return Session(campaign, folder, named, builds, milestones, inputs, expected, here)
+    session = Session(campaign, folder, named, {}, inputs, expected, here)
+    for item in wanted:
+        session = session.holding(item, builds[item.name])
+    return session
 
 
-def _milestones(campaign: Campaign, folder: Path, builds: Mapping[str, Path | None], inputs: Path) -> dict[str, Milestones]:
-    """Find what counts the software metrics of every configuration."""
-    found = {}
-    for item in configurations(campaign):
-        command = program_command(
-            campaign, scratch=folder / "runs" / "0000" / "scratch", build=builds[item.name], inputs=inputs
-        )
-        found[item.name] = find_milestones(campaign, {name: campaign.measure.software[name] for name in item.software}, command)
-    return found
+def with_configuration(
+    session: Session, configuration: Configuration, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress
+) -> Session:
+    """Return a session that can run one more configuration: it is built, what counts in it is found, its probes are rehearsed.
+
+    What an earlier session did is kept: the manifest knows the build by the configuration's name.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign` says; or the name was given to other metrics before.
+    """
+    builds = build_configurations(session.campaign, session.folder, [configuration], manifest, progress)
+    session = session.holding(configuration, builds[configuration.name])
+    rehearse(session, samplings, manifest, progress)
+    return session
 
 
 def _pass_facts(item: Pass) -> dict[str, Any]:
@@ -149,37 +115,6 @@ def _pass_facts(item: Pass) -> dict[str, Any]:
         "machine": asdict(item.machine) if item.machine else None,
         "multiplexed": item.multiplexed,
     }
-
-
-def _build_all(campaign: Campaign, folder: Path, manifest: Manifest, progress: Progress) -> dict[str, Path | None]:
-    """Build the untouched program and every configuration, before anything is run."""
-    wanted = [REFERENCE, *(item.name for item in configurations(campaign))]
-    source = find_source(campaign.program, campaign.folder)
-    if source is None or campaign.program.build is None:
-        return dict.fromkeys(wanted)
-    software = {item.name: item.software for item in configurations(campaign)}
-    builds: dict[str, Path | None] = {}
-    sites: dict[str, dict[str, int]] = {}
-    skipped: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    for number, name in enumerate(wanted):
-        events = {metric: campaign.measure.software[metric] for metric in software[name]} if name in software else None
-        built = build(
-            campaign.program,
-            source,
-            folder / "builds" / f"{number:02d}",
-            events,
-            spec_folder=campaign.folder,
-            announce=partial(progress.step, f"building {name}"),
-        )
-        builds[name] = built.folder
-        sites[name] = dict(built.sites)
-        skipped |= built.skipped
-        missing |= built.missing
-    if missing:
-        raise SpecError("\n".join(f"{at_metric(campaign, metric)}: {message}" for metric, message in missing.items()))
-    manifest.set_facts(sites=sites, skipped=skipped)
-    return builds
 
 
 def _inputs(campaign: Campaign, folder: Path, build_folder: Path | None, manifest: Manifest, progress: Progress) -> Path:
@@ -283,7 +218,8 @@ def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Mani
         A probe is hit more often than its `max_rate`.
     """
     notes: dict[str, None] = {}
-    for name, milestones in session.milestones.items():
+    for name, built in session.built.items():
+        milestones = built.milestones
         if not milestones.probes:
             continue
         fact = f"probes:{name}"

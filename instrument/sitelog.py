@@ -27,6 +27,7 @@ __all__ = [
     "Site",
     "SiteReport",
     "SourceRecord",
+    "is_check_folder",
     "missing_metrics",
     "read_sites",
     "write_log",
@@ -189,10 +190,15 @@ def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[s
     }
 
 
+def is_check_folder(folder: str) -> bool:
+    """Tell whether what is compiled in a folder only asks the compiler something, for CMake or meson."""
+    return _CHECKS.search(folder) is not None
+
+
 def _is_check(record: SourceRecord) -> bool:
     """Tell a source that is no part of the program. autoconf removes its conftest.c again; one that stays is somebody's own."""
     path = os.path.join(record.folder, record.source)
-    if _CHECKS.search(path) or _CHECKS.search(record.folder):
+    if is_check_folder(path) or is_check_folder(record.folder):
         return True
     return _CONFTEST.fullmatch(record.source) is not None and not os.path.exists(path)
 

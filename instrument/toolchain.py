@@ -23,7 +23,7 @@ from unperturbed.instrument.launching import write_executables
 from unperturbed.instrument.links import Link, file_digest, read_links
 from unperturbed.instrument.response_files import response_text
 from unperturbed.instrument.settings import layout_file, read_settings, settings_text, write_aside
-from unperturbed.instrument.sitelog import Site, SiteReport, missing_metrics, read_sites
+from unperturbed.instrument.sitelog import Site, SiteReport, is_check_folder, missing_metrics, read_sites
 
 __all__ = [
     "Link",
@@ -32,6 +32,7 @@ __all__ = [
     "Toolchain",
     "file_digest",
     "in_layout",
+    "is_check_folder",
     "missing_metrics",
     "read_links",
     "read_sites",

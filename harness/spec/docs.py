@@ -74,6 +74,8 @@ campaign:
   baseline_runs: 10
   runs: 5
   subsets: {light: [compares], heavy: [compares, pushes], others: [depth, allocations, reads]}
+  sham: false
+  layouts: fixed                     # or   varied
   seed: 1
   order: blocks
   retries: 1
@@ -107,10 +109,12 @@ _RULES = """\
 - With software metrics that are compiled in, `build` must call `{cc}` or `{cxx}`.
 - The metrics' names are unique over `hardware`, `os`, `software` and `derived`.
 - At least one metric is listed under `hardware` or `os`: the baseline measures these alone.
-- Every software metric is in a subset, or is the anchor. A subset cannot be named `baseline`, `anchor`, `pilot` or `reference`.
+- Every software metric is in a subset, or is the anchor. A subset cannot be named `baseline`, `anchor`, `pilot` or `reference`,
+  nor begin with `sham-`.
 - A derived metric is made of measured metrics, not of derived ones, and needs a subset that holds all its software metrics.
 - The observer (`sampler: outside`) reads counters by wall-clock time as they run, of all threads: `clock`, `reading`, `threads`, `signal` and
   `alternate_stack` are the inside sampler's, `children`, `observer_cpu` and `pin` the observer's. Simulated counts need the inside sampler.
+- `layouts: varied` needs a `build` by `{cc}` or `{cxx}`: a program that is there already has one layout.
 - `clock: work` is the simulator's; its interval is a number of records.
 - Runs are aligned on what every configuration measures: hardware, operating-system, and metrics derived from these.
 

@@ -18,7 +18,7 @@ from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec
 from unperturbed.harness.spec.messages import check_structure
 from unperturbed.harness.spec.metrics import check_metrics, default_align_on, default_subsets
-from unperturbed.harness.spec.models import Campaign, Measure
+from unperturbed.harness.spec.models import Campaign
 from unperturbed.harness.spec.program import check_program
 from unperturbed.harness.spec.sampling import check_sampling
 from unperturbed.harness.spec.yamlpos import MAX_BYTES, decode, read_yaml
@@ -31,6 +31,7 @@ _NOT_OF_THE_RUNS = (
     ("program", "timeout"),
     ("campaign", "baseline_runs"),
     ("campaign", "runs"),
+    ("campaign", "sham"),
     ("campaign", "retries"),
     ("campaign", "max_runs"),
     ("campaign", "max_hours"),
@@ -38,10 +39,15 @@ _NOT_OF_THE_RUNS = (
     ("analysis", "alpha"),
     ("analysis", "tolerance"),
 )
-"""What the digest leaves out: the number of runs, limits and settings of the analysis may change in the midst of a
-campaign: the runs that are made stay what they are."""
+"""What the digest leaves out: the number of runs, whether there are shams, limits and settings of the analysis may change in the midst of
+a campaign: the runs that are made stay what they are."""
 
-_ADDED_TO_MEASURE = ("threads", "children", "reading", "multiplex", "signal", "alternate_stack", "observer_cpu", "pin")
+_ADDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "measure": ("threads", "children", "reading", "multiplex", "signal", "alternate_stack", "observer_cpu", "pin"),
+        "campaign": ("layouts",),
+    }
+)
 """Fields that came later: at their defaults they mean what there was before, and campaigns of then go on."""
 
 
@@ -116,9 +122,11 @@ def _canonical_json(campaign: Campaign) -> str:
     content = _canonical(campaign)
     for section, name in _NOT_OF_THE_RUNS:
         del content[section][name]
-    for name in _ADDED_TO_MEASURE:
-        if getattr(campaign.measure, name) == Measure.model_fields[name].default:
-            del content["measure"][name]
+    for section, names in _ADDED.items():
+        model = getattr(campaign, section)
+        for name in names:
+            if getattr(model, name) == type(model).model_fields[name].default:
+                del content[section][name]
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

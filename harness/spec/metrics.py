@@ -12,7 +12,7 @@ from unperturbed.collectors.trace import INTERVAL_COLUMNS
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.fields import NATIVE_PATTERN
-from unperturbed.harness.spec.models import ANCHOR, BASELINE, PILOT, REFERENCE, Campaign
+from unperturbed.harness.spec.models import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX, Campaign
 from unperturbed.harness.spec.yamlpos import YamlPath
 
 __all__ = ["check_metrics", "default_align_on", "default_subsets"]
@@ -184,6 +184,10 @@ def _check_subsets(draft: Draft, names: _Names) -> None:
     for subset, path in subsets.items():
         if subset in _RESERVED_SUBSETS:
             draft.blame_key(path, f"`{subset}` is the name of a configuration that every campaign may have: choose another")
+        elif subset.startswith(SHAM_PREFIX):
+            draft.blame_key(
+                path, f"`{subset}`: names that begin with `{SHAM_PREFIX}` belong to the shams of subsets: choose another"
+            )
         if draft.value(*path) == []:
             draft.blame(path, f"the subset `{subset}` is empty: name software metrics, or remove it")
         seen: set[str] = set()

@@ -52,6 +52,9 @@ PILOT = "pilot"
 REFERENCE = "reference"
 """Names of the configurations that a campaign has beside its subsets, and of the two runs that come before its plan."""
 
+SHAM_PREFIX = "sham-"
+"""What the names of shams begin with, and those of subsets do not."""
+
 _T = TypeVar("_T")
 
 Texts = Annotated[tuple[Text, ...], ListOf]
@@ -246,6 +249,17 @@ class Design(Section):
         "every software metric but the anchor.",
         examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}],
         json_schema_extra={"default": {}},
+    )
+    sham: bool = Field(
+        default=False,
+        description="Run a sham of the anchor and of each subset too: the same program with a no-op in the place of every increment. What changes "
+        "there is layout, not counting. Its configuration is named `sham-` and the other's name. May be set later: the campaign goes on with "
+        "the shams.",
+    )
+    layouts: Literal["fixed", "varied"] = Field(
+        default="fixed",
+        description="Layout of the code: one for each configuration, as its build makes it, or another one for each of its runs, drawn by the seed: "
+        "the objects linked in another order, the sections shifted. With `varied` the spread between runs holds what layout does.",
     )
     seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random in the campaign.")
     order: Literal["blocks", "random", "sequential"] = Field(

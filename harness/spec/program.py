@@ -44,6 +44,7 @@ def check_program(draft: Draft) -> None:
     _check_outputs(draft)
     _check_environment(draft)
     _check_times(draft)
+    _check_layouts(draft)
 
 
 def _check_source(draft: Draft) -> None:
@@ -242,6 +243,26 @@ def _check_times(draft: Draft) -> None:
         return  # one is not given, or its own check has a message
     if interval >= timeout:
         draft.blame(("measure", "interval"), f"an interval of {interval} is not shorter than the timeout of a run, {timeout}")
+
+
+def _check_layouts(draft: Draft) -> None:
+    """Layouts vary by linking, and what is not linked by `{cc}` or `{cxx}` cannot vary."""
+    path: YamlPath = ("campaign", "layouts")
+    if draft.value(*path) != "varied":
+        return
+    build = draft.text("program", "build")
+    if not draft.has("program", "build"):
+        draft.blame(
+            path,
+            "`varied`: a program that is not built here has one layout, as `program:` has no `build`; only the size of the environment varies from "
+            "run to run, which it always does",
+        )
+    elif build is not None and not {"cc", "cxx"} & set(find_placeholders(build)):
+        draft.blame(
+            ("program", "build"),
+            "varied layouts need the compiler that links in them: write `{cc}` or `{cxx}` where this command names its compiler, as in "
+            "`make CC={cc}`",
+        )
 
 
 def _is_folder(path: Path) -> bool:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby, pairwise
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.harness.plan import Configuration, plan_runs
+from unperturbed.harness.plan import Configuration, plan_batch, plan_runs, shamless
+from unperturbed.harness.plan import configurations as configurations_of
+from unperturbed.harness.spec import parse_spec
 
 configurations = st.lists(st.integers(3, 30), min_size=1, max_size=6).map(
     lambda counts: [Configuration(f"c{number}", (), runs) for number, runs in enumerate(counts)]
@@ -71,3 +75,88 @@ def test_an_extension_adds_only_what_is_missing(planned: list[Configuration], ex
     if more:
         assert min(run.block for run in more) > max(run.block for run in first)
         assert min(run.id for run in more) > max(run.id for run in first)
+
+
+@given(configurations, st.integers(0, 3), st.integers(0, 2**32))
+def test_every_repetition_has_a_layout_of_its_own_where_layouts_vary(
+    planned: list[Configuration], extra: int, seed: int
+) -> None:
+    passes = ["main", "page-cache"]
+    fixed, varied = (plan_runs(planned, passes, seed=seed, layouts=layouts) for layouts in ("fixed", "varied"))
+    assert {run.layout for run in fixed} == {0}
+    asked = [Configuration(item.name, (), item.runs + extra) for item in planned]
+    varied = (*varied, *plan_runs(asked, passes, seed=seed, before=varied, layouts="varied"))
+    assert all(run.layout == run.repetition for run in varied)
+    for item in planned:
+        for name in passes:
+            layouts = [run.layout for run in varied if (run.configuration, run.pass_name) == (item.name, name)]
+            assert sorted(layouts) == list(range(1, item.runs + extra + 1))
+
+
+@given(configurations, st.data(), st.integers(0, 2**32))
+def test_a_batch_adds_runs_of_some_configurations_behind_all_others(
+    planned: list[Configuration], data: st.DataObject, seed: int
+) -> None:
+    passes = ["main", "page-cache"]
+    before = plan_runs(planned, passes, seed=seed, layouts="varied")
+    more = {"tried": 3, planned[0].name: data.draw(st.integers(1, 4))}
+    batch = plan_batch(more, passes, seed=seed, before=before, layouts="varied")
+    assert batch == plan_batch(more, passes, seed=seed, before=before, layouts="varied")
+    assert Counter((run.configuration, run.pass_name) for run in batch) == {
+        (name, of): count for name, count in more.items() for of in passes
+    }
+    assert min(run.block for run in batch) > max(run.block for run in before)
+    assert min(run.id for run in batch) > max(run.id for run in before)
+    again = plan_batch({"tried": 2}, passes, seed=seed, before=[*before, *batch], layouts="varied")
+    together = [*before, *batch, *again]
+    assert len({run.id for run in together}) == len({(run.configuration, run.pass_name, run.repetition) for run in together})
+    assert sorted(run.layout for run in together if (run.configuration, run.pass_name) == ("tried", "main")) == [1, 2, 3, 4, 5]
+    assert len({run.pad_bytes for run in batch if run.configuration == "tried"}) > 1, (
+        "the environment's size varies within a batch"
+    )
+
+
+def test_ids_go_on_behind_runs_that_were_taken_out_of_the_plan() -> None:
+    before = plan_runs([Configuration("a", (), 3), Configuration("b", (), 3)], ["main"], seed=1)
+    left = [run for run in before if run.configuration == "a"]
+    more = plan_runs([Configuration("a", (), 5)], ["main"], seed=1, before=left)
+    assert min(int(run.id) for run in more) > max(int(run.id) for run in left)
+
+
+SPEC = """\
+name: demo
+program: {{source: ., build: "make CC={{cc}}", run: "{{build}}/x"}}
+measure:
+  interval: 10 ms
+  hardware: [PAPI_TOT_INS]
+  software: {{a: {{enter: f}}, b: {{enter: g}}, reads: {{preload: fread}}, depth: {{gauge: d}}}}
+campaign: {{runs: 3, sham: {sham}, subsets: {{mixed: [b, reads], outside: [reads], values: [depth]}}}}
+analysis: {{anchor: {anchor}}}
+"""
+
+
+@pytest.mark.parametrize("anchor", ["a", "reads"])
+def test_shams_of_all_that_is_compiled_in(anchor: str) -> None:
+    text = SPEC if anchor == "a" else SPEC.replace("subsets: {{", "subsets: {{own: [a], ")
+    campaign = parse_spec(text.format(sham="true", anchor=anchor), "spec.yaml", Path())
+    found = {item.name: item for item in configurations_of(campaign)}
+    plain = parse_spec(text.format(sham="false", anchor=anchor), "spec.yaml", Path())
+    without = configurations_of(plain)
+    assert tuple(found.values())[: len(without)] == without, "shams come behind all others"
+    shams = {item.sham_of: item for item in found.values() if item.sham_of is not None}
+    assert all(sham.name == f"sham-{name}" and sham.software == () for name, sham in shams.items())
+    assert all(sham.runs == found[name].runs for name, sham in shams.items())
+    if anchor == "a":
+        assert {name: sham.inert for name, sham in shams.items()} == {
+            "anchor": ("a",),
+            "mixed": ("a", "b"),
+            "outside": ("a",),
+            "values": ("a", "depth"),
+        }
+        assert found["sham-anchor"].runs == 5
+        assert shamless(campaign) == ()
+    else:
+        assert {name: sham.inert for name, sham in shams.items()} == {"own": ("a",), "mixed": ("b",), "values": ("depth",)}
+        assert shamless(campaign) == ("anchor", "outside")
+    assert shamless(plain) == ()
+    assert campaign.digest == plain.digest, "shams may be asked for later"

@@ -68,6 +68,7 @@ def test_everything_that_is_written_comes_out(folder: Path) -> None:
     design = campaign.campaign
     assert (design.baseline_runs, design.runs, design.seed, design.order, design.retries) == (10, 5, 1, "blocks", 1)
     assert (design.max_runs, design.max_hours) == (200, 4.0)
+    assert (design.sham, design.layouts) == (False, "fixed")
     assert dict(design.subsets) == {
         "light": ("compares",),
         "heavy": ("compares", "pushes"),
@@ -282,6 +283,7 @@ def test_the_digest_is_of_content_alone(folder: Path, tmp_path: Path) -> None:
         # Limits, and settings of the analysis: the runs are the same.
         MINIMAL.replace("run: sh -c true", "timeout: 5 s\n  run: sh -c true"),
         MINIMAL + "campaign: {retries: 3, max_runs: 500, max_hours: 2, runs: 9, baseline_runs: 20}\n",
+        MINIMAL + "campaign: {sham: true, layouts: fixed}\n",
         MINIMAL + "analysis: {tolerance: 0.2, alpha: 0.01}\n",
     ]
     assert {_digest(text, folder) for text in same} == {digest}
@@ -306,6 +308,10 @@ def test_the_digest_is_of_content_alone(folder: Path, tmp_path: Path) -> None:
 )
 def test_the_digest_changes_with_the_content(old: str, new: str, folder: Path) -> None:
     assert _digest(MINIMAL.replace(old, new, 1), folder) != _digest(MINIMAL, folder)
+
+
+def test_the_digest_changes_with_the_layouts(folder: Path) -> None:
+    assert _digest(SMALL_EXAMPLE + "campaign: {layouts: varied}\n", folder) != _digest(SMALL_EXAMPLE, folder)
 
 
 def test_the_digest_is_stable(folder: Path) -> None:

@@ -38,6 +38,8 @@ _CROSS_FIELD = {
     "a program that is not there",
     "a program beside the spec that is not there",
     "software metrics with nothing compiled",
+    "layouts of a program that is not built here",
+    "layouts of a program that another compiler links",
     "LD_PRELOAD with nothing compiled",
     "the build folder of nothing",
     "software metrics without the instrumenting compiler",
