@@ -172,7 +172,7 @@ def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...
     plain = re.sub(r"[*?\[\]]", "", pattern)
     found = process.extract(plain, names, scorer=fuzz.WRatio, processor=str.casefold, limit=None, score_cutoff=55)
     # Of names that hold what was meant equally well the shortest says it best.
-    found.sort(key=lambda hit: (-hit[1], len(hit[0])))
+    found.sort(key=lambda hit: (-round(hit[1]), len(hit[0])))
     return tuple(name for name, _, _ in found[:limit])
 
 
