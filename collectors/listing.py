@@ -171,9 +171,9 @@ def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...
     names = [name for metric in listing.metrics for name in (metric.name, *metric.aliases)]
     plain = re.sub(r"[*?\[\]]", "", pattern)
     found = process.extract(plain, names, scorer=fuzz.WRatio, processor=str.casefold, limit=None, score_cutoff=55)
-    # Of names that hold what was meant equally well the shortest says it best.
-    found.sort(key=lambda hit: (-round(hit[1]), len(hit[0])))
-    return tuple(name for name, _, _ in found[:limit])
+    # Of names that hold what was meant equally well the shortest says it best; sources spell some of them in capitals too.
+    found.sort(key=lambda hit: (-round(hit[1]), len(hit[0]), hit[0] != hit[0].casefold()))
+    return tuple({name.casefold(): name for name, _, _ in reversed(found)}.values())[::-1][:limit]
 
 
 def _selected(metrics: Iterable[Listed], pattern: str | None, source: str | None) -> Iterator[Listed]:
