@@ -142,7 +142,7 @@ def why_order_stays(arguments: Sequence[str]) -> str:
     parsed = split_arguments(expanded(tuple(arguments)))
     operands = _operands(parsed)
     groups = [operand.group for operand in operands if operand.group is not None]
-    if len(operands) > 1 and len(groups) == len(set(groups)):
+    if len(groups) == len(set(groups)):
         return "no two objects stand side by side in the link"
     return _why_order_stays(parsed, operands)
 

@@ -153,6 +153,7 @@ def test_sources_that_are_compiled_by_the_link_itself_are_padded_in_their_order(
     ordered = [sorted(at, key=at.__getitem__) for at in found]
     assert ordered[0] == ordered[1] == [f"work_{name}" for name in NAMES]
     assert why_order_stays(tuple(FILES)) == "no two objects stand side by side in the link"
+    assert why_order_stays(("main.o", "libwork.a", "-lm", "-o", "prog")) == "no two objects stand side by side in the link"
 
 
 ORDERED = """\
@@ -380,6 +381,22 @@ def test_a_sham_has_the_layout_of_the_build_that_counts(project, flags):
         programs.append(shop.folder / "prog")
     names = [*(f"work_{name}" for name in NAMES), *(f"place_{name}" for name in NAMES), "main", "unperturbed_register"]
     assert addresses(programs[0], *names) == addresses(programs[1], *names)
+
+
+ARM = "aarch64-linux-gnu-gcc"
+
+
+@pytest.mark.skipif(not shutil.which(ARM), reason=f"{ARM} is not installed")
+def test_layouts_on_arm(project):
+    shop = project(ARM)
+    objects = compile_objects(shop, "-O2")
+    found = []
+    for layout in ("1/a/1", "1/a/2"):
+        with in_layout(shop.toolchain.folder, layout):
+            shop.call("-static", *objects, "-o", "prog")
+        found.append(addresses(shop.folder / "prog", *(f"work_{name}" for name in NAMES), "main"))
+    assert len(found[0]) == 5
+    assert not set(found[0].values()) & set(found[1].values())
 
 
 @pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=clang)])
