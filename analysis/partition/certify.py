@@ -1,0 +1,151 @@
+"""Certification: final subsets are run afresh, and only that certifies.
+
+**The rule.** A plan has one level α. Every certification is made at half of what is left of it; a subset that is certified gives its
+level back, and one that is not has spent it. So after f failures the next subset is certified at α / 2^(f + 1).
+
+**What it guarantees.** The chance that a plan holds *any* invalid certificate (of a subset with a true change of the tolerance or more)
+is at most α. Proof: take the invalid subsets in the order in which they are put to certification. As long as none of them was
+certified, each has failed, so at least j − 1 have failed when the j-th is tried, and its level is at most α / 2^j. An invalid
+subset is certified with at most the chance of its level, since all its changes must be shown to lie within the tolerance and one
+of them does not (intersection–union). The sum of α / 2^j is at most α. Nothing in this asks the certificates to be independent of
+one another, so they may share a baseline. The expected share of certificates that are invalid is then at most α too.
+
+**What it needs.** The certifying runs are fresh, and neither their number nor what is certified depends on them. The baseline is
+another matter: of many subsets the search picks those that look well beside *its* baseline, whose error certification would share. With
+fresh baseline runs for each round the guarantee holds as it stands. Without them it holds for subsets that are given
+beforehand; what share is invalid after a search was measured: `docs/evidence/partition.md`.
+
+The surest subset is tried first, as a failure lowers the level of all that follow. A subset that failed is judged again by all its runs,
+which the search may use like any others. While these show it unperturbed it is certified once more, with other fresh runs; else its
+metrics are partitioned anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from unperturbed.analysis.partition.bench import Bench
+from unperturbed.analysis.partition.improve import improve
+from unperturbed.analysis.partition.outcome import Outcome, Subset
+from unperturbed.analysis.partition.strategies import Strategy
+
+__all__ = ["ATTEMPTS", "ROUNDS", "Certificate", "Certification", "best_choice"]
+
+ROUNDS = 5
+"""Rounds of certification: at α / 2^6 hardly anything is certified by as many runs as are affordable."""
+
+ATTEMPTS = 2
+"""Times that one subset is put to certification."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A subset that was certified, by which outcome, and at which level."""
+
+    subset: Subset
+    outcome: Outcome
+    level: float
+
+
+@dataclass
+class Certification:
+    """Certifies subsets by the rule above. What was certified stands in `certificates` also after a `Stop`.
+
+    Attributes
+    ----------
+    bench : where runs are made. strategy : partitions anew what failed.
+    certificates : all of them, in order. They may overlap: a later one may be of a union that holds an earlier one.
+    pending : subsets that are still to be certified. failed : why a subset has no certificate.
+    """
+
+    bench: Bench
+    strategy: Strategy
+    certificates: dict[Subset, Certificate] = field(default_factory=dict)
+    pending: list[Subset] = field(default_factory=list)
+    failed: dict[Subset, str] = field(default_factory=dict)
+    _attempts: Counter[Subset] = field(default_factory=Counter)
+    _metrics: list[str] = field(default_factory=list)
+
+    def run(self, subsets: Sequence[Subset]) -> None:
+        """Certify subsets, and whatever their metrics are partitioned into where they fail.
+
+        Raises
+        ------
+        Stop
+            A limit is reached.
+        """
+        self.pending = list(subsets)
+        self._metrics = [metric for subset in subsets for metric in subset]
+        for number in range(1, ROUNDS + 1):
+            if not self.pending:
+                return
+            self.bench.renew_baseline()
+            failed = self._round()
+            if failed and number < ROUNDS:
+                self._again(failed)
+
+    def _round(self) -> list[Subset]:
+        """Put every pending subset to certification once, and return those that are not certified."""
+        failed = []
+        for subset in sorted(self.pending, key=self._needed):
+            level = self.bench.level
+            outcome = self.bench.certify(subset, level)
+            self.pending.remove(subset)
+            self._attempts[subset] += 1
+            if outcome is not None and outcome.unperturbed:
+                self.certificates[subset] = Certificate(subset, outcome, level)
+                continue
+            failed.append(subset)
+            if outcome is None:
+                most = self.bench.settings.max_repetitions
+                self.failed[subset] = f"{most} repetitions would hardly certify it at level {level:.2g}"
+            else:
+                self.bench.level /= 2
+                shown = "; ".join(outcome.carried[:3])
+                self.failed[subset] = "; ".join(
+                    filter(None, (f"{outcome.repetitions} fresh repetitions did not certify it at level {level:.2g}", shown))
+                )
+        return failed
+
+    def _again(self, failed: Sequence[Subset]) -> None:
+        """Find subsets to certify instead of those that failed. Certified ones may be joined with them, and stay certified meanwhile."""
+        retried = [each for each in failed if self._attempts[each] < ATTEMPTS and self.bench.accepts(each)]
+        for each in failed:
+            if each not in retried:
+                self.bench.refuse(each)
+        self.pending = list(retried)
+        taken = {metric for each in retried for metric in each}
+        apart = [each for each in self.certificates.values() if taken.isdisjoint(each.subset)]
+        certified = [each.subset for each in best_choice(apart)]
+        taken |= {metric for each in certified for metric in each}
+        split = self.bench.subset(metric for metric in self._metrics if metric not in taken)
+        if split:
+            self.pending += self.strategy.search(self.bench, split)
+            better = improve(self.bench, [*certified, *self.pending])
+            self.pending = [each for each in better if each not in self.certificates]
+
+    def _needed(self, subset: Subset) -> int:
+        needed = self.bench.repetitions_to_certify(subset, self.bench.level)
+        return self.bench.settings.max_repetitions + 1 if needed is None else needed
+
+
+def best_choice(certificates: Iterable[Certificate]) -> tuple[Certificate, ...]:
+    """Return disjoint certificates that hold most metrics, and of such choices one with fewest subsets; all choices are looked at."""
+    best: tuple[Certificate, ...] = ()
+    choices: list[tuple[Certificate, ...]] = [()]
+    for certificate in certificates:
+        choices += [
+            (*choice, certificate)
+            for choice in choices
+            if not any(set(certificate.subset) & set(other.subset) for other in choice)
+        ]
+    for choice in choices:
+        if _merit(choice) > _merit(best):
+            best = choice
+    return best
+
+
+def _merit(choice: Sequence[Certificate]) -> tuple[int, int]:
+    return sum(len(each.subset) for each in choice), -len(choice)

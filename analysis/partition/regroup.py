@@ -1,0 +1,150 @@
+"""All metrics regrouped into one subset fewer, guided by a guess at which of them do not go together.
+
+The guess only chooses what is measured next. Whether a subset is unperturbed is never taken from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.partition.bench import Bench
+from unperturbed.analysis.partition.outcome import Subset
+from unperturbed.analysis.perturbation.correlation import FloatArray
+
+__all__ = ["propose", "regrouped", "suspicions"]
+
+PATIENCE = 8
+"""Proposals that may fail before no more are made. On simulated programs, four more saved hardly another subset."""
+
+_PRIOR = 0.03
+"""Suspicion of a pair of metrics of which nothing is known."""
+
+_STARTS, _ROUNDS = 4, 12
+"""Random groupings that a proposal starts from, and how often each is turned away from subsets that are known to fail."""
+
+
+def regrouped(bench: Bench, subsets: Sequence[Subset]) -> list[Subset] | None:
+    """Return the metrics in one subset fewer, each accepted by the bench, None where no proposal held.
+
+    A proposal's most suspicious subset is measured first, so that a bad proposal costs one measurement.
+
+    Raises
+    ------
+    Stop
+        A limit is reached.
+    """
+    groups = len(subsets) - 1
+    if groups < 2:
+        return None
+    metrics = bench.subset(metric for subset in subsets for metric in subset)
+    rng = np.random.default_rng([bench.settings.seed, len(metrics), groups])
+    for _ in range(PATIENCE):
+        known = [
+            ([metric in subset for metric in metrics], accepted)
+            for subset, accepted in bench.measured()
+            if len(subset) > 1 and set(subset) <= set(metrics)
+        ]
+        rows = np.array([row for row, _ in known], bool).reshape(-1, len(metrics))
+        failed = np.array([not accepted for _, accepted in known], bool)
+        suspicion = suspicions(rows, failed)
+        group = propose(suspicion, groups, rows[failed], rng)
+        if group is None:
+            continue
+        proposed = [np.flatnonzero(group == number) for number in np.unique(group)]
+        proposed.sort(key=lambda members: -suspicion[np.ix_(members, members)].sum())
+        tried = [bench.subset(metrics[at] for at in members) for members in proposed]
+        if all(map(bench.accepts, tried)):
+            return tried
+    return None
+
+
+def suspicions(rows: NDArray[np.bool_], failed: NDArray[np.bool_], steps: int = 25) -> FloatArray:
+    """Guess of each pair of metrics how likely it makes a subset fail.
+
+    Parameters
+    ----------
+    rows : bool, shape (subsets, metrics). What was measured.
+    failed : bool, shape (subsets,). What was not accepted.
+    steps : of expectation and maximisation.
+
+    Returns
+    -------
+    float64, shape (metrics, metrics)
+        u, symmetric, 0 on the diagonal. The model: a subset is accepted with chance exp(−Σ u) over its pairs (a noisy OR). A pair that was in
+        accepted subsets is cleared, and the blame for a failure goes to the pairs that were not.
+    """
+    x = rows.astype(np.float64)
+    met = x.T @ x
+    blamed = x[failed]
+    suspicion = np.full(met.shape, _PRIOR)
+    np.fill_diagonal(suspicion, 0)
+    for _ in range(steps):
+        total = np.maximum(((blamed @ suspicion) * blamed).sum(axis=1) / 2, 1e-9)
+        share = blamed.T @ (
+            blamed / -np.expm1(-total)[:, None]
+        )  # failures to be expected of a pair, given that its subset failed
+        suspicion = (_PRIOR + suspicion * share) / (1 + met)
+        np.fill_diagonal(suspicion, 0)
+    return suspicion
+
+
+def propose(
+    suspicion: FloatArray, groups: int, failing: NDArray[np.bool_], rng: np.random.Generator
+) -> NDArray[np.intp] | None:
+    """Put metrics into groups with little suspicion inside, none of which is known to fail.
+
+    Parameters
+    ----------
+    suspicion : as of `suspicions`.
+    groups : at most so many.
+    failing : bool, shape (subsets, metrics). Groups to avoid.
+    rng : draws where the descent starts.
+
+    Returns
+    -------
+    intp, shape (metrics,), or None
+        Each metric's group; None where every start led to a group that is known to fail.
+    """
+    avoided = {row.tobytes() for row in failing}
+    weight = suspicion.copy()
+    best, least = None, np.inf
+    for _ in range(_STARTS):
+        group = rng.integers(groups, size=len(suspicion))
+        for _ in range(_ROUNDS):
+            group = _descend(weight, group, groups)
+            hit = [members for number in range(groups) if (members := group == number).tobytes() in avoided]
+            if not hit:
+                inside = float((suspicion * (group[:, None] == group)).sum())
+                if inside < least:
+                    best, least = group, inside
+                break
+            for members in hit:
+                weight[np.ix_(members, members)] += 4 / max(int(members.sum()) ** 2, 1)
+            np.fill_diagonal(weight, 0)
+    return best
+
+
+def _descend(weight: FloatArray, group: NDArray[np.intp], groups: int) -> NDArray[np.intp]:
+    """Move one metric, or swap two, whichever takes most weight out of the groups, until nothing does."""
+    group = group.copy()
+    metrics = np.arange(len(weight))
+    one_hot = np.eye(groups)
+    for _ in range(5 * len(weight)):
+        pull = weight @ one_hot[group]  # of each group on each metric
+        own = pull[metrics, group]
+        move = own[:, None] - pull
+        across = pull[:, group]
+        swap = own[:, None] + own - across - across.T + 2 * weight
+        swap[group[:, None] == group] = 0
+        moving, swapping = int(move.argmax()), int(swap.argmax())
+        if max(move.flat[moving], swap.flat[swapping]) <= 1e-9:
+            break
+        if move.flat[moving] >= swap.flat[swapping]:
+            group[moving // groups] = moving % groups
+        else:
+            one, other = divmod(swapping, len(weight))
+            group[one], group[other] = group[other], group[one]
+    return group
