@@ -60,6 +60,7 @@ validate:
 	$(python) docs/evidence/calibration.py --campaigns 2000 --seed 2
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 	$(python) experiments/alignment/evaluate.py --pairs 9
+	@echo 'on a host whose processor counts, also: $(python) experiments/alignment/evaluate.py --processor'
 
 clean:
 	rm -rf .venv .venv-peers build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unperturbed.analysis.alignment import Alignment, WarpPath, align, anchored_dtw, milestone_anchors, milestone_scores
 from unperturbed.collectors.trace import Trace
 
-__all__ = ["WAYS", "WORKLOADS", "Pair", "Workload", "own", "pairs_of", "plain"]
+__all__ = ["PROCESSOR_WORKLOADS", "WAYS", "WORKLOADS", "Pair", "Workload", "own", "pairs_of", "plain"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,13 @@ WORKLOADS = (
     Workload("tachyon", ("normals", "rays"), "rows", ("spheres", "polygons"), "raytrace"),
     Workload("raytracer", ("normals", "crossings"), "pictures", ("spheres", "polygons"), "raytrace"),
 )
+
+
+PROCESSOR_WORKLOADS = (
+    Workload("clips", ("matching", "memory"), "rounds", ("fired", "comparisons"), "jess"),
+    Workload("tachyon_long", ("normals", "rays"), "rows", ("spheres", "polygons"), "raytrace"),
+)
+"""Programs of the world, for a processor that counts."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from unperturbed.harness.build import build
 from unperturbed.harness.spec import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "alignment"
+WORLD = {"clips": ("fired", "comparisons"), "tachyon": ("spheres", "polygons"), "tachyon_long": ("spheres", "polygons")}
+"""Programs of the world, and the milestones that judge."""
 GOOD, USAGE, WRONG = 0, 2, 3
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 MILESTONES = {"records": ("deleted", "swaps"), "raytracer": ("spheres", "polygons"), "rules": ("fired", "comparisons")}
@@ -51,6 +53,17 @@ def test_every_trace_of_the_subsets_holds_both_milestones_and_ipc(name: str) -> 
     assert len(campaign.campaign.subsets) == 2
     for subset in campaign.campaign.subsets.values():
         assert {*MILESTONES[name]} <= {campaign.analysis.anchor, *subset}
+
+
+@pytest.mark.parametrize("name", WORLD)
+def test_programs_of_the_world_hold_both_milestones_beside_their_anchor(name: str) -> None:
+    campaign = load_spec(FOLDER / f"{name}.yaml")
+    assert campaign.name == name
+    assert campaign.program.debian is not None
+    assert campaign.program.debian.startswith("upstream:")
+    assert campaign.analysis.anchor not in (None, *WORLD[name])
+    assert len(campaign.campaign.subsets) == 2
+    assert all({*WORLD[name]} <= {*subset} for subset in campaign.campaign.subsets.values())
 
 
 @pytest.mark.parametrize("name", MILESTONES)
