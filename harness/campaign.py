@@ -25,7 +25,10 @@ from unperturbed.harness.session import Session, execute_in, make_layouts, miles
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import PILOT
 
-__all__ = ["carry_out", "opened", "run_campaign"]
+__all__ = ["CAMPAIGN", "carry_out", "opened", "run_campaign"]
+
+CAMPAIGN = "a campaign"
+"""The purpose of a folder whose runs the spec plans."""
 
 
 def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
@@ -53,8 +56,12 @@ def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
 
 
 @contextmanager
-def opened(campaign: Campaign, folder: Path, progress: Progress) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
+def opened(
+    campaign: Campaign, folder: Path, progress: Progress, *, purpose: str = CAMPAIGN
+) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
     """Hold a campaign's folder for this process, with everything done that comes before its runs; nothing is planned yet.
+
+    A folder has one purpose: what its runs are for, a campaign's or another's.
 
     Yields
     ------
@@ -70,7 +77,7 @@ def opened(campaign: Campaign, folder: Path, progress: Progress) -> Iterator[tup
     except OSError as error:
         raise SpecError(f"{folder}: no folder can be made there ({error.strerror}); choose another with --campaign") from None
     with _disk_errors(folder), locked(folder), Manifest(folder / "campaign.sqlite") as manifest:
-        _claim(manifest, campaign)
+        _claim(manifest, campaign, purpose)
         session = prepare(campaign, folder, manifest, progress)
         samplings = pilots(session, manifest, progress)
         rehearse(session, samplings, manifest, progress)
@@ -192,9 +199,14 @@ def _keep_failed(folder: Path, attempt: int) -> None:
     folder.rename(kept)
 
 
-def _claim(manifest: Manifest, campaign: Campaign) -> None:
-    """Tie the folder to this spec. One whose campaign has no finished run yet is begun anew; else another spec's folder is refused."""
+def _claim(manifest: Manifest, campaign: Campaign, purpose: str) -> None:
+    """Tie the folder to this spec and purpose. One that has no finished run yet is begun anew; else another's folder is refused."""
     begun = manifest.fact("spec_digest")
+    held = manifest.fact("purpose") or CAMPAIGN  # no word of it before there were others
+    if held != purpose and manifest.runs("done"):
+        raise SpecError(
+            f"{manifest.path.parent} holds {held}, not {purpose}: choose another folder with --campaign, or remove that one"
+        )
     if begun not in (None, campaign.digest):
         if manifest.runs("done"):
             raise SpecError(
@@ -206,6 +218,7 @@ def _claim(manifest: Manifest, campaign: Campaign) -> None:
             shutil.rmtree(manifest.path.parent / name, ignore_errors=True)
     manifest.set_facts(
         spec_digest=campaign.digest,
+        purpose=purpose,
         spec_text=campaign.text,
         spec_path=str(campaign.path),
         name=campaign.name,

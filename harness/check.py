@@ -25,7 +25,7 @@ from unperturbed.harness.plan import Configuration, configurations
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import ANCHOR, BASELINE
 
-__all__ = ["Checked", "HowChecked", "Traces", "align_on", "check", "read_traces"]
+__all__ = ["Checked", "HowChecked", "Traces", "align_on", "check", "hardware_metrics", "read_traces"]
 
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
 """Pass name to configuration to its traces, in the order of the plan; the main pass first."""
@@ -146,7 +146,7 @@ def check(campaign: Campaign, traces: Traces, how: HowChecked = HowChecked()) ->
     counted: list[str] = []
     for name, by_configuration in traces.items():
         baseline_traces = by_configuration.get(BASELINE, ())
-        metrics = _metrics(campaign, baseline_traces)
+        metrics = hardware_metrics(campaign, baseline_traces)
         if baseline_traces and not set(metrics) - set(counted):
             continue
         news = [metric for metric in metrics if metric not in counted]
@@ -206,7 +206,7 @@ class _Pass:
         )
 
 
-def _metrics(campaign: Campaign, baseline_traces: Sequence[Trace]) -> list[str]:
+def hardware_metrics(campaign: Campaign, baseline_traces: Sequence[Trace]) -> list[str]:
     """Return the hardware metrics of a pass, and the derived ones that its traces have."""
     here = set(baseline_traces[0].names("hardware", "simulated")) if baseline_traces else set()
     if not here:

@@ -21,6 +21,7 @@ _COMMANDS = {
     "sites": "where a spec's software metrics count, what they cannot see, and what an event costs",
     "run": "run or resume a campaign, check it, write the report",
     "check": "baseline, inner and outer verdicts of a campaign again",
+    "partition": "find subsets of the software metrics that leave the program unperturbed; write the certified plan",
     "align": "align two runs: warp path, scores, what is not to be trusted",
     "merge": "one trace with every metric of a campaign",
     "report": "write a campaign's HTML report again",
@@ -32,7 +33,8 @@ _COMMANDS = {
 INTERRUPTED = 130
 
 _EXIT_CODES = """\
-exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 at least one configuration is perturbed; 130 interrupted"""
+exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative (perturbed, or a metric without
+certificate); 130 interrupted"""
 
 
 class Command(Protocol):

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -65,4 +66,18 @@ def unperturbed(
 def verdicts(campaign: Path) -> dict[str, Any]:
     """Return what the campaign's JSON says."""
     found: dict[str, Any] = json.loads((campaign / "verdicts.json").read_text())
+    return found
+
+
+def done_runs(campaign: Path) -> list[str]:
+    """Name the runs that a campaign's manifest calls done, while another process may be writing it."""
+    manifest = campaign / "campaign.sqlite"
+    if not manifest.exists():
+        return []
+    with sqlite3.connect(f"file:{manifest}?mode=ro", uri=True) as database:
+        try:
+            found = [row[0] for row in database.execute("SELECT id FROM runs WHERE state = 'done' ORDER BY id")]
+        except sqlite3.OperationalError:  # the tables are being made at this moment
+            found = []
+    database.close()
     return found

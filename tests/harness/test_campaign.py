@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import chromium_missing, open_report
-from phases_campaign import SPEC, unperturbed, verdicts, write_spec
+from phases_campaign import SPEC, done_runs, unperturbed, verdicts, write_spec
 
 from unperturbed.collectors import Trace
 from unperturbed.errors import SpecError
@@ -52,19 +52,6 @@ class Finished:
         ]
 
 
-def _done(campaign: Path) -> list[str]:
-    manifest = campaign / "campaign.sqlite"
-    if not manifest.exists():
-        return []
-    with sqlite3.connect(f"file:{manifest}?mode=ro", uri=True) as database:
-        try:
-            found = [row[0] for row in database.execute("SELECT id FROM runs WHERE state = 'done' ORDER BY id")]
-        except sqlite3.OperationalError:  # the tables are being made at this moment
-            found = []
-    database.close()
-    return found
-
-
 def _start(folder: Path, spec: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec)],
@@ -78,7 +65,7 @@ def _start(folder: Path, spec: Path) -> subprocess.Popen[str]:
 
 def _wait_for(campaign: Path, count: int, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 200
-    while len(_done(campaign)) < count and process.poll() is None and time.monotonic() < deadline:
+    while len(done_runs(campaign)) < count and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
@@ -92,7 +79,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
     time.sleep(0.3)  # somewhere inside the next run
     first.send_signal(signal.SIGKILL)
     said, _ = first.communicate()
-    before = {run: (campaign / "runs" / run / "trace.parquet").stat().st_mtime_ns for run in _done(campaign)}
+    before = {run: (campaign / "runs" / run / "trace.parquet").stat().st_mtime_ns for run in done_runs(campaign)}
     yield Finished(folder, spec, before, said, unperturbed(folder, "run", spec))
 
 
@@ -107,7 +94,7 @@ def test_a_killed_campaign_goes_on_and_repeats_nothing(finished: Finished) -> No
     assert len(finished.done_before) >= 3
     for run, written in finished.done_before.items():
         assert (finished.campaign / "runs" / run / "trace.parquet").stat().st_mtime_ns == written
-    assert len(_done(finished.campaign)) == RUNS
+    assert len(done_runs(finished.campaign)) == RUNS
     assert f"{len(finished.done_before)} of them are done already" in finished.last.stderr
 
 
@@ -229,7 +216,7 @@ def test_comments_do_not_make_another_spec_but_values_do(finished: Finished) -> 
         done = unperturbed(finished.folder, "run", other)
         assert done.returncode == 2
         assert "holds a campaign of another spec" in done.stderr
-        assert len(_done(finished.campaign)) == RUNS
+        assert len(done_runs(finished.campaign)) == RUNS
     finally:
         finished.spec.write_text(text)
 
@@ -260,7 +247,7 @@ def test_an_interrupt_ends_with_130_and_a_second_process_is_refused(tmp_path: Pa
     assert process.returncode == 130
     assert "interrupted" in said
     assert "Traceback" not in said
-    assert 1 <= len(_done(campaign)) < RUNS
+    assert 1 <= len(done_runs(campaign)) < RUNS
 
 
 def test_a_run_that_fails_is_retried_named_and_outranks_the_verdict(tmp_path: Path) -> None:
@@ -280,7 +267,7 @@ def test_a_run_that_fails_is_retried_named_and_outranks_the_verdict(tmp_path: Pa
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stderr
     campaign = tmp_path / "campaigns" / "phases"
-    assert len(_done(campaign)) < 8
+    assert len(done_runs(campaign)) < 8
     assert "ended with exit code 9" in done.stderr
     assert "has no result after 2 attempts" in done.stderr
     assert list(campaign.glob("runs/*-failed-2"))

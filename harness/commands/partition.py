@@ -1,0 +1,68 @@
+"""`unperturbed partition`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+_NEGATIVE, _INTERRUPTED = 4, 130
+
+
+class Command:
+    """Find subsets of the software metrics that leave the program unperturbed, and write the certified plan."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the spec, the folder, and how to search."""
+        parser.add_argument("spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets play no part")
+        parser.add_argument(
+            "--campaign",
+            type=Path,
+            metavar="FOLDER",
+            help="where everything is kept (default: campaigns/<name of the spec>-partition)",
+        )
+        parser.add_argument(
+            "--strategy",
+            default="first-fit",
+            choices=("first-fit", "restarts", "halving", "costly-alone"),
+            help="how candidates are chosen (first-fit)",
+        )
+        parser.add_argument("--repetitions", type=int, default=3, metavar="N", help="runs of a candidate at first, a pass (3)")
+        parser.add_argument(
+            "--max-repetitions", type=int, default=20, metavar="N", help="runs of a candidate that stays undecided, a pass (20)"
+        )
+        parser.add_argument(
+            "--max-runs", type=int, metavar="N", help="runs after which the best plan so far is taken (the spec's)"
+        )
+        parser.add_argument("--max-hours", type=float, metavar="H", help="hours after which it is (the spec's)")
+        parser.add_argument("--json", action="store_true", help="print the plan and its evidence as JSON")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Search and write; 0 when every metric is in a certified subset, 4 when one is in none, 130 when interrupted."""
+        from unperturbed.harness.partitioning import Search, partition_campaign
+        from unperturbed.harness.spec import load_spec
+        from unperturbed.harness.terminal_partition import PartitionProgress, show_plan
+
+        campaign = load_spec(arguments.spec)
+        folder = (arguments.campaign or Path("campaigns") / f"{campaign.name}-partition").absolute()
+        search = Search(
+            arguments.strategy,
+            arguments.repetitions,
+            arguments.max_repetitions,
+            arguments.max_runs,
+            arguments.max_hours,
+        )
+        progress = PartitionProgress()
+        try:
+            plan = partition_campaign(
+                campaign, folder, search, progress, announce=progress.forecast, observer=progress.measured
+            )
+        finally:
+            progress.end()
+        if arguments.json:
+            print(json.dumps(plan.to_json(), indent=2, ensure_ascii=False))
+        else:
+            show_plan(plan, folder)
+        if plan.stopped == "interrupted":
+            return _INTERRUPTED
+        return _NEGATIVE if plan.unmeasurable or plan.undecided else 0

@@ -1,0 +1,262 @@
+"""The search for subsets that leave the program unperturbed, on a real program: every candidate is built and run when it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from unperturbed.analysis.partition import Forecast, Measurement, Plan, Reference, Settings, forecast, partition
+from unperturbed.analysis.perturbation import Baseline
+from unperturbed.collectors.trace import Trace
+from unperturbed.errors import DataError, RunError, SpecError
+from unperturbed.harness.campaign import carry_out, opened
+from unperturbed.harness.certified_plan import plan_text
+from unperturbed.harness.check import align_on, hardware_metrics
+from unperturbed.harness.manifest import Manifest
+from unperturbed.harness.plan import Configuration, plan_batch
+from unperturbed.harness.prepare import with_configuration
+from unperturbed.harness.progress import Progress
+from unperturbed.harness.run import Sampling
+from unperturbed.harness.session import Session
+from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import ANCHOR, BASELINE, PILOT
+
+__all__ = ["Search", "partition_campaign", "wanted_metrics"]
+
+_PURPOSE = "a search for a partition"
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search.
+
+    Attributes
+    ----------
+    strategy : name of a strategy of `analysis.partition`.
+    repetitions, max_repetitions : runs of a candidate in each pass: at first, and at most.
+    max_runs, max_hours : limits, by default those of the spec.
+    """
+
+    strategy: str = "first-fit"
+    repetitions: int = 3
+    max_repetitions: int = 20
+    max_runs: int | None = None
+    max_hours: float | None = None
+
+
+def wanted_metrics(campaign: Campaign) -> tuple[str, ...]:
+    """Return the software metrics to partition: all but the anchor, which every subset holds.
+
+    Raises
+    ------
+    SpecError
+        There is none, or no hardware metric in which perturbation could show.
+    """
+    found = tuple(name for name in campaign.measure.software if name != campaign.analysis.anchor)
+    if not found:
+        raise SpecError(f"{campaign.path}: there is no software metric to partition; name some under measure: software:")
+    if not campaign.measure.hardware:
+        raise SpecError(f"{campaign.path}: perturbation shows in hardware metrics; name some under measure: hardware:")
+    return found
+
+
+def partition_campaign(
+    campaign: Campaign,
+    folder: Path,
+    search: Search,
+    progress: Progress,
+    *,
+    announce: Callable[[Forecast], None],
+    observer: Callable[[Measurement], None],
+) -> Plan:
+    """Search for a partition of a spec's software metrics, or go on with a search; write `plan.yaml` and `plan.json` into the folder.
+
+    Runs that an interrupted search made are not made again: the search depends on their outcomes alone, and so goes the same way.
+
+    Parameters
+    ----------
+    campaign : the spec; its subsets play no part.
+    folder : of the search, made if need be.
+    announce : is told what the search will probably take, before the first run.
+    observer : is told of each measurement.
+
+    Raises
+    ------
+    SpecError
+        Nothing to partition; the folder holds something else; no strategy of that name.
+    HostError, RunError
+        As `run_campaign`; or a run failed for good: without it the search cannot go on.
+    DataError
+        The baseline cannot be used.
+    """
+    metrics = wanted_metrics(campaign)
+    bare = campaign.model_copy(
+        update={
+            "campaign": campaign.campaign.model_copy(update={"subsets": {}, "sham": False, "max_runs": None, "max_hours": None})
+        }
+    )
+    _settings(campaign, search, None)  # what is wrong with them is said before anything is built
+    with opened(bare, folder, progress, purpose=_PURPOSE) as (session, samplings, manifest):
+        manifest.reopen()
+        runs = _Runs(session, samplings, manifest, progress)
+        seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
+        settings = _settings(campaign, search, sum(seconds) / len(seconds))
+        anchored = campaign.analysis.anchor is not None
+        reference_runs = campaign.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
+        announce(forecast(len(metrics), search.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
+        plan = partition(
+            metrics,
+            runs.measure,
+            runs.references(),
+            strategy=search.strategy,
+            repetitions=settings.repetitions,
+            max_repetitions=settings.max_repetitions,
+            alpha=settings.alpha,
+            max_runs=settings.max_runs,
+            max_hours=settings.max_hours,
+            seconds_per_run=settings.seconds_per_run,
+            seed=settings.seed,
+            fresh_baseline=runs.references,
+            observer=observer,
+        )
+        _write(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
+        _write(folder / "plan.yaml", plan_text(campaign, plan))
+    return plan
+
+
+def _settings(campaign: Campaign, search: Search, seconds_per_run: float | None) -> Settings:
+    design = campaign.campaign
+    try:
+        return Settings(
+            repetitions=search.repetitions,
+            max_repetitions=search.max_repetitions,
+            alpha=campaign.analysis.alpha,
+            max_runs=search.max_runs or design.max_runs,
+            max_hours=search.max_hours or design.max_hours,
+            seconds_per_run=seconds_per_run,
+            seed=design.seed,
+        )
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+
+
+@dataclass
+class _Runs:
+    """Makes the runs that a search asks for, and hands out each once, in the order in which they were made.
+
+    Attributes
+    ----------
+    given : runs of each configuration that were handed out so far, in each pass: a search that is started again begins with none, and
+        gets the recorded ones before any is made.
+    """
+
+    session: Session
+    samplings: Mapping[str, Sampling]
+    manifest: Manifest
+    progress: Progress
+    given: dict[str, int] = field(default_factory=dict)
+
+    def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
+        """Return traces of so many further runs of a subset in each pass."""
+        anchor = self.session.campaign.analysis.anchor
+        software = (*(() if anchor is None else (anchor,)), *subset)
+        name = self._name(subset)
+        if name not in self.session.built:
+            item = Configuration(name, software, repetitions)
+            self.session = with_configuration(self.session, item, self.samplings, self.manifest, self.progress)
+        return [trace for traces in self._further(name, repetitions).values() for trace in traces]
+
+    def references(self) -> dict[str, Reference]:
+        """Return what subsets are held against, from runs that were not handed out yet."""
+        campaign = self.session.campaign
+        anchor = campaign.analysis.anchor
+        count = campaign.campaign.baseline_runs
+        names = [BASELINE] if anchor is None else [BASELINE, ANCHOR]
+        self._plan(dict.fromkeys(names, count))  # together, so that both meet the same drift of the host
+        by_name = {name: self._further(name, count) for name in names}
+        found: dict[str, Reference] = {}
+        counted: list[str] = []
+        for pass_name, traces in by_name[BASELINE].items():
+            metrics = hardware_metrics(campaign, traces)
+            news = [metric for metric in metrics if metric not in counted]
+            if not news:
+                continue
+            counted += news
+            pure, anchored = (
+                Baseline(
+                    by_name[name][pass_name],
+                    metrics=metrics,
+                    focus=news,
+                    alpha=campaign.analysis.alpha,
+                    tolerance=campaign.analysis.tolerance,
+                    name=name,
+                )
+                for name in (BASELINE, names[-1])
+            )
+            found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(campaign, traces[0]), anchor)
+        if not found:
+            raise DataError("no pass counts a hardware metric in which perturbation could show")
+        return found
+
+    def _name(self, subset: tuple[str, ...]) -> str:
+        """Return the name of a subset's configuration, numbered as subsets were first asked for."""
+        known: dict[str, list[str]] = dict(self.manifest.fact("candidates") or {})
+        for name, metrics in known.items():
+            if tuple(metrics) == subset:
+                return name
+        name = f"candidate-{len(known) + 1:03d}"
+        self.manifest.set_facts(candidates={**known, name: list(subset)})
+        return name
+
+    def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
+        """Return traces of the next runs of a configuration, by pass, made where they are not recorded."""
+        self._plan({name: count})
+        first = self.given.get(name, 0)
+        self.given[name] = first + count
+        wanted = [
+            state.run
+            for state in self.manifest.runs()
+            if state.run.configuration == name and first < state.run.repetition <= first + count
+        ]
+        ids = {run.id for run in wanted}
+        if any(state.run.id in ids and state.state != "done" for state in self.manifest.runs()):
+            carry_out(self.session, self.samplings, self.manifest, self.progress)
+        found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.samplings}
+        states = {state.run.id: state for state in self.manifest.runs()}
+        for run in wanted:
+            if states[run.id].state != "done":
+                raise RunError(f"run {run.id} failed, and the search cannot go on without it: {states[run.id].error}")
+            trace = Trace.read(self.session.folder / "runs" / run.id / "trace.parquet")
+            found[run.pass_name].append(replace(trace, attributes={**trace.attributes, "pass": run.pass_name}))
+        return found
+
+    def _plan(self, more: Mapping[str, int]) -> None:
+        """Plan what runs of some configurations are missing, beyond those that were handed out."""
+        before = [state.run for state in self.manifest.runs()]
+        first_pass = next(iter(self.samplings))
+        missing = {}
+        for name, count in more.items():
+            planned = sum(run.configuration == name and run.pass_name == first_pass for run in before)
+            if (short := self.given.get(name, 0) + count - planned) > 0:
+                missing[name] = short
+        if missing:
+            design = self.session.campaign.campaign
+            batch = plan_batch(
+                missing, list(self.samplings), seed=design.seed, before=before, order=design.order, layouts=design.layouts
+            )
+            self.manifest.plan(batch)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all."""
+    aside = path.with_name(f".{path.name}")
+    try:
+        aside.write_text(text)
+        aside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            aside.unlink()
+        raise
