@@ -8,7 +8,6 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation import runs as fit
 from unperturbed.analysis.perturbation.between import compare_with_one_run
@@ -207,7 +206,7 @@ class Baseline:
             apart = [at for at, trace in enumerate(self.traces) if trace is not against]
             matrix = matrix[np.ix_(apart, apart)]
         reference, observed = outer_of_reference(matrix), from_fisher(z)
-        undefined: NDArray[np.bool_] = np.isnan(np.vstack((reference, observed))).any(axis=0)
+        undefined = np.asarray(np.isnan(np.vstack((reference, observed))).any(axis=0), np.bool_)
         flat = {
             first: "constant after alignment" for at, (first, second) in enumerate(pairs) if undefined[at] and first == second
         }

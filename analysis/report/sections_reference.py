@@ -10,11 +10,19 @@ from unperturbed.analysis.report.names import is_simulated, plain_name
 from unperturbed.analysis.report.words import duration, listing, number, plural, rho
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation.verdict import CheckName
     from unperturbed.analysis.report.content import ReportContent, RunRow
     from unperturbed.analysis.report.results import Result
     from unperturbed.collectors.trace import Metric
 
 __all__ = ["method_section", "provenance_section", "reading_section", "runs_section"]
+
+_CHECKS: dict[CheckName, str] = {
+    "inner": "pairs",
+    "outer": "metrics",
+    "software": "software pairs",
+    "across": "pairs across",
+}
 
 _RUNS_LISTED = 400
 _ERROR_LENGTH = 240
@@ -120,12 +128,7 @@ def _rests_on(found: Sequence[Result]) -> Html | None:
                 f"{len(observed)}: {', '.join(observed)}",
                 ", ".join(
                     f"{len(result.of(check))} {noun}"
-                    for check, noun in (
-                        ("inner", "pairs"),
-                        ("outer", "metrics"),
-                        ("software", "software pairs"),
-                        ("across", "pairs across"),
-                    )
+                    for check, noun in _CHECKS.items()
                     if result.of(check) or check in ("inner", "outer")
                 ),
                 left_out,
