@@ -253,8 +253,8 @@ class Design(Section):
     sham: bool = Field(
         default=False,
         description="Run a sham of the anchor and of each subset too: the same program with a no-op in the place of every increment. What changes "
-        "there is layout (and instructions that do nothing), not counting. Its configuration is named `sham-` and the other's name. May be set later: the campaign goes on with "
-        "the shams.",
+        "there is layout (and instructions that do nothing), not counting. Its configuration is named `sham-` and the other's name. May be set "
+        "later: the campaign goes on with the shams.",
     )
     layouts: Literal["fixed", "varied"] = Field(
         default="fixed",
