@@ -89,7 +89,8 @@ def show_plan(plan: Plan, folder: Path) -> None:
     for left in plan.undecided:
         console.print(f"[yellow]? {escape(', '.join(left.metrics))}[/yellow]: {escape(left.reason)}", soft_wrap=True)
     if not plan.complete:
-        console.print(f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; the same command goes on", soft_wrap=True)
+        go_on = ", with a higher limit" if plan.stopped.startswith("max_") else ""
+        console.print(f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; the same command goes on{go_on}", soft_wrap=True)
     console.print(
         f"{plan.runs_used} runs after the first baseline. With a chance of at most {plan.alpha:g} any of these certificates is wrong "
         f"(a correlation changed by more than {plan.tolerance:g}).",
