@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from unperturbed.analysis.perturbation.compare import runs_to_decide, smallest_visible
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher
-from unperturbed.analysis.perturbation.verdict import Change, Verdict, VerdictName, combine
+from unperturbed.analysis.perturbation.verdict import Change, Overhead, Verdict, VerdictName, combine
 from unperturbed.errors import DataError
 
 __all__ = ["combine_checks", "decide", "discovery", "holm", "name_verdict"]
@@ -73,7 +73,7 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
     ----------
     configuration : name of the joint verdict.
     checks : at least one, as `Baseline.inner` and `Baseline.outer` gave them, with the same α and tolerance; the first gives the
-        reference and the overhead.
+        reference, the first that knows it the overhead.
 
     Raises
     ------
@@ -100,6 +100,7 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
         changes=changes,
         excluded=_once(entry for check in checks for entry in check.excluded),
         lost=lost,
+        overhead=next((check.overhead for check in checks if check.overhead != Overhead()), Overhead()),
         method="bootstrap" if any(check.method == "bootstrap" for check in checks) else first.method,
         notes=_once(note for check in checks for note in check.notes),
     )
