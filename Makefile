@@ -46,6 +46,7 @@ bench:
 	$(python) tests/benchmarks/instrument_probes.py
 	$(python) tests/benchmarks/instrument_preload.py
 	$(python) tests/benchmarks/instrument_python.py
+	$(python) tests/benchmarks/perturbation_checks.py
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
 
 dev:
