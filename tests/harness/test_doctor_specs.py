@@ -92,8 +92,9 @@ def test_a_clock_of_the_simulator_where_the_kernel_counts(tmp_path: Path, host: 
     assert checked.exit_code == 2
     assert [problem["subject"] for problem in found["problems"]] == ["clock"]
     sources = {item["metric"]: item["source"] for item in found["metrics"]}
+    # Where the processor has counters, PAPI comes first, and knows the kernel's events too.
+    assert sources.pop("perf::page-faults") in ("papi", "perf_event")
     assert sources == {
-        "perf::page-faults": "perf_event",
         "sched_run_ns": "schedstat",
         "rounds": "compiled in",
         "steps": "compiled in",
