@@ -56,7 +56,7 @@ Observer: TypeAlias = Callable[[Measurement], None]
 
 
 class Bench:
-    """Measures subsets for a strategy, and keeps the best partition found so far.
+    """Measures subsets for a strategy, and remembers what was found.
 
     A subset is measured once. Asked for again it is remembered; it gets more repetitions only while it is not shown unperturbed and
     these have a fair chance to show it. What is measured depends on outcomes, settings and the order of the metrics alone.
@@ -68,18 +68,18 @@ class Bench:
 
     Attributes
     ----------
-    best : the partition that holds most metrics in fewest subsets, of those offered.
     history : all measurements so far.
     stage : written down with each measurement.
     level : at which the next subset will be certified.
+    wanting : metrics that have no certificate yet; runs to certify what is known of them are kept back from the limits.
     """
 
     def __init__(self, metrics: Sequence[str], judge: Judge, settings: Settings, limits: Limits, observer: Observer) -> None:
-        self.settings = settings
+        self.settings, self.metrics = settings, tuple(metrics)
         self.history: list[Measurement] = []
-        self.best: tuple[Subset, ...] = ()
         self.stage: Stage = "together"
         self.level = settings.alpha / 2
+        self.wanting = tuple(metrics)
         self._place = {metric: at for at, metric in enumerate(metrics)}
         self._judge, self._limits, self._observer = judge, limits, observer
         self._known: dict[Subset, Outcome] = {}
@@ -112,7 +112,7 @@ class Bench:
         found = self._first(subset)
         while (more := self._worthwhile(subset, found)) > 0:
             found = self._explore(subset, more)
-        return found.unperturbed and self.repetitions_to_certify(subset, self.level) is not None
+        return found.unperturbed and self._certifiable(subset)
 
     def alone(self, metrics: Sequence[str]) -> Subset:
         """Measure each metric alone; return those that are not perturbed alone, by falling cost.
@@ -134,11 +134,18 @@ class Bench:
         """Return the metrics that were not found perturbed alone, in the order given."""
         return tuple(one for one in metrics if (found := self.known((one,))) is None or found.verdict != "perturbed")
 
-    def offer(self, subsets: Iterable[Subset]) -> None:
-        """Tell of a partition whose subsets are all accepted; it is kept unless a better one was offered."""
-        offered = tuple(subsets)
-        if _merit(offered) > _merit(self.best):
-            self.best = offered
+    def cover(self, metrics: Iterable[str]) -> list[Subset]:
+        """Return disjoint subsets of `metrics` that are accepted by what was measured so far, the largest first.
+
+        Nothing is measured for it: this is what a search that is stopped has found.
+        """
+        free = set(metrics)
+        found = []
+        for subset, accepted in sorted(self.measured(), key=lambda each: -len(each[0])):
+            if accepted and free.issuperset(subset) and self._certifiable(subset):
+                found.append(subset)
+                free.difference_update(subset)
+        return found
 
     def renew_baseline(self) -> None:
         """Make fresh baseline runs for the certifications that follow, where the judge makes any.
@@ -182,9 +189,18 @@ class Bench:
         self._refused.add(subset)
 
     def repetitions_to_certify(self, subset: Subset, level: float) -> int | None:
-        """Return the repetitions with which a subset will be certified, from the search's runs; None where that is hopeless."""
-        needed = self._judge.repetitions_to_certify(subset, level, self.settings.max_repetitions)
-        return None if needed is None else max(self.settings.repetitions, needed)
+        """Return the repetitions with which a subset will be certified, from the search's runs; None where that is hopeless.
+
+        For one metric alone it is tried all the same, as there is nothing smaller to go back to.
+        """
+        most = self.settings.max_repetitions
+        needed = self._judge.repetitions_to_certify(subset, level, most)
+        if needed is None:
+            return most if len(subset) == 1 else None
+        return max(self.settings.repetitions, needed)
+
+    def _certifiable(self, subset: Subset) -> bool:
+        return self.repetitions_to_certify(subset, self.level) is not None
 
     def _first(self, subset: Subset) -> Outcome:
         return self._known.get(subset) or self._explore(subset, self.settings.repetitions)
@@ -207,16 +223,12 @@ class Bench:
         return outcome
 
     def _reserve(self) -> int:
-        """Return the runs that certify the best partition so far: a plan without a certificate is worth little."""
-        needed = sum(self.repetitions_to_certify(subset, self.level) or 0 for subset in self.best)
-        return needed * self._judge.runs_per_repetition + self._judge.baseline_runs
+        """Return the runs that certify what was found so far, and one failure more: a plan without a certificate is worth little."""
+        needed = [self.repetitions_to_certify(subset, self.level) or 0 for subset in self.cover(self.wanting)]
+        return (sum(needed) + max(needed, default=0)) * self._judge.runs_per_repetition + self._judge.baseline_runs
 
     def _note(self, subset: Subset, repetitions: int, runs: int, outcome: Outcome | None, level: float | None = None) -> None:
         self._limits.runs += runs
         done = Measurement(len(self.history) + 1, self.stage, subset, repetitions, outcome, self._limits.runs, level)
         self.history.append(done)
         self._observer(done)
-
-
-def _merit(subsets: Sequence[Subset]) -> tuple[int, int]:
-    return sum(map(len, subsets)), -len(subsets)

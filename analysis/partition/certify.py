@@ -15,9 +15,12 @@ another matter: of many subsets the search picks those that look well beside *it
 fresh baseline runs for each round the guarantee holds as it stands. Without them it holds for subsets that are given
 beforehand; what share is invalid after a search was measured: `docs/evidence/partition.md`.
 
-The surest subset is tried first, as a failure lowers the level of all that follow. A subset that failed is judged again by all its runs,
-which the search may use like any others. While these show it unperturbed it is certified once more, with other fresh runs; else its
-metrics are partitioned anew.
+What certifies most metrics for fewest runs is tried first: that is the surest, too, and a failure lowers the level of all that follow.
+A subset that failed is judged again by all its runs, which the search may use like any others. While these show it unperturbed it is
+certified once more, with other fresh runs; else its metrics are partitioned anew.
+
+A search that is ended by a limit and then started again with a higher one is one search more: who raises the limit because certificates failed has
+a chance of α for each search.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from dataclasses import dataclass, field
 
 from unperturbed.analysis.partition.bench import Bench
 from unperturbed.analysis.partition.improve import improve
+from unperturbed.analysis.partition.limits import Stop
 from unperturbed.analysis.partition.outcome import Outcome, Subset
 from unperturbed.analysis.partition.strategies import Strategy
 
@@ -51,13 +55,14 @@ class Certificate:
 
 @dataclass
 class Certification:
-    """Certifies subsets by the rule above. What was certified stands in `certificates` also after a `Stop`.
+    """Certifies subsets by the rule above. What was certified stands in `certificates` also after a limit or an interruption.
 
     Attributes
     ----------
     bench : where runs are made. strategy : partitions anew what failed.
     certificates : all of them, in order. They may overlap: a later one may be of a union that holds an earlier one.
     pending : subsets that are still to be certified. failed : why a subset has no certificate.
+    stopped : the limit that was reached, empty while none was.
     """
 
     bench: Bench
@@ -65,26 +70,25 @@ class Certification:
     certificates: dict[Subset, Certificate] = field(default_factory=dict)
     pending: list[Subset] = field(default_factory=list)
     failed: dict[Subset, str] = field(default_factory=dict)
+    stopped: str = ""
     _attempts: Counter[Subset] = field(default_factory=Counter)
-    _metrics: list[str] = field(default_factory=list)
 
     def run(self, subsets: Sequence[Subset]) -> None:
         """Certify subsets, and whatever their metrics are partitioned into where they fail.
 
-        Raises
-        ------
-        Stop
-            A limit is reached.
+        Where a limit does not allow a further search, what was accepted before is certified as far as runs are left.
         """
         self.pending = list(subsets)
-        self._metrics = [metric for subset in subsets for metric in subset]
-        for number in range(1, ROUNDS + 1):
-            if not self.pending:
-                return
-            self.bench.renew_baseline()
-            failed = self._round()
-            if failed and number < ROUNDS:
-                self._again(failed)
+        try:
+            for number in range(1, ROUNDS + 1):
+                if not self.pending:
+                    return
+                self.bench.renew_baseline()
+                failed = self._round()
+                if failed and number < ROUNDS:
+                    self._again(failed)
+        except Stop as stop:
+            self.stopped = self.stopped or str(stop)
 
     def _round(self) -> list[Subset]:
         """Put every pending subset to certification once, and return those that are not certified."""
@@ -110,25 +114,39 @@ class Certification:
         return failed
 
     def _again(self, failed: Sequence[Subset]) -> None:
-        """Find subsets to certify instead of those that failed. Certified ones may be joined with them, and stay certified meanwhile."""
-        retried = [each for each in failed if self._attempts[each] < ATTEMPTS and self.bench.accepts(each)]
-        for each in failed:
-            if each not in retried:
-                self.bench.refuse(each)
-        self.pending = list(retried)
+        """Set `pending` to what is to be certified instead of what failed."""
+        self.bench.wanting = self._without_certificate(self.certificates.values())
+        try:
+            self._search_again(failed)
+        except Stop as stop:
+            self.stopped = self.stopped or str(stop)
+            self.pending = self.bench.cover(self.bench.wanting)
+
+    def _search_again(self, failed: Sequence[Subset]) -> None:
+        """Find other subsets. Certified ones may be joined with them, and stay certified meanwhile."""
+        retried = []
+        for subset in failed:
+            if self._attempts[subset] < ATTEMPTS and self.bench.accepts(subset):
+                retried.append(subset)
+            else:
+                self.bench.refuse(subset)
         taken = {metric for each in retried for metric in each}
-        apart = [each for each in self.certificates.values() if taken.isdisjoint(each.subset)]
-        certified = [each.subset for each in best_choice(apart)]
-        taken |= {metric for each in certified for metric in each}
-        split = self.bench.subset(metric for metric in self._metrics if metric not in taken)
+        apart = best_choice(each for each in self.certificates.values() if taken.isdisjoint(each.subset))
+        split = [metric for metric in self._without_certificate(apart) if metric not in taken]
+        self.pending = retried
         if split:
-            self.pending += self.strategy.search(self.bench, split)
-            better = improve(self.bench, [*certified, *self.pending])
+            found = [*retried, *self.strategy.search(self.bench, self.bench.subset(split))]
+            better = improve(self.bench, [*(each.subset for each in apart), *found])
             self.pending = [each for each in better if each not in self.certificates]
 
-    def _needed(self, subset: Subset) -> int:
+    def _without_certificate(self, certificates: Iterable[Certificate]) -> Subset:
+        """Return the metrics that no such certificate holds, of those that may be measured at all."""
+        held = {metric for each in best_choice(certificates) for metric in each.subset}
+        return tuple(metric for metric in self.bench.placeable(self.bench.metrics) if metric not in held)
+
+    def _needed(self, subset: Subset) -> float:
         needed = self.bench.repetitions_to_certify(subset, self.bench.level)
-        return self.bench.settings.max_repetitions + 1 if needed is None else needed
+        return (self.bench.settings.max_repetitions + 1 if needed is None else needed) / len(subset)
 
 
 def best_choice(certificates: Iterable[Certificate]) -> tuple[Certificate, ...]:

@@ -13,7 +13,7 @@ __all__ = ["Forecast", "forecast"]
 _TOGETHER = 5
 """Metrics that go together, when nothing is known yet."""
 
-_SEARCH, _CERTIFY, _REGROUP = 1.7, 5, 16
+_SEARCH, _CERTIFY, _REGROUP = 1.5, 5, 16
 """Repetitions of a candidate and of a certificate for each one at first, as some candidates get more and a certificate is made at a
 smaller level; and candidates that regrouping tries. Means over the simulated programs of `docs/evidence/partition.md`, which has the
 forecast beside what was needed."""

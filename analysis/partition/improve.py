@@ -31,14 +31,12 @@ def improve(bench: Bench, subsets: Sequence[Subset]) -> list[Subset]:
     Raises
     ------
     Stop
-        A limit is reached; the bench has the best so far.
+        A limit is reached.
     """
     bench.stage = "improve"
     found = list(subsets)
-    bench.offer(found)
     while (fewer := joined(bench, found) or dissolved(bench, found) or regrouped(bench, found)) is not None:
         found = fewer
-        bench.offer(found)
     return found
 
 

@@ -13,15 +13,15 @@ from unperturbed.analysis.perturbation.correlation import FloatArray, from_fishe
 __all__ = ["Seen", "chance_to_show", "repetitions_to_accept", "repetitions_to_certify"]
 
 _CERTIFY = 0.9
-"""Probability with which a certification shall succeed, and below `_HARDLY` it is not made."""
+"""Chance of success that a certification is given runs for."""
 
 _HARDLY = 0.7
-"""A subset with less than this chance is not worth more runs."""
+"""A subset that has less than this chance, with however many runs, gets no more of them."""
 
-_BENEFIT_ACCEPT, _BENEFIT_CERTIFY = 1.5, 0.5
-"""Standard errors that are taken off every change. The largest of many changes that were seen is the largest partly by chance: of 66
-unchanged pairs it is 2.5 standard errors off. Without it good subsets are given up after three runs."""
-
+_BENEFIT = 1.5
+"""Standard errors that are taken off every change before a subset is given up in the search. The largest of many changes that were
+seen is the largest partly by chance: of 66 unchanged pairs it is 2.5 standard errors off, and good subsets would be given up after
+three runs. What is to be certified gets no such benefit: in return few certifications fail."""
 
 _MOST = 30
 """Repetitions of one subset beyond which nobody goes."""
@@ -49,21 +49,21 @@ def repetitions_to_accept(seen: Seen, *, level: float, tolerance: float) -> int 
 
     None when even `_MOST` have not.
     """
-    chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=_MOST, benefit=_BENEFIT_ACCEPT)
+    chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=_MOST, benefit=_BENEFIT)
     enough = np.flatnonzero(chances >= _HARDLY)
     return max(int(enough[0]) + 1, seen.repetitions + 1) if len(enough) else None
 
 
 def repetitions_to_certify(seen: Seen, *, level: float, tolerance: float, maximum: int) -> int | None:
     """Return the fewest repetitions that will probably show a subset unperturbed; None when `maximum` hardly will."""
-    chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=maximum, benefit=_BENEFIT_CERTIFY)
+    chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=maximum)
     enough = np.flatnonzero(chances >= _CERTIFY)
     if len(enough):
         return int(enough[0]) + 1
     return maximum if chances[-1] >= _HARDLY else None
 
 
-def chance_to_show(seen: Seen, *, level: float, tolerance: float, maximum: int, benefit: float) -> FloatArray:
+def chance_to_show(seen: Seen, *, level: float, tolerance: float, maximum: int, benefit: float = 0.0) -> FloatArray:
     """Guess how likely 1, 2, …, `maximum` repetitions show every change to lie within the tolerance.
 
     Parameters

@@ -17,7 +17,7 @@ from unperturbed.analysis.perturbation.correlation import FloatArray
 __all__ = ["propose", "regrouped", "suspicions"]
 
 PATIENCE = 8
-"""Proposals that may fail before no more are made. On simulated programs, four more saved hardly another subset."""
+"""Proposals that may fail before no more are made. Eight more took a tenth more runs, and saved a subset in one of thirty programs."""
 
 _PRIOR = 0.03
 """Suspicion of a pair of metrics of which nothing is known."""

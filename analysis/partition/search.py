@@ -69,12 +69,10 @@ def search(
         try:
             found = [names] if bench.accepts(names) else chosen.search(bench, names)
         except Stop as stop:
-            stopped = str(stop)
-            found = list(bench.best)
-        try:
-            certification.run(found)
-        except Stop as stop:
-            stopped = stopped or str(stop)
+            certification.stopped = str(stop)
+            found = bench.cover(names)
+        certification.run(found)
+        stopped = certification.stopped
     except KeyboardInterrupt:
         stopped = "interrupted"
     subsets = _certified(certification)
@@ -159,7 +157,7 @@ def _undecided(
             outcome = bench.known(subset)
             found.append(UndecidedMetrics(subset, reason, outcome.evidence if outcome else None))
 
-    for subset in (*certification.pending, *bench.best):
+    for subset in (*certification.pending, *bench.cover(metrics)):
         if subset not in certification.failed:
             add(subset, "; ".join(filter(None, ("unperturbed in the search, but not certified", stopped))))
     for subset, reason in reversed(certification.failed.items()):

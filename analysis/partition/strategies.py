@@ -1,9 +1,8 @@
 """How a partition is searched for. Each strategy is one small class.
 
 A strategy gets a `Bench` and metrics, asks `bench.accepts(subset)` of any subset it likes, and returns subsets that were accepted.
-What it leaves out is undecided, or perturbed alone. It tells `bench.offer` of every partition on its way, so that a search that is
-stopped still has one. What it does may depend on outcomes and on `bench.settings.seed` alone, so that a search that is started again
-on recorded runs goes the same way.
+What it leaves out is undecided, or perturbed alone. What it does may depend on outcomes and on `bench.settings.seed` alone, so that a
+search that is started again on recorded runs goes the same way.
 
 A new strategy is such a class and an entry in `STRATEGIES`.
 
@@ -85,7 +84,6 @@ class Halving:
             tried = waiting.pop()
             if bench.accepts(tried):
                 found.append(tried)
-                bench.offer(found)
             elif len(tried) > 1:
                 half = (len(tried) + 1) // 2
                 waiting += [tried[half:], tried[:half]]
@@ -111,7 +109,6 @@ class CostlyAlone:
                 break
             if bench.accepts((metric,)):
                 found.append((metric,))
-        bench.offer(found)
         return improve(bench, found)
 
     def candidates(self, metrics: int, subsets: int) -> int:
@@ -130,7 +127,6 @@ def first_fit(bench: Bench, order: Sequence[str]) -> list[Subset]:
         else:
             if bench.accepts((metric,)):
                 found.append((metric,))
-        bench.offer(found)
     return found
 
 

@@ -92,8 +92,11 @@ def test_a_certified_subset_was_run_afresh_and_shown_unperturbed_at_its_level(ca
             for each in certifying
         )
         assert subset.repetitions >= 3
-    spent = [each.level for each in plan.history if each.stage == "certify" and each.outcome.verdict != "unperturbed"]
-    assert sum(spent) + max((subset.level for subset in plan.subsets), default=0) <= plan.alpha
+    left = plan.alpha
+    for each in plan.history:
+        if each.stage == "certify":
+            assert each.level == left / 2
+            left -= 0 if each.outcome.unperturbed else each.level
 
 
 @settings(max_examples=40)

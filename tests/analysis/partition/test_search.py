@@ -133,7 +133,7 @@ def test_what_is_left_of_a_failed_subset_joins_what_is_certified():
     )
     plan = search("abcde", judge, Settings())
     assert found(plan) == {"abcd", "e"}
-    assert [name for what, name, _ in judge.asked if what == "certify"] == ["ab", "cde", "cde", "e", "abcd"]
+    assert [name for what, name, _ in judge.asked if what == "certify"] == ["cde", "ab", "cde", "abcd", "e"]
 
 
 def test_a_certificate_stands_while_a_union_with_it_is_tried():
@@ -153,6 +153,25 @@ def test_max_runs_is_kept_and_what_was_found_is_certified():
     assert not plan.complete
     assert plan.stopped.startswith("max_runs is 70")
     assert all(each.reason for each in plan.undecided)
+
+
+def test_what_was_accepted_before_is_certified_where_a_limit_allows_no_further_search():
+    """{a, b, c} is found and fails twice; then five runs are left, enough to certify {a, b}, and not to look for more."""
+    judge = Scripted(
+        lambda name: "unperturbed" if name in ("a", "b", "c", "d", "ab", "abc") else "perturbed",
+        certificates={"abc": ["undecided"] * 2},
+    )
+    free = search("abcd", judge, Settings())
+    assert found(free) == {"ab", "c", "d"}
+    before = next(each.runs_used for each in free.history if each.stage == "certify")
+    judge = Scripted(
+        lambda name: "unperturbed" if name in ("a", "b", "c", "d", "ab", "abc") else "perturbed",
+        certificates={"abc": ["undecided"] * 2},
+    )
+    plan = search("abcd", judge, Settings(max_runs=before + 13))
+    assert ("a", "b") in [subset.metrics for subset in plan.subsets]
+    assert not plan.complete
+    assert judge.made <= before + 13
 
 
 def test_a_limit_that_allows_nothing_gives_a_plan_without_certificates():
