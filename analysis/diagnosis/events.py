@@ -1,0 +1,232 @@
+"""A trace of timestamped events, and what its reader left out.
+
+Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section II-A: "A timestamped event
+is a pair (t, e) where t ∈ N is a timestamp and e is an event. A trace is a sequence of timestamped events."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.errors import DataError
+
+__all__ = ["BadLine", "EventTrace", "EventType", "Reading", "Unit", "shared_ids"]
+
+Times = NDArray[np.int64]
+Ids = NDArray[np.int32]
+Unit = Literal["ns", "us", "ms", "s", "ticks"]
+"""Of timestamps; "ticks" is an unknown one."""
+
+
+@dataclass(frozen=True)
+class EventType:
+    """What makes two events the same: an event e of the paper's Σ.
+
+    Attributes
+    ----------
+    name : str
+        In a GStreamer log "level function word"; in the simple form the event's text.
+    plugin : str
+        GStreamer's category, ftrace's system; of "a:b:c" it is "a". Empty where there is none.
+    level : str
+        As the log has it ("DEBUG"). Empty where there is none.
+    """
+
+    name: str
+    plugin: str = ""
+    level: str = ""
+
+    @classmethod
+    def from_name(cls, name: str) -> EventType:
+        """Return the type of an event of the simple form, as in the paper's figure 1: `ffmpeg:gst_ffmpegdec_chain:Received`."""
+        plugin, colon, _ = name.partition(":")
+        return cls(name, plugin if colon else "")
+
+
+@dataclass(frozen=True)
+class BadLine:
+    """A line that is no event: its number, from 1, its beginning, and what is wrong with it."""
+
+    number: int
+    text: str
+    fault: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader made of a file.
+
+    Attributes
+    ----------
+    source, format : str
+        What was read, and as what.
+    lines : int
+        All lines, empty ones included.
+    bad_lines : int
+        Lines that should be events and are none; `first_bad_lines` shows some.
+    further_lines : int
+        Lines that belong to the message, or the comment, of a line before them.
+    start_up_lines : int
+        Events left out since they come from loading plugins, not from the pipeline.
+    out_of_order : int
+        Events written after a later one, and sorted; `largest_delay` says by how many ticks at most, `latest_line` where.
+    first_bad_lines : tuple of BadLine
+    levels : mapping of str to int
+        How many events of each level were kept. Empty where the format has none.
+    """
+
+    source: str
+    format: str
+    lines: int
+    bad_lines: int = 0
+    further_lines: int = 0
+    start_up_lines: int = 0
+    out_of_order: int = 0
+    largest_delay: int = 0
+    latest_line: int = 0
+    first_bad_lines: tuple[BadLine, ...] = ()
+    levels: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class EventTrace:
+    """A sequence of timestamped events, in order of time.
+
+    Attributes
+    ----------
+    timestamps : int64, shape (events,)
+        Non-negative and never falling, in `unit`; the origin is the file's.
+    events : int32, shape (events,)
+        For each event, which of `types` it is.
+    types : tuple of EventType
+        Only such as occur, in order of first occurrence.
+    unit : Unit
+    name : str
+        The file, or what the user calls it.
+    reading : Reading or None
+        What a reader left out, and why.
+
+    Raises
+    ------
+    DataError
+        Arrays of different lengths or other shapes, a negative timestamp, time that goes backwards, an event without a type.
+    """
+
+    timestamps: Times
+    events: Ids
+    types: tuple[EventType, ...]
+    unit: Unit = "ticks"
+    name: str = ""
+    reading: Reading | None = None
+
+    def __post_init__(self) -> None:
+        times, events = self.timestamps, self.events
+        if times.dtype != np.int64 or events.dtype != np.int32:
+            raise TypeError(f"{self._called}: timestamps are int64 and events int32, not {times.dtype} and {events.dtype}")
+        if times.ndim != 1 or times.shape != events.shape:
+            raise DataError(
+                f"{self._called}: timestamps and events have the shapes {times.shape} and {events.shape}; give one each"
+            )
+        if len(events) and not (events.min() >= 0 and events.max() < len(self.types)):
+            raise DataError(f"{self._called}: events are numbers from 0 to {len(self.types) - 1}, one for each type")
+        if len(times) and times[0] < 0:
+            raise DataError(f"{self._called}: the first timestamp is {times[0]}; timestamps start at 0 or later")
+        falls = times[1:] < times[:-1]
+        if falls.any():
+            at = int(falls.argmax())
+            raise DataError(
+                f"{self._called}: time goes backwards from event {at} ({times[at]}) to event {at + 1} ({times[at + 1]}); sort the events"
+            )
+
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[tuple[int, str]], *, unit: Unit = "ticks", name: str = "") -> EventTrace:
+        """Return a trace of pairs (timestamp, name), as the paper writes them.
+
+        Raises DataError as the class does; TypeError where a timestamp is no integer.
+        """
+        listed = list(pairs)
+        for position, (time, _) in enumerate(listed):
+            if isinstance(time, bool) or not isinstance(time, (int, np.integer)):
+                raise TypeError(f"event {position}: a timestamp is an integer of its unit, not {time!r}")
+        numbers: dict[str, int] = {}
+        events = np.array([numbers.setdefault(text, len(numbers)) for _, text in listed], dtype=np.int32)
+        times = np.array([time for time, _ in listed], dtype=np.int64)
+        return cls(times, events, tuple(EventType.from_name(text) for text in numbers), unit, name)
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def __repr__(self) -> str:
+        return f"EventTrace({self._called}: {len(self):,} events of {len(self.types):,} types, {self.duration:,} {self.unit})"
+
+    @property
+    def _called(self) -> str:
+        return self.name or "trace"
+
+    @property
+    def since_start(self) -> Times:
+        """Timestamps from the first event on: the paper's example 5 asks that a shift in time makes no difference."""
+        return self.timestamps - self.timestamps[0] if len(self) else self.timestamps
+
+    @property
+    def duration(self) -> int:
+        """Ticks from the first to the last event."""
+        return int(self.timestamps[-1] - self.timestamps[0]) if len(self) else 0
+
+    @cached_property
+    def plugins(self) -> tuple[str, ...]:
+        """Plugins of the types, in order of first occurrence."""
+        return tuple(dict.fromkeys(kind.plugin for kind in self.types))
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return how often each type occurs: int64, shape (types,)."""
+        return np.bincount(self.events, minlength=len(self.types)).astype(np.int64)
+
+    def of(self, plugin: str) -> EventTrace:
+        """Return the events of one plugin (section III-D: "each trace can be decomposed [...] related to a specific plugin").
+
+        Timestamps keep the origin of the whole trace; a plugin without events gives an empty trace.
+        """
+        chosen = np.array([kind.plugin == plugin for kind in self.types], dtype=bool)
+        return self._only(chosen[self.events] if len(self) else np.zeros(0, dtype=bool))
+
+    def between(self, start: int, end: int) -> EventTrace:
+        """Return the events from `start` on and before `end`, both in ticks of `timestamps`."""
+        return self._only(slice(*np.searchsorted(self.timestamps, (start, end))))
+
+    def _only(self, chosen: NDArray[np.bool_] | slice) -> EventTrace:
+        events, times = self.events[chosen], self.timestamps[chosen]
+        present, first, numbers = np.unique(events, return_index=True, return_inverse=True)
+        by_occurrence = np.argsort(first)
+        rank = np.empty_like(by_occurrence)
+        rank[by_occurrence] = np.arange(len(by_occurrence))
+        types = tuple(self.types[number] for number in present[by_occurrence])
+        return replace(self, timestamps=times, events=rank[numbers].astype(np.int32), types=types)
+
+
+def shared_ids(traces: Sequence[EventTrace]) -> tuple[tuple[EventType, ...], list[Ids]]:
+    """Return one numbering of event types for several traces.
+
+    Parameters
+    ----------
+    traces : sequence of EventTrace
+
+    Returns
+    -------
+    types : tuple of EventType
+        Those of the first trace, then those that only later ones have.
+    events : list of int32 arrays, shape (events,)
+        Each trace's events, as indices into `types`.
+    """
+    numbers: dict[EventType, int] = {}
+    shared = []
+    for trace in traces:
+        new = np.array([numbers.setdefault(kind, len(numbers)) for kind in trace.types], dtype=np.int32)
+        shared.append(new[trace.events] if len(trace) else trace.events)
+    return tuple(numbers), shared
