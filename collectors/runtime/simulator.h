@@ -19,7 +19,8 @@
  * be delivered at once, before the program did anything. */
 #define WORK_TICK_NS 200000
 #define UNEVEN_SHARE 20 /* one tick in so many lost to system calls, and intervals of work are no longer even */
-#define SHORTEST_QUANTUM_NS 2000000 /* of processor time: a quantum takes several times as long, leaving the handler a hundredth of it */
+/* Of processor time: a quantum of the smallest blocks takes 1 to 3 ms, leaving the handler and going back a tenth of this. */
+#define SHORTEST_QUANTUM_NS 500000
 
 /* Quanta of work, of 100,000 basic blocks each. */
 struct quanta {

@@ -208,3 +208,14 @@ int main(void) {{ int fd = open("/dev/null", O_WRONLY); busy(10); {work} return 
     records, done = sample(tmp_path, command, Setup("simulated", 1, "work"))
     assert (done.returncode, records.state) == (0, "finished")
     assert (Mark.UNEVEN in records.marks) == uneven
+
+
+def test_a_quantum_of_the_smallest_blocks_counts(tmp_path: Path) -> None:
+    """A loop of two instructions is one block a turn and ends every quantum at one place, in the shortest time there can be."""
+    text = 'int main(void) { for (long i = 0; i < 15000000; i++) __asm__ volatile(""); return 0; }'
+    program = compile_program(tmp_path, text)
+    records, done = sample(
+        tmp_path, [*valgrind_command(Machine(), tmp_path / "dumps"), str(program)], Setup("simulated", 1, "work")
+    )
+    assert done.returncode == 0
+    assert len(records.rows) in range(149, 154)
