@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from unperturbed.analysis.perturbation.compare import runs_to_decide
@@ -13,6 +14,12 @@ from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fr
 from unperturbed.analysis.perturbation.decide import holm
 
 __all__ = ["Apart", "Columns", "Drift", "Stability", "advised_runs", "find_apart", "find_drift"]
+
+_IMMATERIAL = 0.001
+"""Share of its mean by which a total may move and nothing is said: simulated totals vary by a millionth, and any trend in that is significant."""
+
+_NAMED = 3
+"""Drifting columns that are named, those with the smallest p; they often drift together."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,10 @@ class Columns:
         """Bring a value back to what a reader knows."""
         return float(from_fisher(value)) if column < self.correlations else float(value)
 
+    def matters(self, differences: FloatArray) -> NDArray[np.bool_]:
+        """Tell which differences, shape (…, columns), are worth a word."""
+        return (np.abs(differences) >= _IMMATERIAL) | (np.arange(differences.shape[-1]) < self.correlations)
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -43,7 +54,8 @@ class Drift:
     Attributes
     ----------
     label : the pair, or the metric whose total is meant.
-    first, last : the straight line's value at the first and at the last run: ρ, or the total as a ratio to its mean.
+    first, last : the straight line's value at the first and at the last run: ρ, or the total as a ratio to its mean (then apart by a thousandth
+        at least).
     p_corrected : family-wise over all that was looked at.
     """
 
@@ -51,6 +63,9 @@ class Drift:
     first: float
     last: float
     p_corrected: float
+
+    def __str__(self) -> str:
+        return f"{self.label} goes from {self.first:.3f} in the first run to {self.last:.3f} in the last (p {self.p_corrected:.2g}, corrected)"
 
 
 @dataclass(frozen=True)
@@ -99,13 +114,13 @@ class Stability:
 
     def sentences(self) -> tuple[str, ...]:
         """Say what was found, a sentence each; none when the baseline is steady and large enough."""
-        said = [
-            f"The baseline drifts: {one.label} goes from {one.first:.2f} in the first run to {one.last:.2f} in the last "
-            f"(p {one.p_corrected:.2g}, corrected). What changed meanwhile on the host?"
-            for one in self.drift
-        ]
+        said = []
+        if self.drift:
+            named = "; ".join(map(str, self.drift[:_NAMED]))
+            more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
+            said.append(f"The baseline drifts: {named}{more}. What changed meanwhile on the host?")
         said += [
-            f"Baseline run {one.run} stands apart: {one.label} is {one.value:.2f}, in the others {one.others:.2f} "
+            f"Baseline run {one.run} stands apart: {one.label} is {one.value:.3f}, in the others {one.others:.3f} "
             f"(p {one.p_corrected:.2g}, corrected). Look at it, and leave it out if something disturbed it."
             for one in self.apart
         ]
@@ -138,11 +153,13 @@ def find_drift(columns: Columns, order: Sequence[float], *, alpha: float) -> tup
     t = np.abs(r) * np.sqrt((k - 2) / np.maximum(1 - r**2, 1e-15))
     corrected = holm(2 * special.stdtr(k - 2, -t))
     ends = when[[when.argmin(), when.argmax()]]
+    slope = when @ deviations / (when @ when)
+    matters = columns.matters(slope * np.ptp(ends))
     found = []
     for at, p in sorted(zip(possible.tolist(), corrected.tolist(), strict=True), key=lambda pair: pair[1]):
-        if p <= alpha:
-            line = values[:, at].mean() + ends * (when @ deviations[:, at]) / (when @ when)
-            found.append(Drift(columns.labels[at], columns.shown(at, line[0]), columns.shown(at, line[1]), p))
+        if p <= alpha and matters[at]:
+            first, last = values[:, at].mean() + slope[at] * ends
+            found.append(Drift(columns.labels[at], columns.shown(at, first), columns.shown(at, last), p))
     return tuple(found)
 
 
@@ -171,6 +188,7 @@ def find_apart(columns: Columns, runs: Sequence[str], *, alpha: float) -> tuple[
     possible = spread > 1e-12 * np.maximum(1, np.abs(values))
     t = np.abs(distance) / np.where(possible, spread, np.inf) / np.sqrt(k / (k - 1))
     p = np.minimum(1, 2 * special.stdtr(k - 2, -t) * max(1, possible.sum()))
+    p = np.where(columns.matters(distance), p, 1)
     found = []
     for row in np.argsort(p.min(axis=1), kind="stable").tolist():
         at = int(p[row].argmin())

@@ -10,7 +10,7 @@ from scipy import stats
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.perturbation.correlation import fisher
-from unperturbed.analysis.perturbation.stability import Columns, advised_runs, find_apart, find_drift
+from unperturbed.analysis.perturbation.stability import Columns, Stability, advised_runs, find_apart, find_drift
 
 
 def columns(values, correlations=None):
@@ -108,3 +108,22 @@ def test_drift_is_told_in_the_order_in_which_runs_were_made():
     assert found.drift[0].first < 0.35 < 0.55 < found.drift[0].last
     assert fisher(found.drift[0].last) > fisher(found.drift[0].first)
     assert found.sentences()[0].startswith("The baseline drifts: ρ of H0 and H1 goes from 0.")
+
+
+def test_totals_that_hardly_move_are_not_spoken_of():
+    """A deterministic simulation's totals vary by a millionth: any trend in that is significant, and none matters."""
+    trend = np.linspace(0, 1, 10)[:, None]
+    for size, spoken in ((1e-6, False), (0.01, True)):
+        totals = columns(1 + size * trend, correlations=0)
+        assert bool(find_drift(totals, range(10), alpha=0.05)) == spoken
+        apart = np.append(np.random.default_rng(8).normal(0, 0.05, 9), 1.0)[:, None]
+        assert bool(find_apart(columns(1 + size * apart, correlations=0), list("abcdefghij"), alpha=0.05)) == spoken
+
+
+def test_columns_that_drift_together_are_told_in_one_sentence():
+    rng = np.random.default_rng(9)
+    values = np.linspace(0.1, 0.6, 10)[:, None] + rng.normal(0, 0.01, (10, 5))
+    found = Stability(10, find_drift(columns(values), range(10), alpha=0.05), (), (), 10, "")
+    (said,) = found.sentences()
+    assert said.count(" goes from 0.") == 3
+    assert "; and 2 more. " in said
