@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from unperturbed.analysis.alignment import align_as_paper
+from unperturbed.analysis.partition import Plan
 from unperturbed.analysis.report import (
     AlignmentExample,
     CounterSource,
@@ -24,14 +25,14 @@ from unperturbed.collectors.trace import Trace
 from unperturbed.errors import DataError
 from unperturbed.harness import host
 from unperturbed.harness.aligning import example_of
-from unperturbed.harness.check import Checked, align_on
+from unperturbed.harness.check import Checked, Traces, align_on
 from unperturbed.harness.manifest import Manifest, RunState
 from unperturbed.harness.plan import configurations
 from unperturbed.harness.sampling_notes import length_of_interval, sampling_notes
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import BASELINE, PILOT
 
-__all__ = ["content_of", "write_results"]
+__all__ = ["content_of", "partition_content", "write_results"]
 
 _SOURCES = {"simulated": "simulated by callgrind", "papi": "PAPI", "perf_event": "perf_event", "none": "none"}
 
@@ -68,15 +69,56 @@ def content_of(campaign: Campaign, checked: Checked, manifest: Manifest) -> Repo
         method=_METHOD,
         steadiness=checked.steadiness,
         notes=checked.notes
-        + tuple(manifest.fact("probe_notes") or ())
-        + tuple(f"{file} was compiled without counters: {why}" for file, why in (manifest.fact("skipped") or {}).items())
+        + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(
             f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}): when that was done because of the verdicts then, "
             "α no longer holds exactly."
             for step in manifest.fact("extended") or []
-        )
-        + tuple(note for name in checked.traces if (note := manifest.fact(f"{PILOT}:{name}")["note"]))
-        + tuple(sampling_notes([trace for runs in checked.traces.values() for found in runs.values() for trace in found])),
+        ),
+    )
+
+
+def partition_content(campaign: Campaign, plan: Plan, traces: Traces, manifest: Manifest) -> ReportContent:
+    """Gather what a plan's page shows beside the plan: what was measured, where, by what, and every run.
+
+    Parameters
+    ----------
+    campaign : the spec that was partitioned.
+    plan : what was found.
+    traces : of all finished runs; of the baseline and of each certified subset one a pass is kept, to describe their metrics.
+    """
+    states = manifest.runs()
+    examples: dict[str, tuple[Trace, ...]] = {
+        BASELINE: tuple(by_configuration[BASELINE][0] for by_configuration in traces.values() if BASELINE in by_configuration)
+    }
+    every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
+    for subset in plan.subsets:
+        examples[subset.name] = tuple(trace for trace in every if trace.attributes["run"] in subset.runs)[:1]
+    return ReportContent(
+        campaign=campaign.name,
+        verdicts=(),
+        source=_source(campaign, manifest),
+        settings=_settings(campaign, manifest, examples),
+        headline=_headline(campaign, manifest, states),
+        traces=examples,
+        runs=_rows(manifest, states),
+        provenance=_provenance(campaign, manifest),
+        spec_text=campaign.text,
+        notes=_notes(manifest, every),
+    )
+
+
+def _notes(manifest: Manifest, traces: Sequence[Trace]) -> tuple[str, ...]:
+    """Return what a reader must know of how the runs were built, laid out and sampled, one sentence each."""
+    laid_out: Mapping[str, Sequence[str]] = manifest.fact("layout_notes") or {}
+    skipped: Mapping[str, str] = manifest.fact("skipped") or {}
+    pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes")]
+    return (
+        *(manifest.fact("probe_notes") or ()),
+        *(f"{file} was compiled without counters: {why}" for file, why in skipped.items()),
+        *dict.fromkeys(note for notes in laid_out.values() for note in notes),
+        *(pilot["note"] for pilot in pilots if pilot and pilot["note"]),
+        *sampling_notes(traces),
     )
 
 
@@ -162,6 +204,7 @@ def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
             None,
             run.pad_bytes,
             error=failure.error,
+            layout=run.layout,
         )
         failed.setdefault(run.id, []).append(row)
     rows: list[RunRow] = []
@@ -185,6 +228,7 @@ def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
                 host.difference(before, after),
                 before,
                 after,
+                layout=state.run.layout,
             )
         )
     return tuple(rows)

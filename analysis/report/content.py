@@ -92,6 +92,7 @@ class RunRow:
     load_before, load_after : the host's one-minute load average.
     host : what else the host did during the run, in words. host_before, host_after : all that was read of its state, for programs.
     error : why it failed; empty when it did not.
+    layout : number of the layout of the program's code; 0 is the program as its build made it, None where nothing is known of it.
     """
 
     run: str
@@ -108,6 +109,7 @@ class RunRow:
     host_before: Mapping[str, Any] = field(default_factory=dict)
     host_after: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
+    layout: int | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from phases_campaign import unperturbed, write_spec
+from phases_campaign import unperturbed, verdicts, write_spec
 from test_layouts import symbols
 from test_sampling_campaign import traces
 from test_software_campaign import NATIVE, PROBES
@@ -106,6 +106,14 @@ def test_a_killed_campaign_goes_on_in_the_same_layouts(tmp_path: Path) -> None:
     again = unperturbed(tmp_path, "run", spec)
     assert again.returncode == 0
     assert "linking" not in again.stderr
+    assert all(row["layout"] == row["repetition"] for row in verdicts(campaign)["runs"])
+    kept = "phases keeps the order of its objects in every layout, and only padding varies (link-time optimisation)."
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        assert set(manifest.fact("layout_notes")) == set(numbers)
+        manifest.set_facts(layout_notes={name: [kept] for name in numbers})
+    assert unperturbed(tmp_path, "report", campaign).returncode == 0
+    assert verdicts(campaign)["notes"].count(kept) == 1
+    assert kept in (campaign / "report.html").read_text()
 
 
 def test_shams_are_asked_for_later_and_given_up_again(tmp_path: Path) -> None:

@@ -151,6 +151,16 @@ def test_no_text_of_the_user_leaves_its_place(content: ReportContent, document: 
     assert "\u202e" not in hostile
 
 
+def test_every_run_names_its_layout(content: ReportContent):
+    rows = (RunRow("0001", "steps", 1, layout=0), RunRow("0002", "steps", 2, layout=37), RunRow("0003", "steps", 3))
+    html = render(replace(content, runs=rows))
+    table = re.search(r'id="runs-table".*?</table>', html, re.DOTALL)
+    assert table is not None
+    heads = [re.sub("<.*?>", "", head) for head in re.findall(r"<th scope=\"col\".*?</th>", table[0])]
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)[heads.index("layout")] for row in table[0].split("<tr>")[2:]]
+    assert cells == ["0", "37", "–"]
+
+
 def test_the_spec_is_shown_as_it_was(content: ReportContent):
     spec = 'name: "a" & <b>\n# </pre></script>\n'
     html = render(replace(content, spec_text=spec))
