@@ -44,7 +44,7 @@ def plan_text(campaign: Campaign, plan: Plan) -> str:
     ]
     head += [f"#   {subset.name}: {_evidence(subset)}" for subset in plan.subsets]
     head += [
-        f"# Left out, cannot be measured at this interval: {one.metric} ({one.reason}). {one.advice}"
+        f"# Left out, cannot be measured at this interval: {one.metric} ({one.reason}). What may help: {one.advice}"
         for one in plan.unmeasurable
     ]
     head += [f"# Left out, undecided: {', '.join(one.metrics)} ({one.reason})" for one in plan.undecided]

@@ -10,15 +10,17 @@ from pathlib import Path
 
 from unperturbed.analysis.partition import Forecast, Measurement, Plan, Reference, Settings, forecast, partition
 from unperturbed.analysis.perturbation import Baseline
+from unperturbed.analysis.report import write_partition
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import DataError, RunError, SpecError
 from unperturbed.harness.campaign import carry_out, opened
 from unperturbed.harness.certified_plan import plan_text
-from unperturbed.harness.check import align_on, hardware_metrics
+from unperturbed.harness.check import align_on, hardware_metrics, read_traces
 from unperturbed.harness.manifest import Manifest
 from unperturbed.harness.plan import Configuration, plan_batch
 from unperturbed.harness.prepare import with_configuration
 from unperturbed.harness.progress import Progress
+from unperturbed.harness.reporting import partition_content
 from unperturbed.harness.run import Sampling
 from unperturbed.harness.session import Session
 from unperturbed.harness.spec import Campaign
@@ -72,7 +74,8 @@ def partition_campaign(
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
 ) -> Plan:
-    """Search for a partition of a spec's software metrics, or go on with a search; write `plan.yaml` and `plan.json` into the folder.
+    """Search for a partition of a spec's software metrics, or go on with a search; write `plan.yaml`, `plan.json` and `partition.html`
+    into the folder.
 
     Runs that an interrupted search made are not made again: the search depends on their outcomes alone, and so goes the same way.
 
@@ -124,6 +127,9 @@ def partition_campaign(
         )
         _write(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
         _write(folder / "plan.yaml", plan_text(campaign, plan))
+        write_partition(
+            folder / "partition.html", partition_content(campaign, plan, read_traces(folder, manifest), manifest), plan
+        )
     return plan
 
 

@@ -10,19 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from unperturbed.analysis.partition import CertifiedSubset, Forecast, Measurement, Plan
+from unperturbed.analysis.report.words_partition import STAGES
 from unperturbed.harness.progress import Estimate
 from unperturbed.harness.terminal import TerminalProgress, duration
 
 __all__ = ["PartitionProgress", "show_plan"]
 
-_STAGES = {
-    "together": "all together",
-    "alone": "alone",
-    "search": "search",
-    "improve": "fewer subsets?",
-    "baseline": "fresh baseline",
-    "certify": "certify",
-}
 _STYLES = {"unperturbed": "green", "perturbed": "red", "undecided": "yellow"}
 
 
@@ -49,7 +42,7 @@ class PartitionProgress(TerminalProgress):
     def measured(self, measurement: Measurement) -> None:
         """Tell of one measurement."""
         subset = escape(", ".join(measurement.subset)) or "no software metric"
-        stage = _STAGES[measurement.stage]
+        stage = STAGES[measurement.stage]
         outcome = measurement.outcome
         if outcome is None:
             self._line(f"{measurement.runs_used:5} runs  {stage}: {measurement.repetitions} a pass")
@@ -83,7 +76,7 @@ def show_plan(plan: Plan, folder: Path) -> None:
         console.print("No subset could be certified.")
     for one in plan.unmeasurable:
         console.print(
-            f"[red]✗ {escape(one.metric)}[/red] cannot be measured at this interval: {escape(one.reason)}. {escape(one.advice)}",
+            f"[red]✗ {escape(one.metric)}[/red] cannot be measured at this interval: {escape(one.reason)}. What may help: {escape(one.advice)}",
             soft_wrap=True,
         )
     for left in plan.undecided:
@@ -97,6 +90,7 @@ def show_plan(plan: Plan, folder: Path) -> None:
         soft_wrap=True,
     )
     console.print(f"plan: {folder / 'plan.yaml'} (for unperturbed run), evidence: {folder / 'plan.json'}", soft_wrap=True)
+    console.print(f"picture: {folder / 'partition.html'}", soft_wrap=True)
 
 
 def _largest(subset: CertifiedSubset) -> str:

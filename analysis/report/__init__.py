@@ -8,6 +8,7 @@
     chart       what figures are made of             figures*   every figure, as Plotly's JSON
     markup      HTML that escapes                    sections_* the page's sections
     page        render, write_report                 alignment_page   two runs, aligned
+    partition_page   a plan, its evidence, its search (sections_, figures_, words_partition)
     document    one self-contained HTML file         report.css, report.js
 
 plotly.js is read when a page is rendered, not when this package is imported.
@@ -25,6 +26,7 @@ from unperturbed.analysis.report.content import (
 )
 from unperturbed.analysis.report.document import write_page
 from unperturbed.analysis.report.page import render, write_report
+from unperturbed.analysis.report.partition_page import render_partition, write_partition
 
 __all__ = [
     "AlignmentExample",
@@ -35,7 +37,9 @@ __all__ = [
     "Settings",
     "render",
     "render_alignment",
+    "render_partition",
     "to_json",
     "write_page",
+    "write_partition",
     "write_report",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from unperturbed.analysis.report.markup import Content, Html, tag
 
-__all__ = ["document", "write_page"]
+__all__ = ["document", "navigation", "write_page"]
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 """What the browser lets the page do: run what stands in it. It cannot fetch anything, whatever a metric is called."""
@@ -41,6 +42,12 @@ def document(title: str, *body: Content, version: str) -> str:
         Html(f"<script>{_asset('report.js')}</script>"),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, whole, lang='en', data_state='loading')}\n"
+
+
+def navigation(places: Sequence[tuple[str, str]]) -> Html:
+    """Return links to a page's sections, given as (id, name)."""
+    links = [tag("li", tag("a", name, href=f"#{identity}")) for identity, name in places]
+    return tag("nav", tag("ul", links), aria_label="Sections")
 
 
 def write_page(path: str | os.PathLike[str], page: str) -> None:

@@ -27,13 +27,14 @@ _CHECKS: tuple[tuple[CheckName, str, str], ...] = (
 _ROW_PX = 19
 
 
-def forest(found: Sequence[Result], index: Mapping[ChangeKey, int]) -> Figure | None:
+def forest(found: Sequence[Result], index: Mapping[ChangeKey, int], name: str = "forest") -> Figure | None:
     """Draw every change of one configuration at a time, the one that weighs most on top.
 
     Parameters
     ----------
     found : the results.
     index : a change to its number on the page, for the click that opens its details.
+    name : of the figure, where a page has several.
     """
     shown = [result for result in found if result.changes]
     if not shown:
@@ -74,12 +75,12 @@ def forest(found: Sequence[Result], index: Mapping[ChangeKey, int]) -> Figure | 
         choices[result.configuration] = patch
     chosen = max(shown, key=lambda result: (len(result.having("perturbed")), len(result.having("undecided"))))
     return Figure(
-        "forest",
+        name,
         data,
         figure,
         "Forest plot: one line for each change of correlation, with its interval, against the band of the tolerance. "
         "The same numbers are in the table of all changes.",
-        group="forest-configuration",
+        group=f"{name}-configuration",
         chosen=chosen.configuration,
         choices=choices,
     )

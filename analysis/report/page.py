@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from unperturbed.analysis.report.document import document, write_page
+from unperturbed.analysis.report.document import document, navigation, write_page
 from unperturbed.analysis.report.figures import draw
-from unperturbed.analysis.report.markup import Html, json_block, tag
+from unperturbed.analysis.report.markup import json_block, tag
 from unperturbed.analysis.report.names import described_metrics
 from unperturbed.analysis.report.results import listed_changes, results
-from unperturbed.analysis.report.sections_changes import changes_section, details
+from unperturbed.analysis.report.sections_changes import changes_section, details, details_dialog
 from unperturbed.analysis.report.sections_figures import alignment_section, correlation_section, signals_section
 from unperturbed.analysis.report.sections_reference import (
     method_section,
@@ -83,10 +83,10 @@ def _page(content: ReportContent, most: int) -> str:
     return document(
         f"{content.campaign}: measurement perturbation report",
         tag("a", "Skip to the verdicts", href="#verdicts", class_="skip"),
-        _navigation(shown),
+        navigation([(identity, name) for identity, name in _PLACES if identity in shown]),
         top(content, found),
         tag("main", sections),
-        _dialog(),
+        details_dialog(),
         json_block("details-data", details(listed)),
         version=content.headline.version,
     )
@@ -101,25 +101,3 @@ def write_report(path: str | os.PathLike[str], content: ReportContent) -> None:
     content : what to show.
     """
     write_page(path, render(content))
-
-
-def _navigation(identities: list[str]) -> Html:
-    names = dict(_PLACES)
-    links = [tag("li", tag("a", names[identity], href=f"#{identity}")) for identity in identities]
-    return tag("nav", tag("ul", links), aria_label="Sections")
-
-
-def _dialog() -> Html:
-    """Return the empty window that a click on a change fills."""
-    return tag(
-        "dialog",
-        tag("button", "Close ✕", type="button", class_="close"),
-        tag("h2", "", id="details-title"),
-        tag("p", "", id="details-verdict"),
-        tag("p", "", id="details-sentence"),
-        tag("div", id="details-chart", class_="chart"),
-        tag("dl", "", id="details-facts", class_="provenance"),
-        tag("table", tag("caption", "ρ of each run"), tag("tbody", "", id="details-runs")),
-        id="details",
-        aria_labelledby="details-title",
-    )

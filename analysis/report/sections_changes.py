@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.results import Result
     from unperturbed.collectors.trace import Metric
 
-__all__ = ["changes_section", "details", "shade"]
+__all__ = ["changes_section", "details", "details_dialog", "shade"]
 
 _ROWS_SHOWN = 12
 _ROWS_MOST = 90
@@ -311,6 +311,22 @@ def details(listed: Listed) -> dict[str, Any]:
             }
         )
     return {"labels": list(_FACTS), "runs": [list(names) for names in runs], "changes": entries}
+
+
+def details_dialog() -> Html:
+    """Return the empty window that a click on a change fills."""
+    return tag(
+        "dialog",
+        tag("button", "Close ✕", type="button", class_="close"),
+        tag("h2", "", id="details-title"),
+        tag("p", "", id="details-verdict"),
+        tag("p", "", id="details-sentence"),
+        tag("div", id="details-chart", class_="chart"),
+        tag("dl", "", id="details-facts", class_="provenance"),
+        tag("table", tag("caption", "ρ of each run"), tag("tbody", "", id="details-runs")),
+        id="details",
+        aria_labelledby="details-title",
+    )
 
 
 def _title(change: Change) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _FURTHER: tuple[tuple[CheckName, str], ...] = (("software", "With software metrics"), ("across", "Across runs, other metrics"))
 
-__all__ = ["badge", "result_section", "top"]
+__all__ = ["badge", "failures", "headline_facts", "result_section", "simulated_banner", "top"]
 
 
 def badge(verdict: VerdictName) -> Html:
@@ -45,9 +45,9 @@ def top(content: ReportContent, found: Sequence[Result]) -> Html:
         tag("p", campaign_sentence(found), class_="answer"),
         _chips(found),
         _question(content),
-        _facts(content),
-        _simulated_banner(content),
-        _failures(content),
+        headline_facts(content),
+        simulated_banner(content),
+        failures(content),
         [tag("p", note, class_="note") for note in content.notes],
         tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
@@ -80,7 +80,8 @@ def _question(content: ReportContent) -> Html:
     )
 
 
-def _facts(content: ReportContent) -> Html:
+def headline_facts(content: ReportContent) -> Html:
+    """Return the few facts that a reader wants before all others."""
     head, settings = content.headline, content.settings
     failed = sum(row.state == "failed" for row in content.runs)
     runs = plural(sum(row.state == "done" for row in content.runs), "run")
@@ -100,7 +101,8 @@ def _facts(content: ReportContent) -> Html:
     return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts if value], class_="facts")
 
 
-def _simulated_banner(content: ReportContent) -> Html:
+def simulated_banner(content: ReportContent) -> Html:
+    """Say what counted, and say loudly where a model of a processor did."""
     simulated = [name for name, metric in described_metrics(content).items() if is_simulated(metric)]
     if not (content.source.simulated or simulated):
         return tag("p", tag("strong", f"Counters: {content.source.name}. "), content.source.sentence, class_="source")
@@ -114,7 +116,8 @@ def _simulated_banner(content: ReportContent) -> Html:
     )
 
 
-def _failures(content: ReportContent) -> Html | None:
+def failures(content: ReportContent) -> Html | None:
+    """Return the runs that stayed without a result."""
     if not content.failures:
         return None
     return tag(

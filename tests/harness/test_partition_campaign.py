@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from browser import chromium_missing, open_report
 from phases_campaign import done_runs, unperturbed, write_spec
 
 from unperturbed.harness.spec import load_spec
@@ -21,6 +23,9 @@ from unperturbed.harness.spec import load_spec
 DESIGN = {"baseline_runs": 5, "runs": 3, "seed": 3}
 ANALYSIS = {"align_on": ["PAPI_TOT_INS"], "tolerance": 0.5}
 """The test is of the command, not of the statistics: a tolerance that a few runs of a tiny program can show."""
+
+SAMPLING = {"measure__clock": "work", "measure__interval": {"records": 80}}
+"""Intervals of work: what the search finds must not depend on what else the host does."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ def _traces(campaign: Path) -> dict[str, float]:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
     folder = tmp_path_factory.mktemp("partition")
-    spec = write_spec(folder, campaign=DESIGN, analysis=ANALYSIS)
+    spec = write_spec(folder, campaign=DESIGN, analysis=ANALYSIS, **SAMPLING)
     campaign = folder / "campaigns" / "phases-partition"
     command = [sys.executable, "-m", "unperturbed.harness.cli", "partition", str(spec)]
     first = subprocess.Popen(
@@ -94,6 +99,41 @@ def test_the_plan_has_its_evidence_and_every_metric_once(found: Found) -> None:
     assert not searched & set(subset["runs"])
     assert found.last.returncode == 4
     assert "cannot be measured at this interval" in found.last.stdout
+
+
+@pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())
+def test_the_plan_is_drawn(found: Found) -> None:
+    path = found.campaign / "partition.html"
+    assert found.last.stdout.strip().splitlines()[-1] == f"picture: {path}"
+    plan = json.loads((found.campaign / "plan.json").read_text())
+    with open_report(path) as page:
+        page.wait_drawn()
+        assert page.console() == []
+        assert page.requests() == [path.resolve().as_uri()]
+        drawn = page.drawn()
+        assert set(drawn) == {"forest-1", "forest-left-out", "search-runs", "search-steps"}
+        assert all(drawn.values())
+        assert page.text(".answer").startswith("1 of 2 software metrics can be measured, in one subset certified")
+        assert "Simulated counters" in page.text("#plan")
+        measured = page.js("return document.querySelectorAll('#measurements tbody tr').length")
+        assert measured == len(plan["history"])
+        listed = page.js("return document.querySelectorAll('#runs-table tbody tr').length")
+    assert listed == len(done_runs(found.campaign))
+
+
+def test_a_limit_leaves_the_best_plan_so_far_and_its_picture(found: Found, tmp_path: Path) -> None:
+    campaign = tmp_path / "limited"
+    shutil.copytree(found.campaign, campaign)
+    before = _traces(campaign)
+    ended = unperturbed(found.folder, "partition", found.spec, "--campaign", campaign, "--max-runs", "4")
+    assert ended.returncode == 4, ended.stderr
+    assert _traces(campaign) == before
+    plan = json.loads((campaign / "plan.json").read_text())
+    assert plan["stopped"].startswith("max_runs is 4")
+    assert plan["subsets"] == []
+    page = (campaign / "partition.html").read_text()
+    assert "Not finished: " in page
+    assert "No subset of the 2 software metrics is certified" in page
 
 
 def test_the_plan_is_a_spec_that_run_takes(found: Found, tmp_path: Path) -> None:
