@@ -4,5 +4,6 @@ Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Application
 """
 
 from unperturbed.analysis.diagnosis.events import BadLine, EventTrace, EventType, Reading, Unit, shared_ids
+from unperturbed.analysis.diagnosis.reading import read_events
 
-__all__ = ["BadLine", "EventTrace", "EventType", "Reading", "Unit", "shared_ids"]
+__all__ = ["BadLine", "EventTrace", "EventType", "Reading", "Unit", "read_events", "shared_ids"]

@@ -74,6 +74,10 @@ class Reading:
         Lines that belong to the message, or the comment, of a line before them.
     start_up_lines : int
         Events left out since they come from loading plugins, not from the pipeline.
+    other_process_lines : int
+        Events left out since the user chose another process.
+    lost_events : int
+        How many the tracer says to have lost (ftrace).
     out_of_order : int
         Events written after a later one, and sorted; `largest_delay` says by how many ticks at most, `latest_line` where.
     first_bad_lines : tuple of BadLine
@@ -87,6 +91,8 @@ class Reading:
     bad_lines: int = 0
     further_lines: int = 0
     start_up_lines: int = 0
+    other_process_lines: int = 0
+    lost_events: int = 0
     out_of_order: int = 0
     largest_delay: int = 0
     latest_line: int = 0

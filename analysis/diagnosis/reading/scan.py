@@ -1,0 +1,382 @@
+"""The compiled loop over the lines of a block: fields are read, events numbered, time looked after.
+
+Events of the same bytes get the same number, by a table with open addressing in which the bytes themselves are compared. What is
+kept grows with the events, and with the different ones; what the numbers mean is found out afterwards, once for each.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unperturbed.analysis.diagnosis.reading import ftrace, gstreamer, simple, table
+from unperturbed.analysis.diagnosis.reading.line import EVENT, FURTHER, LOADING, LOST, OPENING, READY, RUNNING
+from unperturbed.analysis.diagnosis.reading.spans import compiled, copy, equal, find, mixed, skip_blanks
+
+__all__ = [
+    "BAD_TEXT",
+    "FTRACE",
+    "GSTREAMER",
+    "SIMPLE",
+    "TABLE",
+    "Counts",
+    "Held",
+    "again_hashed",
+    "renumbered",
+    "scan",
+]
+
+SIMPLE, GSTREAMER, FTRACE, TABLE = range(4)
+"""Formats."""
+
+BAD_TEXT = 120
+"""Bytes of a bad line that are kept to be shown."""
+
+_ESCAPE, _OPEN, _NEWLINE, _RETURN = 27, 91, 10, 13
+_SEED = np.uint64(0x2545F4914F6CDD1D)
+
+
+class Counts(IntEnum):
+    """Places in `Held.counts`."""
+
+    LINES = 0
+    BLANK = auto()
+    EVENTS = auto()
+    BAD = auto()
+    FURTHER = auto()
+    START_UP = auto()
+    OTHER_PROCESS = auto()
+    LOST = auto()
+    OUT_OF_ORDER = auto()
+    LARGEST_DELAY = auto()
+    LATEST_LINE = auto()
+    LATEST = auto()  # the greatest time so far
+    KEYS = auto()
+    KEY_BYTES = auto()
+    THREADS = auto()
+    PROCESSES = auto()
+    THREAD = auto()  # of the event before
+    BACKWARDS_LINE = auto()  # the first line whose time no waiting thread explains
+    BACKWARDS_BY = auto()
+    SECOND_RUN_LINE = auto()
+    NEEDS = auto()  # what has to grow before the loop can go on
+
+
+class Needs(IntEnum):
+    """What has to grow before the loop can go on."""
+
+    NOTHING = 0
+    EVENTS = 1
+    KEYS = 2
+    KEY_BYTES = 3
+    THREADS = 4
+
+
+class Held(NamedTuple):
+    """What is kept from block to block. Arrays of bytes have room for eight more."""
+
+    counts: Any  # int64, places as in Counts
+    times: Any  # int64 (room,)
+    events: Any  # int32 (room,): numbers of keys
+    slots: Any  # int32 (a power of two,): number of a key, or -1
+    key_hash: Any  # uint64 (room,)
+    key_place: Any  # int64 (room, 3): where its bytes begin, where its tail does, where they end
+    key_bytes: Any  # uint8 (room,)
+    threads: Any  # int64 (room, 5): process, address, floor, whether it opens a plugin, number of the process
+    processes: (
+        Any  # int64 (room, 5): process, events kept, whether it only loads plugins, whether it ran a pipeline, first line
+    )
+    bad: Any  # int64 (shown, 3): line, fault, bytes of its text
+    bad_text: Any  # uint8 (shown, BAD_TEXT)
+
+
+_T_PROCESS, _T_ADDRESS, _T_FLOOR, _T_OPENING, _T_NUMBER = range(5)
+_P_PROCESS, _P_EVENTS, _P_LOADS, _P_RAN, _P_LINE = range(5)
+
+
+@compiled
+def _without_colours(source: Any, start: int, stop: int, target: Any) -> int:
+    """Copy a line without escape sequences (ECMA-48: ESC [ parameters, intermediates, final), and return its length."""
+    length = np.int64(0)
+    at = start
+    while at < stop:
+        if source[at] == _ESCAPE and at + 1 < stop and source[at + 1] == _OPEN:
+            end = at + 2
+            while end < stop and 0x30 <= source[end] <= 0x3F:
+                end += 1
+            while end < stop and 0x20 <= source[end] <= 0x2F:
+                end += 1
+            if end < stop and 0x40 <= source[end] <= 0x7E:
+                at = end + 1
+                continue
+        target[length] = source[at]
+        length += 1
+        at += 1
+    return length
+
+
+@compiled
+def _key(held: Held, source: Any, head: int, head_end: int, tail: Any, tail_end: int) -> int:
+    """Return the number of the event with these bytes, a new one where there is none yet."""
+    counts = held.counts
+    value = mixed(tail, 0, tail_end, mixed(source, head, head_end, _SEED))
+    wanted = len(held.slots) - 1
+    slot = np.int64(value >> np.uint64(20)) & wanted
+    length = head_end - head
+    while True:
+        key = np.int64(held.slots[slot])
+        if key < 0:
+            break
+        if held.key_hash[key] == value:
+            begin, middle, end = held.key_place[key]
+            if (
+                middle - begin == length
+                and end - middle == tail_end
+                and equal(held.key_bytes, begin, source, head, head_end)
+                and equal(held.key_bytes, middle, tail, 0, tail_end)
+            ):
+                return key
+        slot = (slot + 1) & wanted
+    key = counts[Counts.KEYS]
+    begin = counts[Counts.KEY_BYTES]
+    middle = copy(source, head, head_end, held.key_bytes, begin)
+    end = copy(tail, 0, tail_end, held.key_bytes, middle)
+    held.slots[slot] = key
+    held.key_hash[key] = value
+    held.key_place[key, 0], held.key_place[key, 1], held.key_place[key, 2] = begin, middle, end
+    counts[Counts.KEYS] += 1
+    counts[Counts.KEY_BYTES] = end
+    return key
+
+
+@compiled
+def again_hashed(slots: Any, key_hash: Any, keys: int) -> None:
+    """Fill a table that has grown."""
+    slots[:] = -1
+    wanted = len(slots) - 1
+    for key in range(keys):
+        slot = np.int64(key_hash[key] >> np.uint64(20)) & wanted
+        while slots[slot] >= 0:
+            slot = (slot + 1) & wanted
+        slots[slot] = key
+
+
+@compiled
+def _thread(held: Held, process: int, address: int) -> int:
+    """Return the number of a thread, a new one where it has not written yet."""
+    counts, threads = held.counts, held.threads
+    for number in range(counts[Counts.THREADS]):
+        if threads[number, _T_ADDRESS] == address and threads[number, _T_PROCESS] == process:
+            return number
+    found = counts[Counts.PROCESSES]
+    for number in range(counts[Counts.PROCESSES]):
+        if held.processes[number, _P_PROCESS] == process:
+            found = number
+    if found == counts[Counts.PROCESSES]:
+        counts[Counts.PROCESSES] += 1
+        held.processes[found, :] = 0
+        held.processes[found, _P_PROCESS] = process
+    number = counts[Counts.THREADS]
+    counts[Counts.THREADS] += 1
+    threads[number, _T_PROCESS], threads[number, _T_ADDRESS] = process, address
+    threads[number, _T_FLOOR] = threads[number, _T_OPENING] = 0
+    threads[number, _T_NUMBER] = found
+    return number
+
+
+@compiled
+def _begin_anew(held: Held, number: int) -> None:
+    """Leave out all events up to here: process `number` is ready, and those seen before it only helped it to load plugins."""
+    counts = held.counts
+    counts[Counts.START_UP] += counts[Counts.EVENTS]
+    counts[Counts.EVENTS] = 0
+    counts[Counts.OUT_OF_ORDER] = counts[Counts.LARGEST_DELAY] = counts[Counts.LATEST_LINE] = 0
+    counts[Counts.LATEST] = counts[Counts.BACKWARDS_LINE] = 0
+    for other in range(counts[Counts.PROCESSES]):
+        held.processes[other, _P_EVENTS] = 0
+        held.processes[other, _P_LOADS] = np.int64(other != number)
+    for thread in range(counts[Counts.THREADS]):
+        held.threads[thread, _T_FLOOR] = 0
+
+
+@compiled
+def _is_start_up(held: Held, thread: int, role: int) -> bool:
+    """Tell whether an event comes from loading plugins, and keep in mind what it says of those after it."""
+    counts, opening = held.counts, held.threads[thread, _T_OPENING]
+    number = held.threads[thread, _T_NUMBER]
+    if held.processes[number, _P_LOADS] and role != READY:
+        return True
+    if role == READY:
+        for other in range(counts[Counts.PROCESSES]):
+            if held.processes[other, _P_RAN] and counts[Counts.SECOND_RUN_LINE] == 0:
+                counts[Counts.SECOND_RUN_LINE] = counts[Counts.LINES]
+        _begin_anew(held, number)
+        return True
+    if role in (LOADING, OPENING):
+        held.threads[thread, _T_OPENING] = np.int64(role == OPENING)
+        return True
+    if role == RUNNING:
+        held.processes[number, _P_RAN] = 1
+    return opening != 0
+
+
+@compiled
+def _look_after_time(held: Held, time: int, floor: int, most_late: int) -> None:
+    """Count what is late; keep the first event that is later than it can be."""
+    counts = held.counts
+    delay = counts[Counts.LATEST] - time
+    if delay <= 0:
+        counts[Counts.LATEST] = time
+        return
+    counts[Counts.OUT_OF_ORDER] += 1
+    if delay > counts[Counts.LARGEST_DELAY]:
+        counts[Counts.LARGEST_DELAY] = delay
+        counts[Counts.LATEST_LINE] = counts[Counts.LINES]
+    impossible = time < floor if most_late < 0 else delay > most_late
+    if impossible and counts[Counts.BACKWARDS_LINE] == 0:
+        counts[Counts.BACKWARDS_LINE] = counts[Counts.LINES]
+        counts[Counts.BACKWARDS_BY] = delay
+
+
+@compiled
+def _note_bad(held: Held, code: int, source: Any, start: int, stop: int) -> None:
+    counts = held.counts
+    number = counts[Counts.BAD]
+    counts[Counts.BAD] += 1
+    if number < len(held.bad):
+        length = min(stop - start, np.int64(BAD_TEXT))
+        held.bad[number, 0], held.bad[number, 1], held.bad[number, 2] = counts[Counts.LINES], code, length
+        copy(source, start, start + length, held.bad_text[number], 0)
+
+
+@compiled
+def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in order
+    kind: int,
+    block: Any,
+    start: int,
+    stop: int,
+    is_last: bool,
+    options: Any,
+    process: int,
+    keep_start_up: bool,
+    most_late: int,
+    plain: Any,
+    tail: Any,
+    held: Held,
+) -> int:
+    """Read the lines of a block, and return how far: to its end, to where its last line begins, or to where something has to grow.
+
+    Parameters
+    ----------
+    kind : SIMPLE, GSTREAMER, FTRACE or TABLE
+    block, start, stop, is_last
+        Bytes, and which of them; whether nothing comes behind them.
+    options : int64, shape (16,)
+        The format's.
+    process : int
+        Events of other processes are left out; -1 keeps all.
+    keep_start_up : bool
+    most_late : int
+        Ticks that an event can be before the latest one. -1: a thread's event can be late only until its next one.
+    plain, tail : uint8
+        Room for a line without colours, and for twice a line.
+    held : Held
+    """
+    counts = held.counts
+    counts[Counts.NEEDS] = Needs.NOTHING
+    at = np.int64(start)
+    while at < stop:
+        end = find(block, _NEWLINE, at, stop)
+        if end < 0:
+            if not is_last:
+                break
+            end = np.int64(stop)
+        if counts[Counts.EVENTS] == len(held.times):
+            counts[Counts.NEEDS] = Needs.EVENTS
+        elif counts[Counts.KEYS] == len(held.key_hash):
+            counts[Counts.NEEDS] = Needs.KEYS
+        elif counts[Counts.KEY_BYTES] + 3 * (end - at) + 64 > len(held.key_bytes):
+            counts[Counts.NEEDS] = Needs.KEY_BYTES
+        elif counts[Counts.THREADS] == len(held.threads):
+            counts[Counts.NEEDS] = Needs.THREADS
+        if counts[Counts.NEEDS] != Needs.NOTHING:
+            break
+        line, line_end = at, end
+        at = end + 1
+        counts[Counts.LINES] += 1
+        if line_end > line and block[line_end - 1] == _RETURN:
+            line_end -= 1
+        source = block
+        if find(block, _ESCAPE, line, line_end) >= 0:
+            line_end = _without_colours(block, line, line_end, plain)
+            source, line = plain, np.int64(0)
+        if skip_blanks(source, line, line_end) == line_end:
+            counts[Counts.BLANK] += 1
+            continue
+
+        if kind == GSTREAMER:
+            read = gstreamer.parse(source, line, line_end, options, tail)
+        elif kind == FTRACE:
+            read = ftrace.parse(source, line, line_end, options, tail)
+        elif kind == TABLE:
+            read = table.parse(source, line, line_end, options, tail)
+        else:
+            read = simple.parse(source, line, line_end, options, tail)
+
+        if read.code != EVENT:
+            if read.code == FURTHER:
+                counts[Counts.FURTHER] += 1
+            elif read.code == LOST:
+                counts[Counts.FURTHER] += 1
+                counts[Counts.LOST] += read.time
+            else:
+                _note_bad(held, read.code, source, line, line_end)
+            continue
+        floor = np.int64(0)
+        if kind == GSTREAMER:
+            if process >= 0 and read.process != process:
+                counts[Counts.OTHER_PROCESS] += 1
+                continue
+            thread = counts[Counts.THREAD]
+            if (
+                thread >= counts[Counts.THREADS]
+                or held.threads[thread, _T_ADDRESS] != read.thread
+                or held.threads[thread, _T_PROCESS] != read.process
+            ):
+                thread = _thread(held, read.process, read.thread)
+                counts[Counts.THREAD] = thread
+            if not keep_start_up and _is_start_up(held, thread, read.role):
+                counts[Counts.START_UP] += 1
+                continue
+            number = held.threads[thread, _T_NUMBER]
+            if held.processes[number, _P_EVENTS] == 0:
+                held.processes[number, _P_LINE] = counts[Counts.LINES]
+            held.processes[number, _P_EVENTS] += 1
+            floor = held.threads[thread, _T_FLOOR]
+            _look_after_time(held, read.time, floor, most_late)
+            held.threads[thread, _T_FLOOR] = counts[Counts.LATEST]
+        else:
+            _look_after_time(held, read.time, floor, most_late)
+        event = counts[Counts.EVENTS]
+        held.times[event] = read.time
+        held.events[event] = _key(held, source, read.head_start, read.head_end, tail, read.tail_end)
+        counts[Counts.EVENTS] = event + 1
+    return min(at, np.int64(stop))
+
+
+@compiled
+def renumbered(events: Any, type_of: Any, types: int) -> Any:
+    """Replace keys by types in place, numbered by first occurrence, and return (int32) which type each number is."""
+    number_of = np.full(types, -1, np.int32)
+    order = np.empty(types, np.int32)
+    used = np.int64(0)
+    for index in range(len(events)):
+        kind = type_of[events[index]]
+        if number_of[kind] < 0:
+            number_of[kind] = used
+            order[used] = kind
+            used += 1
+        events[index] = number_of[kind]
+    return order[:used].copy()
