@@ -17,7 +17,8 @@ from unperturbed.collectors.passes import Pass
 from unperturbed.collectors.trace import Trace
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness import host
-from unperturbed.harness.build import check_compilers
+from unperturbed.harness.build import check_compilers, find_source
+from unperturbed.harness.identity import program_identity
 from unperturbed.harness.manifest import Manifest
 from unperturbed.harness.milestones import Milestones, hit_rates, judge_rates
 from unperturbed.harness.plan import Configuration, configurations, shamless
@@ -76,6 +77,7 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
     if why := no_verdict(campaign, passes):
         progress.note(why)
     manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
+    identity = _identity(campaign, manifest)
     wanted = configurations(campaign)
     builds = build_configurations(campaign, folder, [UNTOUCHED, *wanted], manifest, progress)
     if without := shamless(campaign):
@@ -83,7 +85,7 @@ def prepare(campaign: Campaign, folder: Path, manifest: Manifest, progress: Prog
     inputs = _inputs(campaign, folder, builds[REFERENCE], manifest, progress)
     expected = _reference(campaign, folder, builds[REFERENCE], inputs, manifest, progress)
     named = {item.name: item for item in passes.passes}
-    session = Session(campaign, folder, named, {}, inputs, expected, here)
+    session = Session(campaign, folder, named, {}, inputs, expected, here, identity)
     for item in wanted:
         session = session.holding(item, builds[item.name])
     return session
@@ -105,6 +107,35 @@ def with_configuration(
     session = session.holding(configuration, builds[configuration.name])
     rehearse(session, samplings, manifest, progress)
     return session
+
+
+def _identity(campaign: Campaign, manifest: Manifest) -> str | None:
+    """Return what the traces call the program; None in a campaign with runs of before traces said so.
+
+    Before the first run is done the program may still change: what was found of it is then found anew.
+
+    Raises
+    ------
+    SpecError
+        It has changed since runs were made.
+    """
+    begun, now = manifest.fact("program"), program_identity(campaign, find_source(campaign.program, campaign.folder))
+    if begun == now:
+        return now
+    if manifest.runs("done"):
+        if begun is None:
+            return None
+        raise SpecError(
+            f"the program is another than when this campaign was begun (it was {begun}, it is {now}): its source, its input or a file "
+            "that its command names has changed, and runs of two programs do not compare. Choose another folder with --campaign, or put the "
+            "program back"
+        )
+    if begun is not None:
+        pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes")]
+        rehearsals = [f"probes:{item.name}" for item in configurations(campaign)]
+        manifest.set_facts(**dict.fromkeys(["expected", "native", "inputs", *pilots_of, *rehearsals]))
+    manifest.set_facts(program=now)
+    return now
 
 
 def _pass_facts(item: Pass) -> dict[str, Any]:

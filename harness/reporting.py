@@ -265,6 +265,7 @@ def _provenance(campaign: Campaign, manifest: Manifest) -> dict[str, dict[str, s
             "begun": manifest.fact("begun"),
         },
         "program": {
+            "identity": manifest.fact("program") or "not recorded",
             "result": f"exit code {expected['exit_code']}, sha256 {expected['digest']}",
             "untouched, unmeasured": f"{native['seconds']:.3f} s, {native['user_s']:.3f} s of processor time, {native['max_rss_kib'] / 1024:.0f} MiB",
             "inputs": ", ".join(f"{name} ({size:,} bytes)" for name, size in manifest.fact("inputs").items()) or "none",

@@ -45,7 +45,10 @@ class Built:
 
 @dataclass(frozen=True)
 class Session:
-    """What all runs share; `built` maps the names of configurations. Others may be added, see `prepare.with_configuration`."""
+    """What all runs share; `built` maps the names of configurations. Others may be added, see `prepare.with_configuration`.
+
+    `program` is `identity.program_identity`, None in a campaign that was begun before programs were identified.
+    """
 
     campaign: Campaign
     folder: Path
@@ -54,6 +57,7 @@ class Session:
     inputs: Path
     expected: Result
     host: str
+    program: str | None
 
     def holding(self, configuration: Configuration, tree: Path | None) -> Session:
         """Return the session with one more configuration in it, or another number of runs of one that it has.
@@ -101,6 +105,7 @@ def execute_in(
             "sham_of": built.configuration.sham_of,
             "layout": layout,
             "host": session.host,
+            "program": session.program,
             "order": order,
             "campaign": session.campaign.name,
             **facts,
