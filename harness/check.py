@@ -60,7 +60,7 @@ class Checked:
     traces : what they were made from.
     notes : what a reader must know besides, one sentence each.
     stability : of the baseline, by pass.
-    shams : the configurations among them that are shams: they show layout, and measure nothing.
+    shams : the configurations among them that are shams: they show what layout and the no-ops do, and count nothing.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -71,7 +71,7 @@ class Checked:
 
     @property
     def perturbed(self) -> tuple[str, ...]:
-        """Return the names of the perturbed configurations; a sham that layout moved is none."""
+        """Return the names of the perturbed configurations; a sham is none: what moved it is no counting."""
         return tuple(
             verdict.configuration
             for verdict in self.verdicts
@@ -129,7 +129,8 @@ def check(campaign: Campaign, traces: Traces, how: HowChecked = HowChecked()) ->
     Inner perturbation (003, section 2.2) is always judged against the pure baseline. Outer perturbation (section 2.3) needs runs that
     align: where there is an anchor, the anchor alone is held against the pure baseline first, without anchoring, and every subset against
     the anchor's runs, through the anchor. Pairs that hold a software metric are held against a configuration with fewer metrics that
-    counts it too. Sham runs tell whether what was found is layout.
+    counts it too. Sham runs tell what was found without any
+    counting: it comes with the layout, or with the no-ops that stand for the increments.
 
     Raises
     ------
@@ -328,16 +329,19 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
     sham = next((other.name for other in planned if other.sham_of == item.name), "")
     if not found.against_sham[item.name]:
         if verdict.verdict == "perturbed" and found.parts[sham]:
-            found.note(f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell layout from counting in {item.name}.")
+            found.note(
+                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell layout and no-ops from counting in {item.name}."
+            )
         return verdict
     layout, counting = combine_checks(sham, *found.parts[sham]), combine_checks(item.name, *found.against_sham[item.name])
     verdict = with_origins(verdict, layout, counting)
     origins = [change.origin for change in verdict.changes if change.origin is not None]
     if origins:
         told = {
-            "layout": "come with the layout of the code: its sham, which counts nothing, shows them too",
+            "layout": "come without any counting, with the layout of the code or with the no-ops that stand for the increments: its sham, which "
+            "executes these and counts nothing, shows them too",
             "counting": "come with the counting",
-            "both": "come with both layout and counting",
+            "both": "come with both, counting and what the sham shows (layout or no-ops)",
             "unclear": "cannot be told apart by these runs",
         }
         parts = [f"{origins.count(name)} {words}" for name, words in told.items() if name in origins]

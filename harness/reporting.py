@@ -132,7 +132,7 @@ _METHOD = (
     "tolerance. Unperturbed: every interval lies within it. Beside it the p-value for false discoveries (Benjamini and Hochberg), which decides "
     "nothing.",
     "Pairs with a software metric are held against a configuration that counts it among fewer others. Sham runs, where there are any, tell a "
-    "change of layout from one by counting.",
+    "change that comes with layout, or with the no-ops in place of the increments, from one by counting.",
 )
 
 

@@ -269,10 +269,10 @@ _FACTS = (
 
 _ORIGIN: Mapping[OriginName | None, str] = {
     None: "not told: no sham runs",
-    "layout": "the layout of the code: the sham build shows it too",
-    "counting": "the counting: the sham build does not show it",
-    "both": "layout and counting",
-    "unclear": "layout or counting: the sham runs do not tell",
+    "layout": "the layout of the code, or the no-ops in place of the increments: the sham build, which counts nothing, shows it too",
+    "counting": "the counting: runs that count differ from those of the sham build",
+    "both": "the counting, and layout or no-ops: the sham build shows a change too",
+    "unclear": "counting, layout or no-ops: the sham runs do not tell",
 }
 
 

@@ -227,8 +227,8 @@ def _advice_perturbed(result: Result, content: ReportContent) -> tuple[str, ...]
         said.append(f"{own[0]} perturbs by itself: count a rarer event in its place, or read it apart from hardware metrics.")
     if "layout" in origins and origins <= {"layout", "unclear", None}:
         said.append(
-            "The sham build shows the same: it is the layout of the code, not the counting. `layouts: varied` puts layout into what counts "
-            "as usual."
+            "The sham build shows the same: it is the layout of the code or the no-ops in place of the increments, not the counting. "
+            "`layouts: varied` puts layout into what counts as usual."
         )
     if result.check_verdict("inner") == "unperturbed":
         said.append("Within a run all is well: the runs can be used one by one, but not merged with others.")
