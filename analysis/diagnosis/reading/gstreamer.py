@@ -32,12 +32,14 @@ from unperturbed.analysis.diagnosis.reading.spans import (
     append_normalised,
     begins,
     compiled,
+    past_blanks,
     skip_blanks,
     skip_word,
     text,
+    until,
 )
 
-__all__ = ["FAULTS", "FIELDS", "LEVELS", "NUMBERS", "OBJECT", "WORD", "describe", "parse"]
+__all__ = ["FAULTS", "FIELDS", "LEVELS", "NUMBERS", "OBJECT", "describe", "parse", "role_of"]
 
 FIELDS = ("level", "category", "file", "function", "object", "word")
 """What an event's identity can be made of."""
@@ -55,8 +57,8 @@ FAULTS = {
     _PLACE: "no file:line:function: behind the category",
 }
 
-WORD, OBJECT, NUMBERS = 1, 2, 4
-"""Options of `parse`: what the tail holds, and whether numbers of the word are normalised."""
+OBJECT, NUMBERS = 1, 2
+"""Options of `parse`: whether the tail holds the object, and whether numbers of the word are normalised."""
 
 _MOST_HOURS = 2_500_000
 """More nanoseconds than 2^63 from about there on; it is 285 years."""
@@ -78,9 +80,10 @@ def _two_digits(source: Any, at: int) -> int:
 
 
 @compiled
-def _role(source: Any, category: int, category_end: int, message: int, stop: int) -> int:
-    """Return what the event says of loading plugins."""
-    length = category_end - category
+def role_of(source: Any, head: int, message: int, stop: int) -> int:
+    """Return what an event says of loading plugins, by its category and how its message begins."""
+    category = past_blanks(source, until(source, _BLANK, head, stop), stop)
+    length = until(source, _BLANK, category, stop) - category
     if length == 12 and begins(source, category, stop, _REGISTRY):
         return LOADING
     if length == 18 and begins(source, category, stop, _PLUGIN_LOADING):
@@ -96,37 +99,39 @@ def _role(source: Any, category: int, category_end: int, message: int, stop: int
 def _function_end(source: Any, place: int, stop: int) -> int:
     """Return where the function's name ends in file:line:function: (":" and a blank, "<" or nothing more behind it), or -1.
 
-    A name can hold colons, two at a time: those of C++ and Rust.
+    A name can hold colons, two at a time: those of C++ and Rust. None of the three holds a blank.
     """
+    blank = until(source, _BLANK, place, stop)
     at = place
-    while True:  # the line's number
-        while at < stop and source[at] != _COLON and source[at] != _BLANK:
-            at += 1
-        if at >= stop or source[at] == _BLANK:
+    while True:
+        at = until(source, _COLON, at, blank) + 1
+        if at >= blank:
             return -1
-        at += 1
         first = at
-        while at < stop and 48 <= source[at] <= 57:
+        while at < blank and 48 <= source[at] <= 57:
             at += 1
-        if at > first and at < stop and source[at] == _COLON:
+        if at > first and at < blank and source[at] == _COLON:
             break
     at += 1
-    while at < stop and source[at] != _BLANK:
-        if source[at] == _COLON and (at + 1 == stop or source[at + 1] == _BLANK or source[at + 1] == _LESS):
+    while True:
+        at = until(source, _COLON, at, blank)
+        if at == blank:
+            return -1
+        if at + 1 == blank or source[at + 1] == _LESS:
             return at
         at += 1
-    return -1
 
 
 @compiled
 def _object_end(source: Any, start: int, stop: int) -> int:
     """Return where the message begins behind an object `<name>`, or -1."""
-    at = start + 1
-    while at < stop:
-        if source[at] == _GREATER and (at + 1 == stop or source[at + 1] == _BLANK):
+    at = start
+    while True:
+        at = until(source, _GREATER, at + 1, stop)
+        if at == stop:
+            return -1
+        if at + 1 == stop or source[at + 1] == _BLANK:
             return at + 1
-        at += 1
-    return -1
 
 
 @compiled
@@ -162,12 +167,12 @@ def parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
 ) -> Line:
     """Read one line.
 
-    The head is level, category, file, line and function as they stand; the tail, of what is wanted, the object and the message's first word.
+    The head is level, category, file, line and function as they stand; the tail the object, if wanted, and the message's first word.
     """
     code, time, at = _read_time(source, start, stop)
     if code != EVENT:
         return no_event(code)
-    at = skip_blanks(source, at, stop)
+    at = past_blanks(source, at, stop)
     process = np.int64(0)
     first = at
     while at < stop and at < first + 18 and 48 <= source[at] <= 57:
@@ -176,7 +181,7 @@ def parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
     if at == first or at >= stop or source[at] != _BLANK:
         return no_event(_PROCESS)
 
-    at = skip_blanks(source, at, stop)
+    at = past_blanks(source, at, stop)
     if at + 2 < stop and source[at] == 48 and source[at + 1] == 120:
         at += 2
     thread = np.uint64(0)
@@ -193,16 +198,16 @@ def parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
     if at == first or at >= stop or source[at] != _BLANK:
         return no_event(_THREAD)
 
-    head = at = skip_blanks(source, at, stop)
+    head = at = past_blanks(source, at, stop)
     while at < stop and 65 <= source[at] <= 90:
         at += 1
     if at == head or at >= stop or source[at] != _BLANK:
         return no_event(_LEVEL)
-    category = skip_blanks(source, at, stop)
-    category_end = skip_word(source, category, stop)
+    category = past_blanks(source, at, stop)
+    category_end = until(source, _BLANK, category, stop)
     if category_end >= stop:
         return no_event(_CATEGORY)
-    head_end = _function_end(source, skip_blanks(source, category_end, stop), stop)
+    head_end = _function_end(source, past_blanks(source, category_end, stop), stop)
     if head_end < 0:
         return no_event(_PLACE)
 
@@ -216,11 +221,11 @@ def parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
             at = message
     message = skip_blanks(source, at, stop)
     tail_end = append(tail, tail_end, _NEWLINE)
-    if options[1] & WORD:
-        numbers = options[1] & NUMBERS != 0
-        tail_end = append_normalised(source, message, skip_word(source, message, stop), tail, tail_end, numbers)
-    role = _role(source, category, category_end, message, stop)
-    return Line(np.int64(EVENT), time, np.int64(head), np.int64(head_end), tail_end, process, np.int64(thread), np.int64(role))
+    word_end = skip_word(source, message, stop)
+    tail_end = append_normalised(source, message, word_end, tail, tail_end, options[1] & NUMBERS != 0)
+    return Line(
+        np.int64(EVENT), time, np.int64(head), np.int64(head_end), tail_end, process, np.int64(thread), np.int64(message)
+    )
 
 
 _HEAD = re.compile(r"(?s)(?P<level>[A-Z]+) +(?P<category>[^ \t]+)[ \t]+(?P<file>.*?):(?P<line>\d+):(?P<function>.*)")

@@ -17,6 +17,7 @@ import numba
 from llvmlite import binding  # type: ignore[import-untyped]
 
 from unperturbed.analysis.diagnosis.reading import ftrace, gstreamer, line, scan, simple, spans, table
+from unperturbed.analysis.diagnosis.reading.spans import UNCOUNTED
 
 __all__ = ["kernel"]
 
@@ -39,9 +40,9 @@ def _compiled(name: str) -> Callable[..., Any]:
     elif not any(folder.rglob(f"*.{name}-*.nbi")):
         _LOG.info("compiling the readers of event logs: some seconds, this once; kept in %s", folder)
     with _compiler_caching_in(folder):
-        made: Callable[..., Any] = numba.njit([_signature(name)], cache=folder is not None, nogil=True, error_model="numpy")(
-            getattr(scan, name)
-        )
+        made: Callable[..., Any] = numba.njit(
+            [_signature(name)], cache=folder is not None, nogil=True, error_model="numpy", **UNCOUNTED
+        )(getattr(scan, name))
     return made
 
 
@@ -56,6 +57,7 @@ def _signature(name: str) -> Any:
             numba.int32[::1],
             numba.uint64[::1],
             table_of,
+            integers,
             text,
             table_of,
             table_of,
@@ -68,7 +70,7 @@ def _signature(name: str) -> Any:
     signatures: dict[str, Any] = {
         "scan": (integer, text, integer, integer, truth, integers, integer, truth, integer, text, text, held),
         "again_hashed": (numba.int32[::1], numba.uint64[::1], integer),
-        "renumbered": (numba.int32[::1], numba.int32[::1], integer),
+        "renumbered": (numba.int32[::1],) * 4,
     }
     return signatures[name]
 

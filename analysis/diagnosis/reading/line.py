@@ -20,7 +20,8 @@ ORDINARY, LOADING, OPENING, READY, RUNNING = range(5)
 class Line(NamedTuple):
     """One line, read.
 
-    Events are the same when the bytes from `head_start` to `head_end`, and what was written to the tail, are the same.
+    Events are the same when the bytes from `head_start` to `head_end`, and what was written to the tail, are the same. `message` is where
+    GStreamer's begins.
     """
 
     code: int
@@ -30,7 +31,7 @@ class Line(NamedTuple):
     tail_end: int
     process: int
     thread: int
-    role: int
+    message: int
 
 
 @compiled

@@ -108,8 +108,9 @@ def read(path: str | Path | BinaryIO, options: Options, name: str | None) -> Eve
     types = list(dict.fromkeys(scanned.types))
     number_of = {kind: number for number, kind in enumerate(types)}
     type_of = np.array([number_of[kind] for kind in scanned.types], np.int32)
-    by_occurrence = kernel("renumbered")(events, type_of, len(types))
-    kept = tuple(types[number] for number in by_occurrence)
+    order = np.empty(len(types), np.int32)
+    used = kernel("renumbered")(events, type_of, np.full(len(types), -1, np.int32), order)
+    kept = tuple(types[number] for number in order[:used])
     levels = _levels(kept, events)
     reading = Reading(**{**vars(scanned.reading), "levels": levels})
     return EventTrace(times, events, kept, unit, name or source, reading)
@@ -137,6 +138,7 @@ class _Scanner:
             slots=np.full(1 << 13, -1, np.int32),
             key_hash=np.empty(1 << 12, np.uint64),
             key_place=np.empty((1 << 12, 3), np.int64),
+            key_role=np.zeros(1 << 12, np.int64),
             key_bytes=np.empty(1 << 18, np.uint8),
             threads=np.zeros((64, 5), np.int64),
             processes=np.zeros((64, 5), np.int64),
@@ -192,8 +194,7 @@ class _Scanner:
         settings = np.zeros(16, np.int64)
         settings[0] = self._form.decimals
         if self._form.format == "gstreamer":
-            wants = {gstreamer.WORD: "word" in self._options.identity, gstreamer.OBJECT: "object" in self._options.identity}
-            settings[1] = sum(bit for bit, wanted in wants.items() if wanted)
+            settings[1] = gstreamer.OBJECT if "object" in self._options.identity else 0
             settings[1] |= 0 if self._options.keep_numbers else gstreamer.NUMBERS
         if self._form.header is not None:
             settings[1] = ord(self._form.header.delimiter)
@@ -214,6 +215,7 @@ class _Scanner:
                 slots=np.empty(4 * keys, np.int32),
                 key_hash=_doubled(held.key_hash),
                 key_place=_doubled(held.key_place),
+                key_role=_doubled(held.key_role),
             )
             kernel("again_hashed")(held.slots, held.key_hash, keys)
         elif need == Needs.KEY_BYTES:

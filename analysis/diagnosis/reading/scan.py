@@ -83,6 +83,7 @@ class Held(NamedTuple):
     slots: Any  # int32 (a power of two,): number of a key, or -1
     key_hash: Any  # uint64 (room,)
     key_place: Any  # int64 (room, 3): where its bytes begin, where its tail does, where they end
+    key_role: Any  # int64 (room,): of GStreamer's events, what they say of loading plugins
     key_bytes: Any  # uint8 (room,)
     threads: Any  # int64 (room, 5): process, address, floor, whether it opens a plugin, number of the process
     processes: (
@@ -130,7 +131,7 @@ def _key(held: Held, source: Any, head: int, head_end: int, tail: Any, tail_end:
         if key < 0:
             break
         if held.key_hash[key] == value:
-            begin, middle, end = held.key_place[key]
+            begin, middle, end = held.key_place[key, 0], held.key_place[key, 1], held.key_place[key, 2]
             if (
                 middle - begin == length
                 and end - middle == tail_end
@@ -146,6 +147,7 @@ def _key(held: Held, source: Any, head: int, head_end: int, tail: Any, tail_end:
     held.slots[slot] = key
     held.key_hash[key] = value
     held.key_place[key, 0], held.key_place[key, 1], held.key_place[key, 2] = begin, middle, end
+    held.key_role[key] = -1
     counts[Counts.KEYS] += 1
     counts[Counts.KEY_BYTES] = end
     return key
@@ -334,11 +336,11 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
             else:
                 _note_bad(held, read.code, source, line, line_end)
             continue
-        floor = np.int64(0)
+        if kind == GSTREAMER and process >= 0 and read.process != process:
+            counts[Counts.OTHER_PROCESS] += 1
+            continue
+        key = _key(held, source, read.head_start, read.head_end, tail, read.tail_end)
         if kind == GSTREAMER:
-            if process >= 0 and read.process != process:
-                counts[Counts.OTHER_PROCESS] += 1
-                continue
             thread = counts[Counts.THREAD]
             if (
                 thread >= counts[Counts.THREADS]
@@ -347,30 +349,32 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
             ):
                 thread = _thread(held, read.process, read.thread)
                 counts[Counts.THREAD] = thread
-            if not keep_start_up and _is_start_up(held, thread, read.role):
+            if held.key_role[key] < 0:
+                held.key_role[key] = gstreamer.role_of(source, read.head_start, read.message, line_end)
+            if not keep_start_up and _is_start_up(held, thread, held.key_role[key]):
                 counts[Counts.START_UP] += 1
                 continue
             number = held.threads[thread, _T_NUMBER]
             if held.processes[number, _P_EVENTS] == 0:
                 held.processes[number, _P_LINE] = counts[Counts.LINES]
             held.processes[number, _P_EVENTS] += 1
-            floor = held.threads[thread, _T_FLOOR]
-            _look_after_time(held, read.time, floor, most_late)
+            _look_after_time(held, read.time, held.threads[thread, _T_FLOOR], most_late)
             held.threads[thread, _T_FLOOR] = counts[Counts.LATEST]
         else:
-            _look_after_time(held, read.time, floor, most_late)
+            _look_after_time(held, read.time, 0, most_late)
         event = counts[Counts.EVENTS]
         held.times[event] = read.time
-        held.events[event] = _key(held, source, read.head_start, read.head_end, tail, read.tail_end)
+        held.events[event] = key
         counts[Counts.EVENTS] = event + 1
     return min(at, np.int64(stop))
 
 
 @compiled
-def renumbered(events: Any, type_of: Any, types: int) -> Any:
-    """Replace keys by types in place, numbered by first occurrence, and return (int32) which type each number is."""
-    number_of = np.full(types, -1, np.int32)
-    order = np.empty(types, np.int32)
+def renumbered(events: Any, type_of: Any, number_of: Any, order: Any) -> int:
+    """Replace keys by types, numbered by first occurrence, in place.
+
+    `number_of` comes with -1 for each type, and leaves with its number; `order` leaves with the type of each number. Returns how many occur.
+    """
     used = np.int64(0)
     for index in range(len(events)):
         kind = type_of[events[index]]
@@ -379,4 +383,4 @@ def renumbered(events: Any, type_of: Any, types: int) -> Any:
             order[used] = kind
             used += 1
         events[index] = number_of[kind]
-    return order[:used].copy()
+    return used

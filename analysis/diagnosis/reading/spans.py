@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "PADDING",
+    "UNCOUNTED",
     "append",
     "append_normalised",
     "begins",
@@ -21,10 +22,12 @@ __all__ = [
     "equal",
     "find",
     "mixed",
+    "past_blanks",
     "read_number",
     "skip_blanks",
     "skip_word",
     "text",
+    "until",
 ]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -32,9 +35,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 PADDING = 8
 """Bytes that every array of bytes has behind what it holds: eight are loaded at a time."""
 
+UNCOUNTED = {"_nrt": False}
+"""Options of compiled functions that make no array: references to those they are given need not be counted, which took half of the time."""
+
 _memchr = types.ExternalFunction("memchr", types.uintp(types.uintp, types.intc, types.uintp))
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
+_EACH, _HIGH, _BLANKS = (np.uint64(byte * 0x0101010101010101) for byte in (0x01, 0x80, 0x20))
 _LARGEST = np.uint64(2**63 - 1)
 
 _BLANK, _TAB = 32, 9
@@ -43,7 +50,7 @@ _ZERO, _NINE, _COLON, _POINT, _MINUS, _UNDERSCORE, _HASH = 48, 57, 58, 46, 45, 9
 
 def compiled(function: _Function) -> _Function:
     """Mark a function that compiled ones call."""
-    marked: _Function = register_jitable(function)
+    marked: _Function = register_jitable(**UNCOUNTED)(function)
     return marked
 
 
@@ -57,6 +64,43 @@ def _load(_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - the c
         return builder.load(place, align=1)
 
     return types.uint64(array, types.int64), build
+
+
+@intrinsic
+def _first_byte(_context: Any, bits: Any) -> Any:  # noqa: ARG001 - the compiled function's argument
+    """Return in which byte of eight the lowest bit stands that is set."""
+
+    def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        zeros = builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.lshr(zeros, ir.Constant(ir.IntType(64), 3))
+
+    return types.int64(types.uint64), build
+
+
+@compiled
+def until(source: Any, byte: int, start: int, stop: int) -> int:
+    """Return where a byte stands first, or `stop`: quicker than `find` where it is near."""
+    wanted = np.uint64(byte) * _EACH
+    at = start
+    while at < stop:
+        differs = _load(source, at) ^ wanted
+        found = (differs - _EACH) & ~differs & _HIGH
+        if found:
+            return min(at + _first_byte(found), stop)
+        at += 8
+    return stop
+
+
+@compiled
+def past_blanks(source: Any, start: int, stop: int) -> int:
+    """Return where something else than a blank stands, or `stop`."""
+    at = start
+    while at < stop:
+        others = _load(source, at) ^ _BLANKS
+        if others:
+            return min(at + _first_byte(others), stop)
+        at += 8
+    return stop
 
 
 @compiled
@@ -204,6 +248,11 @@ def append_normalised(source: Any, start: int, stop: int, target: Any, at: int, 
     index = start
     while index < stop:
         byte = source[index]
+        if byte > _NINE or (byte < _ZERO and byte != _MINUS):
+            target[at] = byte
+            at += 1
+            index += 1
+            continue
         before = source[index - 1] if index > start else np.uint8(_BLANK)
         if byte == _ZERO and index + 2 < stop and (source[index + 1] | 32) == 120 and not _is_digit(before):
             end = index + 2
