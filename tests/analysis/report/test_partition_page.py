@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -212,6 +214,18 @@ def test_names_of_metrics_never_leave_their_place(plan: Plan, stopped: Plan, fac
         assert not hostile.all("img")
         assert len(hostile.all("script")) == len(usual.all("script"))
         assert "onerror=alert(1)" in "".join(hostile.text)
+
+
+def test_the_example_of_the_documentation_runs(tmp_path: Path):
+    page = (Path(__file__).parents[3] / "docs" / "library.md").read_text()
+    (example,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "write_partition" in code]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "('entries', 'writes')" in done.stdout
+    assert "loops perturbs alone" in done.stdout
+    assert "2 of 3 software metrics can be measured" in _text((tmp_path / "partition.html").read_text())
 
 
 @pytest.fixture(scope="module")
