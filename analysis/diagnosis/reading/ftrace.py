@@ -16,6 +16,7 @@ import numpy as np
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.reading.line import BAD, FURTHER, LOST, Line, event, no_event
 from unperturbed.analysis.diagnosis.reading.spans import (
+    Integer,
     append_normalised,
     begins,
     compiled,
@@ -46,7 +47,7 @@ _MARKER_LENGTH, _PRINT_LENGTH, _FUNCTION_LENGTH = 19, 6, 9
 
 
 @compiled
-def _remark(source: Any, at: int, stop: int) -> Line:
+def _remark(source: Any, at: Integer, stop: Integer) -> Line:
     """Return what a line without a processor is: a remark of the tracer, or a fault."""
     if begins(source, at, stop, _CPU_COLON):
         place = skip_blanks(source, skip_word(source, at, stop), stop)
@@ -60,7 +61,7 @@ def _remark(source: Any, at: int, stop: int) -> Line:
 
 
 @compiled
-def _behind_processor(source: Any, start: int, stop: int) -> int:
+def _behind_processor(source: Any, start: Integer, stop: Integer) -> Integer:
     """Return the place behind ` [digits] `, or -1. A task's name may hold brackets, but hardly digits alone in them."""
     at = start
     while at < stop:
@@ -75,7 +76,7 @@ def _behind_processor(source: Any, start: int, stop: int) -> int:
 
 
 @compiled
-def parse(source: Any, start: int, stop: int, options: Any, tail: Any) -> Line:  # noqa: PLR0911 - a return for each kind of line
+def parse(source: Any, start: Integer, stop: Integer, options: Any, tail: Any) -> Line:  # noqa: PLR0911 - a return for each kind of line
     """Read one line; the head is the event, or the tail the first word that an application wrote."""
     at = skip_blanks(source, start, stop)
     if source[at] == _SHARP:

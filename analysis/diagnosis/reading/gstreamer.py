@@ -28,6 +28,7 @@ from unperturbed.analysis.diagnosis.reading.line import (
     no_event,
 )
 from unperturbed.analysis.diagnosis.reading.spans import (
+    Integer,
     append,
     append_normalised,
     begins,
@@ -73,14 +74,14 @@ _READY, _OPENING = text("initialized GStreamer successfully"), text("attempt to 
 
 
 @compiled
-def _two_digits(source: Any, at: int) -> int:
+def _two_digits(source: Any, at: Integer) -> Integer:
     """Return a number of two digits, or -1."""
     tens, ones = source[at] - 48, source[at + 1] - 48
     return np.int64(tens * 10 + ones) if 0 <= tens <= 9 and 0 <= ones <= 9 else np.int64(-1)
 
 
 @compiled
-def role_of(source: Any, head: int, message: int, stop: int) -> int:
+def role_of(source: Any, head: Integer, message: Integer, stop: Integer) -> Integer:
     """Return what an event says of loading plugins, by its category and how its message begins."""
     category = past_blanks(source, until(source, _BLANK, head, stop), stop)
     length = until(source, _BLANK, category, stop) - category
@@ -96,7 +97,7 @@ def role_of(source: Any, head: int, message: int, stop: int) -> int:
 
 
 @compiled
-def _function_end(source: Any, place: int, stop: int) -> int:
+def _function_end(source: Any, place: Integer, stop: Integer) -> Integer:
     """Return where the function's name ends in file:line:function: (":" and a blank, "<" or nothing more behind it), or -1.
 
     A name can hold colons, two at a time: those of C++ and Rust. None of the three holds a blank.
@@ -123,7 +124,7 @@ def _function_end(source: Any, place: int, stop: int) -> int:
 
 
 @compiled
-def _object_end(source: Any, start: int, stop: int) -> int:
+def _object_end(source: Any, start: Integer, stop: Integer) -> Integer:
     """Return where the message begins behind an object `<name>`, or -1."""
     at = start
     while True:
@@ -135,7 +136,7 @@ def _object_end(source: Any, start: int, stop: int) -> int:
 
 
 @compiled
-def _read_time(source: Any, start: int, stop: int) -> tuple[int, int, int]:
+def _read_time(source: Any, start: Integer, stop: Integer) -> tuple[Integer, Integer, Integer]:
     """Return EVENT, the time in nanoseconds and where it ends; or what the line is instead."""
     at = start
     time = np.int64(0)
@@ -163,7 +164,7 @@ def _read_time(source: Any, start: int, stop: int) -> tuple[int, int, int]:
 
 @compiled
 def parse(  # noqa: PLR0912, PLR0911 - field after field, each with its fault
-    source: Any, start: int, stop: int, options: Any, tail: Any
+    source: Any, start: Integer, stop: Integer, options: Any, tail: Any
 ) -> Line:
     """Read one line.
 

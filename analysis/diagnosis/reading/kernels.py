@@ -40,16 +40,16 @@ def _compiled(name: str) -> Callable[..., Any]:
     elif not any(folder.rglob(f"*.{name}-*.nbi")):
         _LOG.info("compiling the readers of event logs: some seconds, this once; kept in %s", folder)
     with _compiler_caching_in(folder):
-        made: Callable[..., Any] = numba.njit(
-            [_signature(name)], cache=folder is not None, nogil=True, error_model="numpy", **UNCOUNTED
-        )(getattr(scan, name))
+        options: dict[str, Any] = {"cache": folder is not None, "nogil": True, "error_model": "numpy", **UNCOUNTED}
+        made: Callable[..., Any] = numba.njit([_signature(name)], **options)(getattr(scan, name))
     return made
 
 
 def _signature(name: str) -> Any:
     integer, text = numba.int64, numba.uint8[::1]
     integers, table_of = numba.int64[::1], numba.int64[:, ::1]
-    held = numba.types.NamedTuple(
+    named_tuple: Callable[..., Any] = numba.types.NamedTuple
+    held = named_tuple(
         (
             integers,
             integers,

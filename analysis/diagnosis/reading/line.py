@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.reading.spans import compiled
+from unperturbed.analysis.diagnosis.reading.spans import Integer, compiled
 
 __all__ = ["BAD", "EVENT", "FURTHER", "LOADING", "LOST", "OPENING", "ORDINARY", "READY", "RUNNING", "Line", "event", "no_event"]
 
@@ -24,25 +24,25 @@ class Line(NamedTuple):
     GStreamer's begins.
     """
 
-    code: int
-    time: int
-    head_start: int
-    head_end: int
-    tail_end: int
-    process: int
-    thread: int
-    message: int
+    code: Integer
+    time: Integer
+    head_start: Integer
+    head_end: Integer
+    tail_end: Integer
+    process: Integer
+    thread: Integer
+    message: Integer
 
 
 @compiled
-def no_event(code: int, value: int = 0) -> Line:
+def no_event(code: Integer, value: Integer = 0) -> Line:
     """Return a line that is no event; `value` is how many events were lost."""
     zero = np.int64(0)
     return Line(np.int64(code), np.int64(value), zero, zero, zero, zero, zero, zero)
 
 
 @compiled
-def event(time: int, head_start: int, head_end: int, tail_end: int) -> Line:
+def event(time: Integer, head_start: Integer, head_end: Integer, tail_end: Integer) -> Line:
     """Return an event of a format without processes."""
     zero = np.int64(0)
     return Line(zero, np.int64(time), np.int64(head_start), np.int64(head_end), np.int64(tail_end), zero, zero, zero)

@@ -13,7 +13,7 @@ import numpy as np
 
 from unperturbed.analysis.diagnosis.reading import ftrace, gstreamer, simple, table
 from unperturbed.analysis.diagnosis.reading.line import EVENT, FURTHER, LOADING, LOST, OPENING, READY, RUNNING
-from unperturbed.analysis.diagnosis.reading.spans import compiled, copy, equal, find, mixed, skip_blanks
+from unperturbed.analysis.diagnosis.reading.spans import Integer, compiled, copy, equal, find, mixed, skip_blanks
 
 __all__ = [
     "BAD_TEXT",
@@ -98,7 +98,7 @@ _P_PROCESS, _P_EVENTS, _P_LOADS, _P_RAN, _P_LINE = range(5)
 
 
 @compiled
-def _without_colours(source: Any, start: int, stop: int, target: Any) -> int:
+def _without_colours(source: Any, start: Integer, stop: Integer, target: Any) -> Integer:
     """Copy a line without escape sequences (ECMA-48: ESC [ parameters, intermediates, final), and return its length."""
     length = np.int64(0)
     at = start
@@ -119,7 +119,7 @@ def _without_colours(source: Any, start: int, stop: int, target: Any) -> int:
 
 
 @compiled
-def _key(held: Held, source: Any, head: int, head_end: int, tail: Any, tail_end: int) -> int:
+def _key(held: Held, source: Any, head: Integer, head_end: Integer, tail: Any, tail_end: Integer) -> Integer:
     """Return the number of the event with these bytes, a new one where there is none yet."""
     counts = held.counts
     value = mixed(tail, 0, tail_end, mixed(source, head, head_end, _SEED))
@@ -154,7 +154,7 @@ def _key(held: Held, source: Any, head: int, head_end: int, tail: Any, tail_end:
 
 
 @compiled
-def again_hashed(slots: Any, key_hash: Any, keys: int) -> None:
+def again_hashed(slots: Any, key_hash: Any, keys: Integer) -> None:
     """Fill a table that has grown."""
     slots[:] = -1
     wanted = len(slots) - 1
@@ -166,7 +166,7 @@ def again_hashed(slots: Any, key_hash: Any, keys: int) -> None:
 
 
 @compiled
-def _thread(held: Held, process: int, address: int) -> int:
+def _thread(held: Held, process: Integer, address: Integer) -> Integer:
     """Return the number of a thread, a new one where it has not written yet."""
     counts, threads = held.counts, held.threads
     for number in range(counts[Counts.THREADS]):
@@ -189,7 +189,7 @@ def _thread(held: Held, process: int, address: int) -> int:
 
 
 @compiled
-def _begin_anew(held: Held, number: int) -> None:
+def _begin_anew(held: Held, number: Integer) -> None:
     """Leave out all events up to here: process `number` is ready, and those seen before it only helped it to load plugins."""
     counts = held.counts
     counts[Counts.START_UP] += counts[Counts.EVENTS]
@@ -204,7 +204,7 @@ def _begin_anew(held: Held, number: int) -> None:
 
 
 @compiled
-def _is_start_up(held: Held, thread: int, role: int) -> bool:
+def _is_start_up(held: Held, thread: Integer, role: Integer) -> Integer:
     """Tell whether an event comes from loading plugins, and keep in mind what it says of those after it."""
     counts, opening = held.counts, held.threads[thread, _T_OPENING]
     number = held.threads[thread, _T_NUMBER]
@@ -225,7 +225,7 @@ def _is_start_up(held: Held, thread: int, role: int) -> bool:
 
 
 @compiled
-def _look_after_time(held: Held, time: int, floor: int, most_late: int) -> None:
+def _look_after_time(held: Held, time: Integer, floor: Integer, most_late: Integer) -> None:
     """Count what is late; keep the first event that is later than it can be."""
     counts = held.counts
     delay = counts[Counts.LATEST] - time
@@ -243,7 +243,7 @@ def _look_after_time(held: Held, time: int, floor: int, most_late: int) -> None:
 
 
 @compiled
-def _note_bad(held: Held, code: int, source: Any, start: int, stop: int) -> None:
+def _note_bad(held: Held, code: Integer, source: Any, start: Integer, stop: Integer) -> None:
     counts = held.counts
     number = counts[Counts.BAD]
     counts[Counts.BAD] += 1
@@ -255,19 +255,19 @@ def _note_bad(held: Held, code: int, source: Any, start: int, stop: int) -> None
 
 @compiled
 def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in order
-    kind: int,
+    kind: Integer,
     block: Any,
-    start: int,
-    stop: int,
+    start: Integer,
+    stop: Integer,
     is_last: bool,
     options: Any,
-    process: int,
+    process: Integer,
     keep_start_up: bool,
-    most_late: int,
+    most_late: Integer,
     plain: Any,
     tail: Any,
     held: Held,
-) -> int:
+) -> Integer:
     """Read the lines of a block, and return how far: to its end, to where its last line begins, or to where something has to grow.
 
     Parameters
@@ -370,7 +370,7 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
 
 
 @compiled
-def renumbered(events: Any, type_of: Any, number_of: Any, order: Any) -> int:
+def renumbered(events: Any, type_of: Any, number_of: Any, order: Any) -> Integer:
     """Replace keys by types, numbered by first occurrence, in place.
 
     `number_of` comes with -1 for each type, and leaves with its number; `order` leaves with the type of each number. Returns how many occur.

@@ -6,7 +6,7 @@ from typing import Any
 
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.reading.line import BAD, FURTHER, Line, event, no_event
-from unperturbed.analysis.diagnosis.reading.spans import compiled, read_number, skip_blanks
+from unperturbed.analysis.diagnosis.reading.spans import Integer, compiled, read_number, skip_blanks
 
 __all__ = ["FAULTS", "describe", "parse"]
 
@@ -21,7 +21,7 @@ _SHARP = 35
 
 
 @compiled
-def parse(source: Any, start: int, stop: int, options: Any, tail: Any) -> Line:  # noqa: ARG001 - all formats take the same
+def parse(source: Any, start: Integer, stop: Integer, options: Any, tail: Any) -> Line:  # noqa: ARG001 - all formats take the same
     """Read one line; the head is the name, which may hold blanks."""
     at = skip_blanks(source, start, stop)
     if source[at] == _SHARP:

@@ -49,7 +49,7 @@ def opened(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             if stream is not raw:
                 closing.callback(stream.detach)  # the caller's stream stays open
             yield closing.enter_context(_plain(stream))
-        except (EOFError, gzip.BadGzipFile, zlib.error, *_zstd_errors()) as error:
+        except _of_damage() as error:
             raise DataError(
                 f"{source}: what is compressed is damaged or ends too early ({error}); record or copy it again"
             ) from error
@@ -84,10 +84,10 @@ def _zstd() -> Any:
     return zstd
 
 
-def _zstd_errors() -> tuple[type[Exception], ...]:
-    """Return what damaged data raise, once something was unpacked."""
+def _of_damage() -> tuple[type[Exception], ...]:
+    """Return what damaged data raise."""
     module = sys.modules.get("compression.zstd") or sys.modules.get("backports.zstd")
-    return (module.ZstdError,) if module else ()
+    return (EOFError, gzip.BadGzipFile, zlib.error, *((module.ZstdError,) if module else ()))
 
 
 class Blocks:

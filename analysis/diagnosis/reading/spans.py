@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 __all__ = [
     "PADDING",
     "UNCOUNTED",
+    "Integer",
     "append",
     "append_normalised",
     "begins",
@@ -38,6 +39,9 @@ PADDING = 8
 UNCOUNTED = {"_nrt": False}
 """Options of compiled functions that make no array: references to those they are given need not be counted, which took half of the time."""
 
+Integer = Any
+"""In compiled functions: an int64, to Python an int or numpy's."""
+
 _memchr = types.ExternalFunction("memchr", types.uintp(types.uintp, types.intc, types.uintp))
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
@@ -54,9 +58,8 @@ def compiled(function: _Function) -> _Function:
     return marked
 
 
-@intrinsic
-def _load(_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - the compiled function's arguments
-    """Load eight bytes from any place."""
+def _loaded(_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - the compiled function's arguments
+    """Load eight bytes (uint64) from any place."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -66,8 +69,10 @@ def _load(_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - the c
     return types.uint64(array, types.int64), build
 
 
-@intrinsic
-def _first_byte(_context: Any, bits: Any) -> Any:  # noqa: ARG001 - the compiled function's argument
+_load: Any = intrinsic(_loaded)
+
+
+def _lowest(_context: Any, bits: Any) -> Any:  # noqa: ARG001 - the compiled function's argument
     """Return in which byte of eight the lowest bit stands that is set."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -77,8 +82,11 @@ def _first_byte(_context: Any, bits: Any) -> Any:  # noqa: ARG001 - the compiled
     return types.int64(types.uint64), build
 
 
+_first_byte: Any = intrinsic(_lowest)
+
+
 @compiled
-def until(source: Any, byte: int, start: int, stop: int) -> int:
+def until(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
     """Return where a byte stands first, or `stop`: quicker than `find` where it is near."""
     wanted = np.uint64(byte) * _EACH
     at = start
@@ -92,7 +100,7 @@ def until(source: Any, byte: int, start: int, stop: int) -> int:
 
 
 @compiled
-def past_blanks(source: Any, start: int, stop: int) -> int:
+def past_blanks(source: Any, start: Integer, stop: Integer) -> Integer:
     """Return where something else than a blank stands, or `stop`."""
     at = start
     while at < stop:
@@ -104,7 +112,7 @@ def past_blanks(source: Any, start: int, stop: int) -> int:
 
 
 @compiled
-def find(source: Any, byte: int, start: int, stop: int) -> int:
+def find(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
     """Return where a byte stands first, or -1."""
     if stop <= start:
         return -1
@@ -114,7 +122,7 @@ def find(source: Any, byte: int, start: int, stop: int) -> int:
 
 
 @compiled
-def mixed(source: Any, start: int, stop: int, seed: Any) -> Any:
+def mixed(source: Any, start: Integer, stop: Integer, seed: Any) -> Any:
     """Return a hash (uint64) of some bytes, on top of another one."""
     value = seed ^ (np.uint64(stop - start) * _PRIME)
     at = start
@@ -130,7 +138,7 @@ def mixed(source: Any, start: int, stop: int, seed: Any) -> Any:
 
 
 @compiled
-def equal(first: Any, at: int, second: Any, start: int, stop: int) -> bool:
+def equal(first: Any, at: Integer, second: Any, start: Integer, stop: Integer) -> Any:
     """Tell whether the bytes from `at` on in one array are those between `start` and `stop` in another."""
     while start + 8 <= stop:
         if _load(first, at) != _load(second, start):
@@ -149,14 +157,14 @@ def text(characters: str) -> NDArray[np.uint8]:
 
 
 @compiled
-def begins(source: Any, at: int, stop: int, wanted: Any) -> bool:
+def begins(source: Any, at: Integer, stop: Integer, wanted: Any) -> Any:
     """Tell whether a text (as `text` makes it) stands here."""
     length = len(wanted) - PADDING
     return stop - at >= length and equal(source, at, wanted, 0, length)
 
 
 @compiled
-def copy(source: Any, start: int, stop: int, target: Any, at: int) -> int:
+def copy(source: Any, start: Integer, stop: Integer, target: Any, at: Integer) -> Integer:
     """Write some bytes, and return where they end."""
     for index in range(start, stop):
         target[at] = source[index]
@@ -165,14 +173,14 @@ def copy(source: Any, start: int, stop: int, target: Any, at: int) -> int:
 
 
 @compiled
-def append(target: Any, at: int, byte: int) -> int:
+def append(target: Any, at: Integer, byte: Integer) -> Integer:
     """Write a byte, and return the place behind it."""
     target[at] = byte
     return at + 1
 
 
 @compiled
-def skip_blanks(source: Any, start: int, stop: int) -> int:
+def skip_blanks(source: Any, start: Integer, stop: Integer) -> Integer:
     """Return where something else than a blank or tab stands, or `stop`."""
     while start < stop and (source[start] == _BLANK or source[start] == _TAB):
         start += 1
@@ -180,7 +188,7 @@ def skip_blanks(source: Any, start: int, stop: int) -> int:
 
 
 @compiled
-def skip_word(source: Any, start: int, stop: int) -> int:
+def skip_word(source: Any, start: Integer, stop: Integer) -> Integer:
     """Return where the next blank or tab stands, or `stop`."""
     while start < stop and source[start] != _BLANK and source[start] != _TAB:
         start += 1
@@ -188,7 +196,7 @@ def skip_word(source: Any, start: int, stop: int) -> int:
 
 
 @compiled
-def read_number(source: Any, start: int, stop: int, decimals: int) -> tuple[int, int]:  # noqa: PLR0911 - a return for each fault
+def read_number(source: Any, start: Integer, stop: Integer, decimals: Integer) -> tuple[Integer, Integer]:  # noqa: PLR0911 - a return for each fault
     """Read a non-negative number.
 
     Returns it times 10^decimals, and where it ends. Further decimals are cut off. The end is -1 where there is no number, or where it
@@ -228,17 +236,17 @@ def read_number(source: Any, start: int, stop: int, decimals: int) -> tuple[int,
 
 
 @compiled
-def _is_letter(byte: int) -> bool:
+def _is_letter(byte: Integer) -> Any:
     return 97 <= (byte | 32) <= 122 or byte == _UNDERSCORE
 
 
 @compiled
-def _is_digit(byte: int) -> bool:
+def _is_digit(byte: Integer) -> Any:
     return _ZERO <= byte <= _NINE
 
 
 @compiled
-def append_normalised(source: Any, start: int, stop: int, target: Any, at: int, numbers: bool) -> int:
+def append_normalised(source: Any, start: Integer, stop: Integer, target: Any, at: Integer, numbers: bool) -> Integer:
     """Write a word without what varies from run to run, and return where it ends.
 
     An address, 0x and hexadecimal digits, becomes 0x#. With `numbers`, a number that is no part of a name, as in `size=21984`,

@@ -11,7 +11,7 @@ import numpy as np
 
 from unperturbed.analysis.diagnosis.events import EventType
 from unperturbed.analysis.diagnosis.reading.line import BAD, Line, event, no_event
-from unperturbed.analysis.diagnosis.reading.spans import append, compiled, read_number, skip_blanks
+from unperturbed.analysis.diagnosis.reading.spans import Integer, append, compiled, read_number, skip_blanks
 from unperturbed.errors import DataError
 
 __all__ = ["COLUMNS", "FAULTS", "Header", "describe", "parse", "read_header"]
@@ -68,7 +68,7 @@ def read_header(line: str, columns: Mapping[str, str], source: str, number: int)
 
 
 @compiled
-def _field(source: Any, start: int, stop: int, delimiter: int, tail: Any, at: int) -> tuple[int, int]:
+def _field(source: Any, start: Integer, stop: Integer, delimiter: Integer, tail: Any, at: Integer) -> tuple[Integer, Integer]:
     """Write a field's text; return where the field ends in the line, or -1, and where its text does."""
     if start < stop and source[start] == _MARK:
         place = start + 1
@@ -90,7 +90,7 @@ def _field(source: Any, start: int, stop: int, delimiter: int, tail: Any, at: in
 
 
 @compiled
-def parse(source: Any, start: int, stop: int, options: Any, tail: Any) -> Line:  # noqa: PLR0912 - a branch for each fault
+def parse(source: Any, start: Integer, stop: Integer, options: Any, tail: Any) -> Line:  # noqa: PLR0912 - a branch for each fault
     """Read one line; the tail holds name, plugin and level, each behind its length in four bytes."""
     delimiter = options[1]
     last = max(options[2], options[3], options[4], options[5])
