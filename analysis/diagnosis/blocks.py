@@ -55,6 +55,11 @@ class AbstractTrace:
         """‖T‖, the number of events."""
         return int(self.sizes.sum())
 
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights for the temporal distance with which a block weighs as much as its events, 1 each, by the name of its type."""
+        return {kind.name: float(len(content)) for kind, content in zip(self.trace.types, self.contents, strict=True)}
+
 
 def abstract(trace: EventTrace, dictionary: Iterable[Sequence[EventType | str]]) -> AbstractTrace:
     """Rewrite a trace into the fewest blocks.
@@ -78,7 +83,8 @@ def abstract(trace: EventTrace, dictionary: Iterable[Sequence[EventType | str]])
     """
     blocks = _numbered(trace.types, dictionary)
     edges, targets, block_of = _tree(blocks, len(trace.types))
-    starts, chosen = compiled(_MODULE, "cover", _COVER)(trace.events, max(len(trace.types), 1), edges, targets, block_of)
+    events = np.require(trace.events, requirements=("C", "W"))  # what compiled code takes
+    starts, chosen = compiled(_MODULE, "cover", _COVER)(events, max(len(trace.types), 1), edges, targets, block_of)
     sizes = np.diff(starts, append=len(trace)).astype(np.int64)
     # A block of one event is that event.
     first_events = trace.events[starts]

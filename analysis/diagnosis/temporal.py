@@ -217,8 +217,8 @@ def temporal_distance(
     reference, trace : EventTrace
         In the same unit. Blocks (`blocks.abstract`) are compared as events are. Empty traces are allowed: everything is inserted.
     move_cost : weight a tick of the traces' unit, optional
-        V. By default so that 0.1 s weighs as much as the deletion and the insertion of the lightest event, 2 w; in ticks of an unknown
-        unit, so that the longer trace's duration does.
+        V. By default so that 0.1 s, or one tick where that is more, costs as much as the deletion and the insertion of the lightest event,
+        2 w; in ticks of an unknown unit, so that the longer trace's duration does.
     weight : float or mapping of str to float
         w(e) for all events, or by the name of the event's type; 1 for names that it lacks.
     variant : {"gaps", "paper", "mannila"}
@@ -243,9 +243,9 @@ def temporal_distance(
 
     Notes
     -----
-    Recurrence of definition 4. All numbers are whole ones in a unit that divides V and all 2 w(e), which are taken as the decimal
-    fractions that they are; so the result is exact, rounded once. Where no unit is fine enough, V and w are rounded to within 1 part
-    in 10⁶ or less. O(nm) time on vectors of 32 bits, or O(k log m) for k matches that save something, whichever is faster; traces
+    Recurrence of definition 4. All numbers are whole ones in a unit that divides V and all 2 w(e), which are taken as the simple
+    fractions that they are; so the result is exact, rounded once. Weights that no unit divides are rounded to what a fraction of a tick
+    costs. O(nm) time on vectors of 32 bits, or O(k log m) for k matches that save something, whichever is faster; traces
     that differ little are compared in a band that is proven to hold the cheapest way. O(n + m) memory, for the script too.
 
     Example 4 costs 3 V + w(U) as `mannila` and V + w(U) as `paper`. The paper applies definition 4 to "the traces of example 2" and gets

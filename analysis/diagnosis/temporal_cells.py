@@ -28,7 +28,7 @@ _Kinds = NDArray[np.int32]
 
 _MODULE = "unperturbed.analysis.diagnosis.temporal_kernels"
 _EVENTS = "int32[::1], int64[::1], int64[::1], int32[::1], int64[::1]"
-_DENSE = tuple(f"{_EVENTS}, int64[::1], int64, int64[::1], boolean, {cell}[::1]" for cell in ("int32", "int64"))
+_DENSE = f"{_EVENTS}, int64[::1], int64, int64[::1], boolean"
 _SPARSE = (f"{_EVENTS}, int64[::1], int64, int64[::1], boolean",)
 _STEPS = (f"{_EVENTS}, int64[::1], int64, int64[::1], int64[::1]",)
 _STRIP_ROWS = 1024
@@ -134,8 +134,9 @@ class Cells:
         if self.is_sparse:
             found: _Whole = compiled(_MODULE, "sparse", _SPARSE)(*self._arguments, self.ordered)
             return found
-        differences = np.zeros(self.shape[1], dtype=np.int32 if self.narrow else np.int64)
-        compiled(_MODULE, "dense", _DENSE)(*self._arguments, self.ordered, differences)
+        cell = "int32" if self.narrow else "int64"
+        differences = np.zeros(self.shape[1], dtype=cell)
+        compiled(_MODULE, "dense", (f"{_DENSE}, {cell}[::1]",))(*self._arguments, self.ordered, differences)
         return np.concatenate(([0], np.cumsum(differences[::-1], dtype=np.int64)))
 
     def matched(self) -> _Whole:
@@ -261,10 +262,11 @@ def _whole_costs(weights: list[Fraction], move_cost: Fraction, span: int, events
     def largest(unit: Fraction) -> Fraction:
         return max(move_cost * span, 2 * max(weights, default=Fraction(0)) * max(events, 1)) / unit
 
-    if largest(unit) >= _LARGEST:  # no common unit is large enough: take one that is, and the nearest whole numbers of it
-        unit *= largest(unit) / (_LARGEST >> 1)
+    if largest(unit) >= _LARGEST:  # too fine: a tick costs a smaller whole number, and weights become the nearest ones
+        coarse = unit * largest(unit) / (_LARGEST >> 1)
+        unit = move_cost / (move_cost // coarse) if move_cost >= coarse else coarse
     whole = [round(cost / unit) for cost in costs]
-    if any(number == 0 and cost > 0 for number, cost in zip(whole, costs, strict=True)):
+    if move_cost and not whole[0]:
         raise DataError(
             f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}: that is too far apart for traces of "
             f"{events:,} events over {span:,} ticks. Give a larger move_cost or a coarser unit of time."

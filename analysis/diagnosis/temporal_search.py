@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +12,17 @@ from unperturbed.analysis.diagnosis.temporal_cells import Cells
 
 __all__ = ["Found", "best_matches", "search"]
 
+_LOG = logging.getLogger("unperturbed.analysis.diagnosis")
+
 _WHOLE_CELLS = 1 << 20
 """A part of so many cells is recorded, at a byte a cell."""
 
 _FIRST_BAND, _WIDER = 1024, 8
 _WORTH_A_BAND = 1 << 26
 """Cells from which on it is first tried whether a band is enough; it costs at most a seventh more where none is."""
+
+_WORTH_A_WORD = 1 << 38
+"""Cells that take about a minute."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,12 @@ def search(cells: Cells, band: int | None) -> Found:
             if found.exact:
                 return found
             width *= _WIDER
+        if rows * columns >= _WORTH_A_WORD:
+            _LOG.info(
+                "comparing %s × %s events, which takes minutes; a band, or plugins alone, takes less",
+                f"{rows:,}",
+                f"{columns:,}",
+            )
     return Found(_saved(cells), cells, True)
 
 

@@ -120,11 +120,25 @@ def test_all_distances_work_on_blocks():
     assert [operation.kind for operation in found.script().operations(least_cost=0.5)] == ["delete", "insert"]
 
 
+def test_a_lost_block_can_weigh_as_much_as_its_events():
+    reference, lost = (abstract(trace_of("abcd" * times), [tuple("abcd")]) for times in (5, 4))
+    assert temporal_distance(reference.trace, lost.trace, weight=reference.weights).total == 4
+
+
 def test_blocks_keep_a_plugin_that_all_their_events_have():
     trace = EventTrace.from_pairs([(0, "v:a"), (1, "v:b"), (2, "w:a"), (3, "v:a")])
     one, mixed = abstract(trace, [("v:a", "v:b")]), abstract(trace, [("w:a", "v:a")])
     assert [kind.plugin for kind in one.trace.types] == ["v", "w", "v"]
     assert [kind.plugin for kind in mixed.trace.types] == ["v", "v", ""]
+
+
+def test_arrays_that_cannot_be_written_are_read():
+    trace = trace_of("abab")
+    for array in (trace.events, trace.timestamps):
+        array.flags.writeable = False
+    assert len(abstract(trace, [tuple("ab")])) == 2
+    for variant in ("gaps", "paper", "mannila"):
+        assert temporal_distance(trace, trace, variant=variant).script().cost_in_events == 0
 
 
 def test_empty_traces_and_dictionaries_are_defined():

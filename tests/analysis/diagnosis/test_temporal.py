@@ -287,7 +287,7 @@ def test_costs_without_a_common_unit_are_rounded_by_less_than_it_matters():
     weights = {f"p{name % 3}:{name}": float(chance.random() + 1) for name in range(4)}
     found = temporal_distance(trace_of(one), trace_of(other), move_cost=1.2345678901234e-9, weight=weights)
     expected = naive.temporal(one, other, Fraction(1.2345678901234e-9), lambda name: Fraction(weights[name]), "gaps")
-    assert found.total == pytest.approx(float(expected), rel=1e-6)
+    assert found.total == pytest.approx(float(expected), rel=1e-9)
 
 
 def test_long_pauses_and_epoch_timestamps_do_not_widen_the_numbers():
@@ -297,6 +297,14 @@ def test_long_pauses_and_epoch_timestamps_do_not_widen_the_numbers():
     assert found._found is not None
     assert found._found.cells.narrow
     assert found.total == 1.02  # the first event is gone, and with it the gap before the second
+
+
+def test_a_comparison_that_takes_minutes_says_so(monkeypatch, caplog):
+    for name in ("_WORTH_A_BAND", "_WORTH_A_WORD"):
+        monkeypatch.setattr(temporal_search, name, 0)
+    caplog.set_level("INFO", "unperturbed.analysis.diagnosis")
+    search(dataclasses.replace(cells_of([(0, "a"), (4, "b")], [(0, "b")], "gaps"), is_sparse=False), None)
+    assert "comparing 2 × 1 events, which takes minutes; a band, or plugins alone, takes less" in caplog.text
 
 
 SCRIPTED = SimpleNamespace(one=[(0, "a"), (10, "b"), (20, "c")], other=[(0, "a"), (14, "b"), (24, "c"), (30, "d")])

@@ -1,0 +1,53 @@
+"""Where compiled code is kept, and when the compiler is loaded: both are seen from a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from unperturbed.analysis import compiling
+
+COMPARE = """
+from unperturbed.analysis.diagnosis.blocks import abstract
+from unperturbed.analysis.diagnosis.events import EventTrace
+print(len(abstract(EventTrace.from_pairs([(0, "a"), (1, "b")]), [("a", "b")])))
+"""
+
+
+def process(code, **environment):
+    inherited = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**inherited, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def test_importing_the_distances_does_not_load_the_compiler():
+    code = "import sys, unperturbed.analysis.diagnosis.temporal, unperturbed.analysis.diagnosis.blocks; print('numba' in sys.modules)"
+    assert process(code).stdout.strip() == "False"
+
+
+def test_code_is_kept_in_the_users_cache_and_a_second_process_compiles_nothing_and_says_nothing(tmp_path):
+    loud = "import logging; logging.basicConfig(level=logging.INFO, format='%(name)s: %(message)s')\n"
+    logging_of_this_part = "logging.getLogger('numba').setLevel(logging.WARNING)\n"
+    place = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path / "home")}
+    first, again = (process(loud + logging_of_this_part + COMPARE, **place) for _ in range(2))
+    assert first.stdout == again.stdout == "1\n"
+    assert first.stderr.startswith(
+        "unperturbed.analysis.diagnosis: compiling cover of blocks_kernels: some seconds, this once; kept in "
+    )
+    assert str(tmp_path / "cache" / "unperturbed") in first.stderr
+    assert again.stderr == ""
+    assert not (tmp_path / "home").exists()
+    assert not list(Path(compiling.__file__).parent.rglob("blocks_kernels*.nb[ic]"))
+
+
+def test_without_a_folder_to_write_to_it_compiles_each_time_and_says_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    loud = "import logging; logging.basicConfig(level=logging.INFO, format='%(name)s: %(message)s')\n"
+    done = process(loud + COMPARE, HOME=str(tmp_path / "file"))
+    assert "some seconds, each time, as no cache folder can be written" in done.stderr
+    assert done.stdout == "1\n"
