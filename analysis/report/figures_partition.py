@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["runs_figure", "steps_figure"]
 
 _ROW_PX = 24
-_FEW = 12
+_FEW, _WIDE = 12, 150
+"""Runs up to which each has a tick of its own, and up to which a run is wide enough to be seen with an edge around it."""
 _BASELINE = "fresh baseline"
 _KINDS = {
     "unperturbed": ("✓", "@unperturbed-soft", "@unperturbed"),
@@ -57,7 +58,8 @@ def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
         said = _said(measurement, runs)
         rows = [row_of[metric] for metric in measurement.subset] or list(row_of.values())
         bars.setdefault(kind, []).extend((row, measurement.runs_used - runs, runs, said) for row in rows)
-    data = [_stages(plan), *(_bars(kind, bars[kind]) for kind in _KINDS if kind in bars)]
+    narrow = plan.runs_used > _WIDE
+    data = [_stages(plan), *(_bars(kind, bars[kind], narrow=narrow) for kind in _KINDS if kind in bars)]
     names = ["why", *metrics]
     figure = layout(
         _ROW_PX * len(names) + 140,
@@ -92,8 +94,13 @@ def _said(measurement: Measurement, runs: int) -> str:
     return "".join([head, held, *(f"<br>{plot_text(one, 90)}" for one in carried)])
 
 
-def _bars(kind: str, bars: Sequence[tuple[int, int, int, str]]) -> dict[str, Any]:
+def _bars(kind: str, bars: Sequence[tuple[int, int, int, str]], *, narrow: bool) -> dict[str, Any]:
+    """Return all bars of one kind; narrow ones have no edge, which would be all that is seen of them."""
     sign, ground, colour = _KINDS[kind]
+    pale = ground.endswith("-soft")
+    look: dict[str, Any] = {"marker": {"color": ground, "line": {"color": colour, "width": 1}}}
+    if narrow:
+        look = {"marker": {"color": colour if pale else ground, "line": {"width": 0}}, "opacity": 0.45 if pale else 1}
     return {
         "type": "bar",
         "orientation": "h",
@@ -106,9 +113,9 @@ def _bars(kind: str, bars: Sequence[tuple[int, int, int, str]]) -> dict[str, Any
         "insidetextanchor": "middle",
         "textangle": 0,
         "insidetextfont": {"color": colour, "size": 12},
-        "marker": {"color": ground, "line": {"color": colour, "width": 1}},
         "hovertext": [said for *_, said in bars],
         "hoverinfo": "text",
+        **look,
     }
 
 

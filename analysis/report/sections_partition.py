@@ -193,7 +193,7 @@ def _evidence(place: int, subset: CertifiedSubset, result: Result, figure: Figur
             f"{len(subset.runs)}: {_run_range(subset.runs)}" if subset.runs else plural(subset.repetitions, "run"),
         ),
         ("Level of each bound", number(subset.level, 3)),
-        ("Changes shown small", f"{len(result.changes)}"),
+        *([("Changes shown small", f"{len(result.changes)}")] if result.changes else []),
         (_KIND_HEADS[kind].capitalize() if kind else "Cost", cost_words(subset.cost, kind)),
     ]
     left = max((len(result.of(check)) for check in ("inner", "outer")), default=0) - FOREST_ROWS

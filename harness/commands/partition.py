@@ -10,7 +10,7 @@ _NEGATIVE, _INTERRUPTED = 4, 130
 
 
 class Command:
-    """Find subsets of the software metrics that leave the program unperturbed, and write the certified plan."""
+    """Find subsets of the software metrics that leave the program unperturbed, and write the certified plan with its picture."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the spec, the folder, and how to search."""

@@ -153,6 +153,17 @@ def test_the_figure_of_the_search_holds_every_metric_of_every_candidate(plan: Pl
     assert {trace["name"] for trace in figure.data[1:]} >= {"✓ unperturbed", "✕ perturbed", "fresh baseline", "✓ certified"}
 
 
+def test_narrow_columns_have_no_edge_and_what_only_searched_stays_pale(plan: Plan):
+    for runs, width, pale in ((plan.runs_used, 1, None), (1000, 0, 0.45)):
+        figure = steps_figure(replace(plan, runs_used=runs), METRICS)
+        assert figure is not None
+        looks = {trace["name"]: trace for trace in figure.data[1:]}
+        assert {trace["marker"]["line"]["width"] for trace in looks.values()} == {width}
+        assert looks["✕ perturbed"].get("opacity") == pale
+        assert looks["✓ certified"].get("opacity", 1) == 1
+        assert looks["✓ certified"]["marker"]["color"] == "@unperturbed"
+
+
 def test_runs_used_stand_beside_the_forecast(plan: Plan):
     forecast, expected, *used = runs_figure(plan).data
     assert forecast["base"] == [plan.forecast.low]
