@@ -122,6 +122,14 @@ def test_long_traces_over_many_strips_agree(variant, sizes, types, longest):
         assert len(temporal_search.best_matches(found)) > 0
 
 
+@pytest.mark.parametrize("variant", ["gaps", "mannila"])
+def test_matching_cells_alone_are_gone_through_where_they_are_few(variant):
+    chance = np.random.default_rng(2)
+    few, many = ([random_pairs(chance, 3000, types, 1000) for _ in range(2)] for types in (2, 3000))
+    assert cells_of(*many, variant, Fraction(1, 10**6)).is_sparse
+    assert not cells_of(*few, variant, Fraction(1, 10**6)).is_sparse
+
+
 def test_the_script_is_found_in_parts_too(monkeypatch):
     monkeypatch.setattr(temporal_search, "_WHOLE_CELLS", 40)
     chance = np.random.default_rng(3)
@@ -194,6 +202,18 @@ def test_what_holds_of_a_metric_and_what_does_not(variant, one, other, third, sh
         assert distance(a, c) <= distance(a, b) + distance(b, c)
     if variant != "mannila":
         assert distance(a, trace_of([(time + shift, name) for time, name in one])) == 0
+
+
+def test_definition_4_breaks_the_triangle_inequality():
+    first, between, last = map(
+        trace_of, ([(5, "a"), (7, "b"), (9, "a")], [(2, "b"), (7, "a")], [(5, "b"), (5, "b"), (10, "a")])
+    )
+
+    def distance(one, other):
+        return temporal_distance(one, other, move_cost=Fraction(1, 4), variant="paper").total
+
+    assert distance(first, last) == 3.25
+    assert distance(first, between) + distance(between, last) == 2.75
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
