@@ -54,7 +54,7 @@ def cells_of(one, other, variant, move_cost=Fraction(1, 3), weights=None):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @given(one=pairs(), other=pairs(), cost=costs, band=st.none() | st.integers(0, 8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_distance_and_its_script_are_the_naive_twins(variant, one, other, cost, band):
     move_cost, weights = cost
 
