@@ -82,7 +82,7 @@ class Reading:
         Events written after a later one, and sorted; `largest_delay` says by how many ticks at most, `latest_line` where.
     first_bad_lines : tuple of BadLine
     levels : mapping of str to int
-        How many events of each level were kept. Empty where the format has none.
+        How many events of each level were kept. Empty where the format, or the identity, has none.
     """
 
     source: str
@@ -98,6 +98,18 @@ class Reading:
     latest_line: int = 0
     first_bad_lines: tuple[BadLine, ...] = ()
     levels: Mapping[str, int] | None = None
+
+    @property
+    def is_too_coarse(self) -> bool:
+        """Tell whether a GStreamer log has no event of the level DEBUG or finer: then nothing in it happens regularly.
+
+        What the elements do with each buffer is logged at DEBUG and LOG; record with GST_DEBUG=*:5. False where the identity has no level.
+        """
+        return (
+            bool(self.levels)
+            and self.format == "gstreamer"
+            and not {"DEBUG", "LOG", "TRACE", "MEMDUMP"} & set(self.levels or ())
+        )
 
 
 @dataclass(frozen=True, eq=False)

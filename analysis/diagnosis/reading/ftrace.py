@@ -41,7 +41,9 @@ FAULTS = {
 _BLANK, _COLON, _LESS, _MINUS, _OPEN, _CLOSE, _SHARP = 32, 58, 60, 45, 91, 93, 35
 
 
-_CPU_COLON, _CPU_BLANK, _CPUS, _VERSION, _LOST = (text(begin) for begin in ("CPU:", "CPU ", "cpus=", "version = ", "[LOST "))
+_CPU_COLON, _CPU_BLANK, _CPUS, _VERSION, _LOST, _CALLER = (
+    text(begin) for begin in ("CPU:", "CPU ", "cpus=", "version = ", "[LOST ", "=> ")
+)
 _MARKER, _PRINT, _FUNCTION = text("tracing_mark_write:"), text("print:"), text("function:")
 _MARKER_LENGTH, _PRINT_LENGTH, _FUNCTION_LENGTH = 19, 6, 9
 
@@ -55,8 +57,9 @@ def _remark(source: Any, at: Integer, stop: Integer) -> Line:
             number, end = read_number(source, place + 6, stop, 0)
             return no_event(LOST, number if end > 0 else 1)
         return no_event(FURTHER)
-    if begins(source, at, stop, _CPU_BLANK) or begins(source, at, stop, _CPUS) or begins(source, at, stop, _VERSION):
-        return no_event(FURTHER)
+    for remark in (_CPU_BLANK, _CPUS, _VERSION, _CALLER):
+        if begins(source, at, stop, remark):
+            return no_event(FURTHER)
     return no_event(_CPU)
 
 

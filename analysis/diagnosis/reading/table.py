@@ -33,6 +33,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """What an event is made of, and the names that its columns have where the user says nothing; upper or lower case."""
 
+_LONGEST_HEADER = 1 << 16
+"""Characters; the csv module refuses longer fields."""
+
 _MARK = 34
 _TIME, _EVENT, _PLUGIN, _LEVEL = range(4)
 
@@ -48,22 +51,25 @@ class Header:
 def read_header(line: str, columns: Mapping[str, str], source: str, number: int) -> Header | None:
     """Return where the columns stand, or None where no line like this heads a table of events.
 
-    `columns` says what those are called that the user named; a named one that is missing is a DataError.
+    `columns` says what those are called that the user named; a DataError says which of them is missing.
     """
+    best: list[str] = []
     for delimiter in ",;\t":
-        names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+        names = [name.strip() for name in next(csv.reader([line[:_LONGEST_HEADER]], delimiter=delimiter), [])]
         lower = [name.lower() for name in names]
-        places = []
-        for part, usual in COLUMNS.items():
-            if part in columns:
-                places.append(names.index(columns[part]) if columns[part] in names else -1)
-            else:
-                places.append(next((lower.index(name) for name in usual if name in lower), -1))
-        if places[_TIME] >= 0 and places[_EVENT] >= 0:
-            for part, place in zip(COLUMNS, places, strict=True):
-                if part in columns and place < 0:
-                    raise DataError(f"{source}:{number}: no column {columns[part]!r}; there are {', '.join(names)}")
+        places = [
+            (names.index(columns[part]) if columns[part] in names else -1)
+            if part in columns
+            else next((lower.index(name) for name in usual if name in lower), -1)
+            for part, usual in COLUMNS.items()
+        ]
+        missing = [part for part, place in zip(COLUMNS, places, strict=True) if part in columns and place < 0]
+        if not missing and places[_TIME] >= 0 and places[_EVENT] >= 0:
             return Header(delimiter, (places[0], places[1], places[2], places[3]))
+        best = max(best, names, key=len)
+    absent = [name for name in columns.values() if name not in best]
+    if absent:
+        raise DataError(f"{source}:{number}: no column {', '.join(map(repr, absent))}; there are {', '.join(best)}")
     return None
 
 
