@@ -259,6 +259,7 @@ class Baseline:
             (*(f"ρ of {first} and {second}" for first, second in self.pairs), *(f"the total of {name}" for name in counted)),
             np.hstack([fisher(self.correlations), totals / np.where(means == 0, 1, means)]),
             len(self.pairs),
+            least_rho=self.tolerance / 10,
         )
         order = [float(trace.attributes.get("order", at)) for at, trace in enumerate(self.traces)]
         advised, widest = advised_runs(

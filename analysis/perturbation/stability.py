@@ -15,9 +15,6 @@ from unperturbed.analysis.perturbation.decide import holm
 
 __all__ = ["Apart", "Columns", "Drift", "Stability", "advised_runs", "find_apart", "find_drift"]
 
-_IMMATERIAL = 0.001
-"""Share of its mean by which a total may move and nothing is said: simulated totals vary by a millionth, and any trend in that is significant."""
-
 _NAMED = 3
 """Drifting columns that are named, those with the smallest p; they often drift together."""
 
@@ -32,19 +29,25 @@ class Columns:
     values : float64, shape (runs, columns)
         On a scale on which runs of one program vary alike: Fisher's z, or totals divided by their mean.
     correlations : the first so many columns are Fisher's z, to be shown as ρ.
+    least_rho, least_ratio : of smaller differences of ρ, and of totals as ratios to their mean, nothing is said. What hardly varies, as in
+        simulated runs, has significant trends in its last digits.
     """
 
     labels: tuple[str, ...]
     values: FloatArray
     correlations: int
+    least_rho: float = 0.0
+    least_ratio: float = 0.001
 
     def shown(self, column: int, value: float) -> float:
         """Bring a value back to what a reader knows."""
         return float(from_fisher(value)) if column < self.correlations else float(value)
 
-    def matters(self, differences: FloatArray) -> NDArray[np.bool_]:
-        """Tell which differences, shape (…, columns), are worth a word."""
-        return (np.abs(differences) >= _IMMATERIAL) | (np.arange(differences.shape[-1]) < self.correlations)
+    def matters(self, one: FloatArray, other: FloatArray) -> NDArray[np.bool_]:
+        """Tell which differences of values, shape (…, columns), are worth a word."""
+        of_rho = np.abs(from_fisher(one) - from_fisher(other)) >= self.least_rho
+        of_ratio = np.abs(one - other) >= self.least_ratio
+        return np.where(np.arange(one.shape[-1]) < self.correlations, of_rho, of_ratio)
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,7 @@ class Drift:
     Attributes
     ----------
     label : the pair, or the metric whose total is meant.
-    first, last : the straight line's value at the first and at the last run: ρ, or the total as a ratio to its mean (then apart by a thousandth
-        at least).
+    first, last : the straight line's value at the first and at the last run: ρ, or the total as a ratio to its mean.
     p_corrected : family-wise over all that was looked at.
     """
 
@@ -153,12 +155,12 @@ def find_drift(columns: Columns, order: Sequence[float], *, alpha: float) -> tup
     t = np.abs(r) * np.sqrt((k - 2) / np.maximum(1 - r**2, 1e-15))
     corrected = holm(2 * special.stdtr(k - 2, -t))
     ends = when[[when.argmin(), when.argmax()]]
-    slope = when @ deviations / (when @ when)
-    matters = columns.matters(slope * np.ptp(ends))
+    lines = values.mean(axis=0) + np.outer(ends, when @ deviations / (when @ when))
+    matters = columns.matters(*lines)
     found = []
     for at, p in sorted(zip(possible.tolist(), corrected.tolist(), strict=True), key=lambda pair: pair[1]):
         if p <= alpha and matters[at]:
-            first, last = values[:, at].mean() + slope[at] * ends
+            first, last = lines[:, at]
             found.append(Drift(columns.labels[at], columns.shown(at, first), columns.shown(at, last), p))
     return tuple(found)
 
@@ -188,7 +190,7 @@ def find_apart(columns: Columns, runs: Sequence[str], *, alpha: float) -> tuple[
     possible = spread > 1e-12 * np.maximum(1, np.abs(values))
     t = np.abs(distance) / np.where(possible, spread, np.inf) / np.sqrt(k / (k - 1))
     p = np.minimum(1, 2 * special.stdtr(k - 2, -t) * max(1, possible.sum()))
-    p = np.where(columns.matters(distance), p, 1)
+    p = np.where(columns.matters(values, others), p, 1)
     found = []
     for row in np.argsort(p.min(axis=1), kind="stable").tolist():
         at = int(p[row].argmin())

@@ -13,12 +13,13 @@ from unperturbed.analysis.perturbation.correlation import fisher
 from unperturbed.analysis.perturbation.stability import Columns, Stability, advised_runs, find_apart, find_drift
 
 
-def columns(values, correlations=None):
+def columns(values, correlations=None, **least):
     values = np.asarray(values, float)
     return Columns(
         tuple(f"column {at}" for at in range(values.shape[1])),
         values,
         values.shape[1] if correlations is None else correlations,
+        **least,
     )
 
 
@@ -110,14 +111,22 @@ def test_drift_is_told_in_the_order_in_which_runs_were_made():
     assert found.sentences()[0].startswith("The baseline drifts: ρ of H0 and H1 goes from 0.")
 
 
-def test_totals_that_hardly_move_are_not_spoken_of():
+@pytest.mark.parametrize(
+    ("level", "size", "spoken", "kind"),
+    [
+        (1.0, 1e-6, False, {"correlations": 0}),
+        (1.0, 0.01, True, {"correlations": 0}),
+        (0.5, 0.005, False, {"least_rho": 0.01}),
+        (0.5, 0.05, True, {"least_rho": 0.01}),
+        (2.5, 0.05, False, {"least_rho": 0.01}),  # near ρ = 1 a step on Fisher's scale is little of ρ
+    ],
+)
+def test_of_what_hardly_moves_nothing_is_said(level, size, spoken, kind):
     """A deterministic simulation's totals vary by a millionth: any trend in that is significant, and none matters."""
-    trend = np.linspace(0, 1, 10)[:, None]
-    for size, spoken in ((1e-6, False), (0.01, True)):
-        totals = columns(1 + size * trend, correlations=0)
-        assert bool(find_drift(totals, range(10), alpha=0.05)) == spoken
-        apart = np.append(np.random.default_rng(8).normal(0, 0.05, 9), 1.0)[:, None]
-        assert bool(find_apart(columns(1 + size * apart, correlations=0), list("abcdefghij"), alpha=0.05)) == spoken
+    trend = level + size * np.linspace(0, 1, 10)[:, None]
+    assert bool(find_drift(columns(trend, **kind), range(10), alpha=0.05)) == spoken
+    apart = level + size * np.append(np.random.default_rng(8).normal(0, 0.05, 9), 1.0)[:, None]
+    assert bool(find_apart(columns(apart, **kind), list("abcdefghij"), alpha=0.05)) == spoken
 
 
 def test_columns_that_drift_together_are_told_in_one_sentence():
