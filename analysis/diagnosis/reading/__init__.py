@@ -72,7 +72,7 @@ def read_events(
         Those not given go by usual names (time, timestamp, ts; name, event; plugin, category; level).
     pattern : str, optional
         A regular expression, searched in each line, with the groups `time` and `name`, and `plugin` and `level` if wanted. A time is a
-        number or hours:minutes:seconds. Some forty times slower.
+        number or hours:minutes:seconds. Ten times slower than the other formats, and more.
     most_late : int, optional [ticks of the result]
         Events that are written after a later one are sorted (stably) and counted, where they are at most so late. None: in a
         GStreamer log, where no thread can have waited to write it; 1 ms in other logs of a known unit; else 0.

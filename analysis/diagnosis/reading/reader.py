@@ -16,7 +16,20 @@ from unperturbed.analysis.diagnosis.reading import ftrace, gstreamer, simple, ta
 from unperturbed.analysis.diagnosis.reading.formats import FORMATS, Form, Format, recognise
 from unperturbed.analysis.diagnosis.reading.kernels import kernel
 from unperturbed.analysis.diagnosis.reading.pattern import PatternReader, compiled_pattern
-from unperturbed.analysis.diagnosis.reading.scan import BAD_TEXT, FTRACE, GSTREAMER, SIMPLE, TABLE, Counts, Held, Needs
+from unperturbed.analysis.diagnosis.reading.scan import (
+    AT,
+    BAD_TEXT,
+    FTRACE,
+    GSTREAMER,
+    MORE_EVENTS,
+    MORE_KEY_BYTES,
+    MORE_KEYS,
+    NO_NEED,
+    SIMPLE,
+    TABLE,
+    Counts,
+    Held,
+)
 from unperturbed.analysis.diagnosis.reading.sources import Blocks, opened, source_name
 from unperturbed.analysis.diagnosis.reading.spans import PADDING
 from unperturbed.errors import DataError
@@ -129,8 +142,8 @@ class _Scanner:
 
     def __init__(self, blocks: Blocks, form: Form, options: Options) -> None:
         self._blocks, self._form, self._options = blocks, form, options
-        counts = np.zeros(len(Counts), np.int64)
-        counts[Counts.LINES] = form.skipped_lines
+        counts = np.zeros(len(AT), np.int64)
+        counts[AT.lines] = form.skipped_lines
         self._held = Held(
             counts=counts,
             times=np.empty(1 << 16, np.int64),
@@ -181,7 +194,7 @@ class _Scanner:
                     tail,
                     self._held,
                 )
-                if self._held.counts[Counts.NEEDS] != Needs.NOTHING:
+                if self._held.counts[AT.needs] != NO_NEED:
                     self._grow()
                     continue
             if blocks.is_last and at == blocks.stop:
@@ -204,12 +217,12 @@ class _Scanner:
     def _grow(self) -> None:
         """Double what was too small. Arrays of events grow where they are: refcheck knows only of Python's references to them."""
         held = self._held
-        need = held.counts[Counts.NEEDS]
-        if need == Needs.EVENTS:
+        need = held.counts[AT.needs]
+        if need == MORE_EVENTS:
             room = 2 * len(held.times)
             held.times.resize(room, refcheck=False)
             held.events.resize(room, refcheck=False)
-        elif need == Needs.KEYS:
+        elif need == MORE_KEYS:
             keys = len(held.key_hash)
             self._held = held = held._replace(
                 slots=np.empty(4 * keys, np.int32),
@@ -218,36 +231,36 @@ class _Scanner:
                 key_role=_doubled(held.key_role),
             )
             kernel("again_hashed")(held.slots, held.key_hash, keys)
-        elif need == Needs.KEY_BYTES:
+        elif need == MORE_KEY_BYTES:
             self._held = held._replace(key_bytes=_doubled(held.key_bytes))
         else:
             self._held = held._replace(threads=_doubled(held.threads), processes=_doubled(held.processes))
 
     def _scanned(self, source: str) -> _Scanned:
         held = self._held
-        counts = {place: int(held.counts[place]) for place in Counts}
-        events = counts[Counts.EVENTS]
+        counts = Counts(*held.counts.tolist())
+        events = counts.events
         held.times.resize(events, refcheck=False)
         held.events.resize(events, refcheck=False)
-        text = bytes(held.key_bytes[: counts[Counts.KEY_BYTES]])
-        places = held.key_place[: counts[Counts.KEYS]].tolist()
+        text = bytes(held.key_bytes[: counts.key_bytes])
+        places = held.key_place[: counts.keys].tolist()
         faults = _FAULTS[self._form.format]
         shown = tuple(
             BadLine(int(line), bytes(held.bad_text[number, :length]).decode(errors="backslashreplace"), faults[int(code)])
-            for number, (line, code, length) in enumerate(held.bad[: counts[Counts.BAD]].tolist())
+            for number, (line, code, length) in enumerate(held.bad[: counts.bad].tolist())
         )
         reading = Reading(
             source=source,
             format=self._form.format,
-            lines=counts[Counts.LINES],
-            bad_lines=counts[Counts.BAD],
-            further_lines=counts[Counts.FURTHER],
-            start_up_lines=counts[Counts.START_UP],
-            other_process_lines=counts[Counts.OTHER_PROCESS],
-            lost_events=counts[Counts.LOST],
-            out_of_order=counts[Counts.OUT_OF_ORDER],
-            largest_delay=counts[Counts.LARGEST_DELAY],
-            latest_line=counts[Counts.LATEST_LINE],
+            lines=counts.lines,
+            bad_lines=counts.bad,
+            further_lines=counts.further,
+            start_up_lines=counts.start_up,
+            other_process_lines=counts.other_process,
+            lost_events=counts.lost,
+            out_of_order=counts.out_of_order,
+            largest_delay=counts.largest_delay,
+            latest_line=counts.latest_line,
             first_bad_lines=shown,
         )
         return _Scanned(
@@ -255,10 +268,10 @@ class _Scanner:
             held.events,
             [self._described(text[begin:middle], text[middle:end]) for begin, middle, end in places],
             reading,
-            counts[Counts.BLANK],
-            (counts[Counts.BACKWARDS_LINE], counts[Counts.BACKWARDS_BY]),
-            counts[Counts.SECOND_RUN_LINE],
-            [(int(row[0]), int(row[4])) for row in held.processes[: counts[Counts.PROCESSES]] if row[1]],
+            counts.blank,
+            (counts.backwards_line, counts.backwards_by),
+            counts.second_run_line,
+            [(int(row[0]), int(row[4])) for row in held.processes[: counts.processes] if row[1]],
         )
 
     def _described(self, head: bytes, tail: bytes) -> EventType:

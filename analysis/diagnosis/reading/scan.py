@@ -6,7 +6,6 @@ kept grows with the events, and with the different ones; what the numbers mean i
 
 from __future__ import annotations
 
-from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +15,14 @@ from unperturbed.analysis.diagnosis.reading.line import EVENT, FURTHER, LOADING,
 from unperturbed.analysis.diagnosis.reading.spans import Integer, compiled, copy, equal, find, mixed, skip_blanks
 
 __all__ = [
+    "AT",
     "BAD_TEXT",
     "FTRACE",
     "GSTREAMER",
+    "MORE_EVENTS",
+    "MORE_KEYS",
+    "MORE_KEY_BYTES",
+    "NO_NEED",
     "SIMPLE",
     "TABLE",
     "Counts",
@@ -38,46 +42,43 @@ _ESCAPE, _OPEN, _NEWLINE, _RETURN = 27, 91, 10, 13
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
-class Counts(IntEnum):
-    """Places in `Held.counts`."""
+class Counts(NamedTuple):
+    """What is counted, and where the loop stands."""
 
-    LINES = 0
-    BLANK = auto()
-    EVENTS = auto()
-    BAD = auto()
-    FURTHER = auto()
-    START_UP = auto()
-    OTHER_PROCESS = auto()
-    LOST = auto()
-    OUT_OF_ORDER = auto()
-    LARGEST_DELAY = auto()
-    LATEST_LINE = auto()
-    LATEST = auto()  # the greatest time so far
-    KEYS = auto()
-    KEY_BYTES = auto()
-    THREADS = auto()
-    PROCESSES = auto()
-    THREAD = auto()  # of the event before
-    BACKWARDS_LINE = auto()  # the first line whose time no waiting thread explains
-    BACKWARDS_BY = auto()
-    SECOND_RUN_LINE = auto()
-    NEEDS = auto()  # what has to grow before the loop can go on
+    lines: int
+    blank: int
+    events: int
+    bad: int
+    further: int
+    start_up: int
+    other_process: int
+    lost: int
+    out_of_order: int
+    largest_delay: int
+    latest_line: int
+    latest: int  # the greatest time so far
+    keys: int
+    key_bytes: int
+    threads: int
+    processes: int
+    thread: int  # of the event before
+    backwards_line: int  # the first line whose time no waiting thread explains
+    backwards_by: int
+    second_run_line: int
+    needs: int  # what has to grow before the loop can go on
 
 
-class Needs(IntEnum):
-    """What has to grow before the loop can go on."""
+AT = Counts(*range(21))
+"""Places in `Held.counts`."""
 
-    NOTHING = 0
-    EVENTS = 1
-    KEYS = 2
-    KEY_BYTES = 3
-    THREADS = 4
+NO_NEED, MORE_EVENTS, MORE_KEYS, MORE_KEY_BYTES, MORE_THREADS = range(5)
+"""What has to grow before the loop can go on."""
 
 
 class Held(NamedTuple):
     """What is kept from block to block. Arrays of bytes have room for eight more."""
 
-    counts: Any  # int64, places as in Counts
+    counts: Any  # int64, places as in AT
     times: Any  # int64 (room,)
     events: Any  # int32 (room,): numbers of keys
     slots: Any  # int32 (a power of two,): number of a key, or -1
@@ -140,16 +141,16 @@ def _key(held: Held, source: Any, head: Integer, head_end: Integer, tail: Any, t
             ):
                 return key
         slot = (slot + 1) & wanted
-    key = counts[Counts.KEYS]
-    begin = counts[Counts.KEY_BYTES]
+    key = counts[AT.keys]
+    begin = counts[AT.key_bytes]
     middle = copy(source, head, head_end, held.key_bytes, begin)
     end = copy(tail, 0, tail_end, held.key_bytes, middle)
     held.slots[slot] = key
     held.key_hash[key] = value
     held.key_place[key, 0], held.key_place[key, 1], held.key_place[key, 2] = begin, middle, end
     held.key_role[key] = -1
-    counts[Counts.KEYS] += 1
-    counts[Counts.KEY_BYTES] = end
+    counts[AT.keys] += 1
+    counts[AT.key_bytes] = end
     return key
 
 
@@ -169,19 +170,19 @@ def again_hashed(slots: Any, key_hash: Any, keys: Integer) -> None:
 def _thread(held: Held, process: Integer, address: Integer) -> Integer:
     """Return the number of a thread, a new one where it has not written yet."""
     counts, threads = held.counts, held.threads
-    for number in range(counts[Counts.THREADS]):
+    for number in range(counts[AT.threads]):
         if threads[number, _T_ADDRESS] == address and threads[number, _T_PROCESS] == process:
             return number
-    found = counts[Counts.PROCESSES]
-    for number in range(counts[Counts.PROCESSES]):
+    found = counts[AT.processes]
+    for number in range(counts[AT.processes]):
         if held.processes[number, _P_PROCESS] == process:
             found = number
-    if found == counts[Counts.PROCESSES]:
-        counts[Counts.PROCESSES] += 1
+    if found == counts[AT.processes]:
+        counts[AT.processes] += 1
         held.processes[found, :] = 0
         held.processes[found, _P_PROCESS] = process
-    number = counts[Counts.THREADS]
-    counts[Counts.THREADS] += 1
+    number = counts[AT.threads]
+    counts[AT.threads] += 1
     threads[number, _T_PROCESS], threads[number, _T_ADDRESS] = process, address
     threads[number, _T_FLOOR] = threads[number, _T_OPENING] = 0
     threads[number, _T_NUMBER] = found
@@ -192,14 +193,14 @@ def _thread(held: Held, process: Integer, address: Integer) -> Integer:
 def _begin_anew(held: Held, number: Integer) -> None:
     """Leave out all events up to here: process `number` is ready, and those seen before it only helped it to load plugins."""
     counts = held.counts
-    counts[Counts.START_UP] += counts[Counts.EVENTS]
-    counts[Counts.EVENTS] = 0
-    counts[Counts.OUT_OF_ORDER] = counts[Counts.LARGEST_DELAY] = counts[Counts.LATEST_LINE] = 0
-    counts[Counts.LATEST] = counts[Counts.BACKWARDS_LINE] = 0
-    for other in range(counts[Counts.PROCESSES]):
+    counts[AT.start_up] += counts[AT.events]
+    counts[AT.events] = 0
+    counts[AT.out_of_order] = counts[AT.largest_delay] = counts[AT.latest_line] = 0
+    counts[AT.latest] = counts[AT.backwards_line] = 0
+    for other in range(counts[AT.processes]):
         held.processes[other, _P_EVENTS] = 0
         held.processes[other, _P_LOADS] = np.int64(other != number)
-    for thread in range(counts[Counts.THREADS]):
+    for thread in range(counts[AT.threads]):
         held.threads[thread, _T_FLOOR] = 0
 
 
@@ -211,9 +212,9 @@ def _is_start_up(held: Held, thread: Integer, role: Integer) -> Integer:
     if held.processes[number, _P_LOADS] and role != READY:
         return True
     if role == READY:
-        for other in range(counts[Counts.PROCESSES]):
-            if held.processes[other, _P_RAN] and counts[Counts.SECOND_RUN_LINE] == 0:
-                counts[Counts.SECOND_RUN_LINE] = counts[Counts.LINES]
+        for other in range(counts[AT.processes]):
+            if held.processes[other, _P_RAN] and counts[AT.second_run_line] == 0:
+                counts[AT.second_run_line] = counts[AT.lines]
         _begin_anew(held, number)
         return True
     if role in (LOADING, OPENING):
@@ -228,28 +229,28 @@ def _is_start_up(held: Held, thread: Integer, role: Integer) -> Integer:
 def _look_after_time(held: Held, time: Integer, floor: Integer, most_late: Integer) -> None:
     """Count what is late; keep the first event that is later than it can be."""
     counts = held.counts
-    delay = counts[Counts.LATEST] - time
+    delay = counts[AT.latest] - time
     if delay <= 0:
-        counts[Counts.LATEST] = time
+        counts[AT.latest] = time
         return
-    counts[Counts.OUT_OF_ORDER] += 1
-    if delay > counts[Counts.LARGEST_DELAY]:
-        counts[Counts.LARGEST_DELAY] = delay
-        counts[Counts.LATEST_LINE] = counts[Counts.LINES]
+    counts[AT.out_of_order] += 1
+    if delay > counts[AT.largest_delay]:
+        counts[AT.largest_delay] = delay
+        counts[AT.latest_line] = counts[AT.lines]
     impossible = time < floor if most_late < 0 else delay > most_late
-    if impossible and counts[Counts.BACKWARDS_LINE] == 0:
-        counts[Counts.BACKWARDS_LINE] = counts[Counts.LINES]
-        counts[Counts.BACKWARDS_BY] = delay
+    if impossible and counts[AT.backwards_line] == 0:
+        counts[AT.backwards_line] = counts[AT.lines]
+        counts[AT.backwards_by] = delay
 
 
 @compiled
 def _note_bad(held: Held, code: Integer, source: Any, start: Integer, stop: Integer) -> None:
     counts = held.counts
-    number = counts[Counts.BAD]
-    counts[Counts.BAD] += 1
+    number = counts[AT.bad]
+    counts[AT.bad] += 1
     if number < len(held.bad):
         length = min(stop - start, np.int64(BAD_TEXT))
-        held.bad[number, 0], held.bad[number, 1], held.bad[number, 2] = counts[Counts.LINES], code, length
+        held.bad[number, 0], held.bad[number, 1], held.bad[number, 2] = counts[AT.lines], code, length
         copy(source, start, start + length, held.bad_text[number], 0)
 
 
@@ -287,7 +288,7 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
     held : Held
     """
     counts = held.counts
-    counts[Counts.NEEDS] = Needs.NOTHING
+    counts[AT.needs] = NO_NEED
     at = np.int64(start)
     while at < stop:
         end = find(block, _NEWLINE, at, stop)
@@ -295,19 +296,19 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
             if not is_last:
                 break
             end = np.int64(stop)
-        if counts[Counts.EVENTS] == len(held.times):
-            counts[Counts.NEEDS] = Needs.EVENTS
-        elif counts[Counts.KEYS] == len(held.key_hash):
-            counts[Counts.NEEDS] = Needs.KEYS
-        elif counts[Counts.KEY_BYTES] + 3 * (end - at) + 64 > len(held.key_bytes):
-            counts[Counts.NEEDS] = Needs.KEY_BYTES
-        elif counts[Counts.THREADS] == len(held.threads):
-            counts[Counts.NEEDS] = Needs.THREADS
-        if counts[Counts.NEEDS] != Needs.NOTHING:
+        if counts[AT.events] == len(held.times):
+            counts[AT.needs] = MORE_EVENTS
+        elif counts[AT.keys] == len(held.key_hash):
+            counts[AT.needs] = MORE_KEYS
+        elif counts[AT.key_bytes] + 3 * (end - at) + 64 > len(held.key_bytes):
+            counts[AT.needs] = MORE_KEY_BYTES
+        elif counts[AT.threads] == len(held.threads):
+            counts[AT.needs] = MORE_THREADS
+        if counts[AT.needs] != NO_NEED:
             break
         line, line_end = at, end
         at = end + 1
-        counts[Counts.LINES] += 1
+        counts[AT.lines] += 1
         if line_end > line and block[line_end - 1] == _RETURN:
             line_end -= 1
         source = block
@@ -315,7 +316,7 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
             line_end = _without_colours(block, line, line_end, plain)
             source, line = plain, np.int64(0)
         if skip_blanks(source, line, line_end) == line_end:
-            counts[Counts.BLANK] += 1
+            counts[AT.blank] += 1
             continue
 
         if kind == GSTREAMER:
@@ -329,43 +330,43 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
 
         if read.code != EVENT:
             if read.code == FURTHER:
-                counts[Counts.FURTHER] += 1
+                counts[AT.further] += 1
             elif read.code == LOST:
-                counts[Counts.FURTHER] += 1
-                counts[Counts.LOST] += read.time
+                counts[AT.further] += 1
+                counts[AT.lost] += read.time
             else:
                 _note_bad(held, read.code, source, line, line_end)
             continue
         if kind == GSTREAMER and process >= 0 and read.process != process:
-            counts[Counts.OTHER_PROCESS] += 1
+            counts[AT.other_process] += 1
             continue
         key = _key(held, source, read.head_start, read.head_end, tail, read.tail_end)
         if kind == GSTREAMER:
-            thread = counts[Counts.THREAD]
+            thread = counts[AT.thread]
             if (
-                thread >= counts[Counts.THREADS]
+                thread >= counts[AT.threads]
                 or held.threads[thread, _T_ADDRESS] != read.thread
                 or held.threads[thread, _T_PROCESS] != read.process
             ):
                 thread = _thread(held, read.process, read.thread)
-                counts[Counts.THREAD] = thread
+                counts[AT.thread] = thread
             if held.key_role[key] < 0:
                 held.key_role[key] = gstreamer.role_of(source, read.head_start, read.message, line_end)
             if not keep_start_up and _is_start_up(held, thread, held.key_role[key]):
-                counts[Counts.START_UP] += 1
+                counts[AT.start_up] += 1
                 continue
             number = held.threads[thread, _T_NUMBER]
             if held.processes[number, _P_EVENTS] == 0:
-                held.processes[number, _P_LINE] = counts[Counts.LINES]
+                held.processes[number, _P_LINE] = counts[AT.lines]
             held.processes[number, _P_EVENTS] += 1
             _look_after_time(held, read.time, held.threads[thread, _T_FLOOR], most_late)
-            held.threads[thread, _T_FLOOR] = counts[Counts.LATEST]
+            held.threads[thread, _T_FLOOR] = counts[AT.latest]
         else:
             _look_after_time(held, read.time, 0, most_late)
-        event = counts[Counts.EVENTS]
+        event = counts[AT.events]
         held.times[event] = read.time
         held.events[event] = key
-        counts[Counts.EVENTS] = event + 1
+        counts[AT.events] = event + 1
     return min(at, np.int64(stop))
 
 
