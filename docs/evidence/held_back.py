@@ -1,6 +1,6 @@
 """How often runs in which nothing was counted are called perturbed, on a real program: written to `docs/evidence/held_back.md`.
 
-    python docs/evidence/held_back.py [--draws 30] [--seed 1] [--campaigns FOLDER]
+    python docs/evidence/held_back.py [--draws 10] [--seed 1] [--campaigns FOLDER]
 
 Two campaigns, one with a layout for each configuration, one with a layout for each run; then many draws of baseline runs and of runs
 that should look like them. With `--campaigns` they are kept in that folder, and gone on with when they are there.
@@ -343,7 +343,7 @@ what else the machine does. On a host whose processor counts, `source: auto` tak
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--draws", type=int, default=15, help=f"from each half of a pool that is split {SPLITS} times")
+    parser.add_argument("--draws", type=int, default=10, help=f"from each half of a pool that is split {SPLITS} times")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--campaigns", type=Path, help="folder of the campaigns; a temporary one by default")
     parser.add_argument("--output", type=Path, default=Path(__file__).with_suffix(".md"))
