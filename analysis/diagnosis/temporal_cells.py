@@ -32,7 +32,11 @@ _DENSE = f"{_EVENTS}, int64[::1], int64, int64[::1], boolean"
 _SPARSE = (f"{_EVENTS}, int64[::1], int64, int64[::1], boolean",)
 _STEPS = (f"{_EVENTS}, int64[::1], int64, int64[::1], int64[::1]",)
 _STRIP_ROWS = 1024
+"""As in the kernels, whose module loads the compiler."""
+
 _LARGEST = 1 << 61
+"""Sums of costs stay below: twice that is still an int64."""
+
 _LARGEST_NARROW = (1 << 31) - 1
 
 _DENSE_S, _MATCHING_S, _USEFUL_S = 0.22e-9, 1.2e-9, 25e-9
@@ -154,21 +158,15 @@ class Cells:
 
     def same_at_the_start(self) -> int:
         """Return how many first rows match the columns of the same number at no cost; some way that saves most matches them."""
-        return _first_false(self._match_freely(slice(0, min(self.shape)), slice(0, min(self.shape))))
+        if not self.band[0] <= 0 <= self.band[1]:
+            return 0
+        both = np.arange(min(self.shape))
+        differs = (self.kinds[both] != self.other_kinds[both]) | (self.costs(both, both) > 0)
+        return int(differs.argmax()) if differs.any() else len(both)
 
     def same_at_the_end(self) -> int:
         """Return how many last rows match the columns as far from the end at no cost."""
         return self.backwards.same_at_the_start()
-
-    def _match_freely(self, rows: slice, columns: slice) -> NDArray[np.bool_]:
-        row, column = np.arange(rows.start, rows.stop), np.arange(columns.start, columns.stop)
-        in_band = self.band[0] <= 0 <= self.band[1]
-        equal: NDArray[np.bool_] = (self.kinds[rows] == self.other_kinds[columns]) & (self.costs(row, column) == 0) & in_band
-        return equal
-
-
-def _first_false(flags: NDArray[np.bool_]) -> int:
-    return len(flags) if flags.all() else int(flags.argmin())
 
 
 def cells_of(

@@ -82,14 +82,14 @@ def _window(
 
 
 @_compilable
-def _carry(h: Any, v: Any, end: int) -> None:
-    """Tell columns behind a strip's window what it saved: they save it too, unless the rows above had caught up there."""
+def _carry(h: Any, v: Any, end: int, known: int) -> None:
+    """Tell columns behind a strip's window what it saved: they save it too, unless the rows above, which know so many, had caught up."""
     cell, columns = h.dtype.type, len(h)
     saved = np.int64(0)
     for row in range(len(v)):
         saved += v[row]
     column = end
-    while saved > 0 and column < columns:
+    while saved > 0 and column < known:
         at = columns - 1 - column
         caught = min(saved, np.int64(h[at]))
         h[at] = cell(h[at] - caught)
@@ -141,7 +141,7 @@ def dense(
     v, x, reach_x = np.empty(_ROWS, h.dtype), np.empty(_ROWS, h.dtype), np.empty(_ROWS, h.dtype)
     y = np.empty(columns, h.dtype)
     f = other_kinds[::-1].copy()
-    computed = 0
+    computed, known = 0, 0
     for top in range(0, rows, _ROWS):
         height = min(_ROWS, rows - top)
         least, largest, first, end = _window(values, other_values, top, height, most, own, shift, band, ordered)
@@ -177,7 +177,8 @@ def dense(
                 saving = max(reach[top + row] - own[top + row], 0) if e[row] == f[base + row] else 0
                 best = max(above, before, cell(saving))
                 v[row], h[base + row] = cell(best - above), cell(best - before)
-        _carry(h, v[:height], end)
+        _carry(h, v[:height], end, known)
+        known = max(known, end)
     return computed
 
 
@@ -251,16 +252,18 @@ def sparse(
         kind = kinds[row]
         begin, end = starts[kind], starts[kind + 1]
         special = row + shift if len(own) else -1
+        low, high = _bounds(columns_of[begin:end], row + band[0], row + band[1])
+        begin, end = begin + low, begin + high
         if ordered:
             low, high = _bounds(values_of[begin:end], values[row] - reach[row], values[row] + reach[row])
-            if 0 <= special < columns and other_kinds[special] == kind:
+            if 0 <= special < columns and other_kinds[special] == kind and band[0] <= shift <= band[1]:
                 place = np.searchsorted(columns_of[begin:end], special)
                 low, high = min(low, place), max(high, place + 1)
             begin, end = begin + low, begin + high
         for place in range(end - 1, begin - 1, -1):  # the last column first, so that matches of one row do not add up
             column = columns_of[place]
             cost = own[row] if column == special else abs(values[row] - values_of[place])
-            if cost < reach[row] and band[0] <= column - row <= band[1]:
+            if cost < reach[row]:
                 most = _most_before(tree, column) + reach[row] - cost
                 reached[column + 1] = max(reached[column + 1], most)
                 _raise_from(tree, column, most)

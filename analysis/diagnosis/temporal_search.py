@@ -60,7 +60,7 @@ def search(cells: Cells, band: int | None) -> Found:
     rows, columns = cells.shape
     if band is not None:
         return _search_band(cells, band)
-    if rows * columns >= _WORTH_A_BAND and not cells.is_sparse:
+    if rows * columns >= _WORTH_A_BAND:
         width = _FIRST_BAND
         while 2 * width * rows < rows * columns // _WIDER:
             found = _search_band(cells, width)

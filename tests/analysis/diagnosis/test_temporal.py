@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unperturbed.analysis.diagnosis import temporal, temporal_search
+from unperturbed.analysis.diagnosis import temporal, temporal_cells, temporal_kernels, temporal_search
 from unperturbed.analysis.diagnosis.events import EventTrace
 from unperturbed.analysis.diagnosis.temporal import temporal_distance
 from unperturbed.analysis.diagnosis.temporal_search import search
@@ -128,6 +128,10 @@ def test_matching_cells_alone_are_gone_through_where_they_are_few(variant):
     few, many = ([random_pairs(chance, 3000, types, 1000) for _ in range(2)] for types in (2, 3000))
     assert cells_of(*many, variant, Fraction(1, 10**6)).is_sparse
     assert not cells_of(*few, variant, Fraction(1, 10**6)).is_sparse
+
+
+def test_the_choice_of_32_bits_knows_how_many_rows_a_strip_has():
+    assert temporal_cells._STRIP_ROWS == temporal_kernels._ROWS
 
 
 def test_the_script_is_found_in_parts_too(monkeypatch):
