@@ -48,6 +48,7 @@ bench:
 	$(python) tests/benchmarks/instrument_python.py
 	$(python) tests/benchmarks/perturbation_checks.py
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
+	.venv-peers/bin/python tests/benchmarks/event_reading.py
 	.venv-peers/bin/python tests/benchmarks/event_distances.py
 
 dev:
