@@ -1,6 +1,6 @@
 """How fast, and in how much memory, event traces are compared, beside other libraries.
 
-    python tests/benchmarks/event_distances.py [--runs 3] [--seed 1] [--quick] [--json FILE]
+    python tests/benchmarks/event_distances.py [--runs 3] [--seed 1] [--quick] [--json FILE] [--markdown]
 
 The libraries are the extra `peers`; those that are not installed are left out and named. Each run is a process of its own. Fails where a bound is
 missed.

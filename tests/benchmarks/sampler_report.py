@@ -54,6 +54,14 @@ The kernels of `analysis/alignment`, beside other libraries. The section is writ
 """,
         ("alignment_kernels",),
     ),
+    _Page(
+        _EVIDENCE / "event_distances.md",
+        """# How fast event traces are compared
+
+The distances of `analysis/diagnosis`, beside other libraries. The section is written by the command below it; `make bench` prints the same tables.
+""",
+        ("event_distances",),
+    ),
 )
 
 
