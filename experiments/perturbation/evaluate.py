@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from figures import draw_all
 from findings import findings
-from series import PROGRAMS, Program, Series, judge
+from series import PROGRAMS, Program, Series, Step, judge
 
 from unperturbed.analysis.perturbation import Verdict
 
@@ -62,9 +62,10 @@ def step_tables(found: Sequence[Series]) -> list[str]:
         lines += ["", f"**{series.program.name}** ({baseline_runs} baseline runs, {len(series.pairs)} pairs)", ""]
         lines.append(
             "| came in | increments a run | added, % | instructions, % | cycles, % | largest inner change | largest outer change | verdict | "
-            "inner pairs perturbed, undecided | … the paper's rule, inner | … outer |" + (" sham |" if shams else "")
+            "inner pairs perturbed, undecided | … the paper's rule, inner | … outer |"
+            + (" its sham | … the same inner change | … the same outer change |" if shams else "")
         )
-        lines.append("|---|---:|---:|---:|---:|---|---|---|---:|---:|---:|" + ("---|" if shams else ""))
+        lines.append("|---|---:|---:|---:|---:|---|---|---|---:|---:|---:|" + ("---|---:|---:|" if shams else ""))
         for step in series.steps:
             overhead = step.verdict.overhead
             inner, outer = (f"{label.replace('PAPI_', '')} {by:+.3f}" for label, by in (step.largest_inner, step.largest_outer))
@@ -80,7 +81,7 @@ def step_tables(found: Sequence[Series]) -> list[str]:
                 f"{_count(step.inner, 'perturbed')}, {_count(step.inner, 'undecided')}",
                 f"{_count(step.inner_as_paper, 'perturbed')} of {len(step.inner_as_paper.changes)}",
                 f"{_count(step.outer_as_paper, 'perturbed')} of {len(step.outer_as_paper.changes)}",
-                *([step.sham.verdict if step.sham else "–"] if shams else []),
+                *(_sham(step) if shams else []),
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
@@ -115,6 +116,14 @@ def page(found: Sequence[Series], command: str) -> str:
             command=command,
         )
     )
+
+
+def _sham(step: Step) -> list[str]:
+    """Return the sham's verdict, and how it changes what the step changes most."""
+    effects = [
+        step.of_sham(check, label) for check, (label, _) in (("inner", step.largest_inner), ("outer", step.largest_outer))
+    ]
+    return [step.sham.verdict if step.sham else "–", *("–" if effect is None else f"{effect:+.3f}" for effect in effects)]
 
 
 def _count(verdict: Verdict, name: str) -> int:

@@ -132,8 +132,9 @@ def _added(series: Series) -> list[float]:
 
 def _with_range(place: Any, x: Sequence[float], runs: Sequence[Any], label: str) -> None:
     means = [values.mean() for values in runs]
-    below = [mean - values.min() for mean, values in zip(means, runs, strict=True)]
-    above = [values.max() - mean for mean, values in zip(means, runs, strict=True)]
+    # A mean of equal values may be off by rounding, to either side.
+    below = [max(0.0, mean - values.min()) for mean, values in zip(means, runs, strict=True)]
+    above = [max(0.0, values.max() - mean) for mean, values in zip(means, runs, strict=True)]
     place.errorbar(x, means, yerr=[below, above], marker=".", linewidth=1, elinewidth=0.6, capsize=1.5, label=label)
 
 

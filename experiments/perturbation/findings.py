@@ -42,8 +42,37 @@ def _overall(found: Sequence[Series]) -> str:
 
 
 def _of(series: Series) -> list[str]:
-    lines = [_inner(series), _outer(series), _recovery(series), _nothing_added(series), _instructions(series), _alarms(series)]
-    return [f"- {line}" for line in lines]
+    told = (_steps, _inner, _outer, _recovery, _nothing_added, _shams, _instructions, _alarms)
+    return [f"- {line}" for tell in told if (line := tell(series))]
+
+
+def _steps(series: Series) -> str:
+    inner, outer = (
+        sum(
+            any(change.verdict == "perturbed" for change in step.verdict.changes if change.check == check)
+            for step in series.steps
+        )
+        for check in ("inner", "outer")
+    )
+    return (
+        f"In the place of the paper's {series.program.stands_for}: of {len(series.steps)} steps {inner} have a perturbed inner correlation "
+        f"and {outer} a perturbed outer one."
+    )
+
+
+def _shams(series: Series) -> str:
+    """Say what the code's place and the no-ops do alone."""
+    steps = [step for step in series.steps if step.sham is not None]
+    if not steps:
+        return ""
+    alone = sum(step.sham is not None and step.sham.verdict == "perturbed" for step in steps)
+    both = sum(step.sham is not None and step.sham.verdict == step.verdict.verdict == "perturbed" for step in steps)
+    counting = sum(step.verdict.verdict == "perturbed" for step in steps)
+    return (
+        f"Of {len(steps)} step{'s' * (len(steps) > 1)} with a sham, {counting} are perturbed, of {alone} the sham is, of {both} both: "
+        "a sham has the step's code, with a no-op in the place of every increment, so that what it shows comes with the code, not with "
+        "the counting."
+    )
 
 
 def _inner(series: Series) -> str:

@@ -73,7 +73,7 @@ class Step:
     events : increments that all its software metrics execute a run; increment_ratio : of the baseline's instructions.
     rho : float64, shape (runs, pairs). Inner correlations, for the baseline's pairs.
     verdict, inner, outer : of the tool. inner_as_paper, outer_as_paper : by the paper's rule.
-    sham : verdict on the runs of the same binary layout without counting, where the campaign has such; None else.
+    sham : verdict on the runs of its sham (the same rewriting, a no-op in the place of every increment), where the campaign has such; None else.
     """
 
     metric: str
@@ -97,6 +97,12 @@ class Step:
     def largest_outer(self) -> tuple[str, float]:
         """Return the metric whose outer correlation changed most, and by how much."""
         return _largest(self.outer)
+
+    def of_sham(self, check: str, label: str) -> float | None:
+        """Return by how much the sham changes a correlation; None where there is no sham."""
+        if self.sham is None:
+            return None
+        return next(change.effect for change in self.sham.changes if (change.check, change.label) == (check, label))
 
     def outer_rho(self, metric: str) -> tuple[float, ...]:
         """Return a metric's outer correlation with itself, each run's with the baseline."""
@@ -184,11 +190,15 @@ def judge(program: Program, campaign: Path) -> Series:
                 outer=outer,
                 inner_as_paper=baseline.inner(traces, method="paper"),
                 outer_as_paper=baseline.outer(traces, align_on=align_on, method="paper"),
-                sham=baseline.inner(shams[name]) if name in shams else None,
+                sham=_judged(baseline, f"sham-{name}", shams[name], align_on) if name in shams else None,
             )
         )
     left_out, verdicts = _left_out(baseline, spec)
     return Series(program, spec, baseline, tuple(steps), left_out, verdicts)
+
+
+def _judged(baseline: Baseline, name: str, traces: Sequence[Trace], align_on: Sequence[str]) -> Verdict:
+    return combine_checks(name, baseline.inner(traces), baseline.outer(traces, align_on=align_on))
 
 
 def _runs_of(campaign: Path) -> tuple[Mapping[str, list[Trace]], Mapping[str, list[Trace]]]:

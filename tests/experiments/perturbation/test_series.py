@@ -107,7 +107,12 @@ def test_sham_runs_are_judged_apart(modules: dict[str, ModuleType], campaign: Pa
     shams = {step.metric: step.sham for step in found.steps}
     assert [metric for metric, sham in shams.items() if sham is not None] == ["rows"]
     assert shams["rows"].verdict != "perturbed"
-    assert " sham |" in "\n".join(modules["evaluate"].step_tables([found]))
+    assert {change.check for change in shams["rows"].changes} == {"inner", "outer"}
+    table = "\n".join(modules["evaluate"].step_tables([found]))
+    assert " its sham |" in table
+    rows = next(step for step in found.steps if step.metric == "rows")
+    assert f"{rows.of_sham('outer', rows.largest_outer[0]):+.3f}" in table
+    assert "Of 1 step with a sham, 0 are perturbed" in "\n".join(modules["findings"].findings([found]))
 
 
 def test_false_alarms_of_both_rules_are_counted_on_each_baseline_run(modules: dict[str, ModuleType], campaign: Path) -> None:
