@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -124,8 +124,7 @@ def read(path: str | Path | BinaryIO, options: Options, name: str | None) -> Eve
     order = np.empty(len(types), np.int32)
     used = kernel("renumbered")(events, type_of, np.full(len(types), -1, np.int32), order)
     kept = tuple(types[number] for number in order[:used])
-    levels = _levels(kept, events)
-    reading = Reading(**{**vars(scanned.reading), "levels": levels})
+    reading = replace(scanned.reading, levels=_levels(kept, events))
     return EventTrace(times, events, kept, unit, name or source, reading)
 
 

@@ -222,6 +222,8 @@ def test_ftrace_as_trace_cmd_reports_it() -> None:
     ]
     assert trace.reading is not None
     assert (trace.reading.lost_events, trace.reading.bad_lines, trace.reading.further_lines) == (17, 0, 4)
+    perf = read(b"player  1234 [001]  1234.567890:       sched:sched_switch: prev_comm=player prev_pid=1234\n")
+    assert told(perf) == [(1234567890000, "sched_switch", "sched", "")]
     functions = read(b"    bash-1977 [000] .... 17284.993652: sys_close <-system_call_fastpath\n")
     assert told(functions) == [(17284993652000, "sys_close", "kernel", "")]
 
