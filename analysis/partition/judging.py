@@ -88,7 +88,7 @@ class TraceJudge:
         self.tolerance = _tolerance(self._searching)
         self._pool: dict[Subset, dict[str, list[Trace]]] = {}
         self._found: dict[Subset, Verdict] = {}
-        self._seen: set[str] = {run for each in self._searching.values() for run in each.baseline.runs}
+        self._seen = {run for each in self._searching.values() for run in _named(each.baseline.traces)}
 
     @property
     def runs_per_repetition(self) -> int:
@@ -147,7 +147,7 @@ class TraceJudge:
         if fresh.keys() != self._searching.keys() or _tolerance(fresh) != self.tolerance:
             raise DataError("the fresh baseline has other passes or another tolerance than the first: make it in the same way")
         for each in fresh.values():
-            self._once(each.baseline.runs, "the fresh baseline")
+            self._once(_named(each.baseline.traces), "the fresh baseline")
         self._certifying = fresh
 
     def _made(self, subset: Subset, repetitions: int) -> dict[str, list[Trace]]:
@@ -160,7 +160,7 @@ class TraceJudge:
         given = {name: len(found) for name, found in made.items()}
         if given != expected:
             raise DataError(f"{what} gave {_counts(given)}, and {_counts(expected)} are needed: make every run in every pass")
-        self._once([str(trace.attributes["run"]) for trace in traces if "run" in trace.attributes], what)
+        self._once(_named(traces), what)
         return made
 
     def _once(self, runs: Sequence[str], what: str) -> None:
@@ -185,7 +185,7 @@ class TraceJudge:
             wanted,
             _carried(verdict),
             _cost(subset, verdict, first),
-            tuple(str(trace.attributes["run"]) for made in traces.values() for trace in made if "run" in trace.attributes),
+            tuple(run for made in traces.values() for run in _named(made)),
             verdict,
         )
 
@@ -194,6 +194,11 @@ class TraceJudge:
     ) -> Verdict:
         checks = [verdict for name, reference in references.items() for verdict in reference.check(traces[name], level)]
         return combine_checks(" + ".join(subset), *checks)
+
+
+def _named(traces: Sequence[Trace]) -> list[str]:
+    """Return the names of the runs that have one; traces from anywhere need none."""
+    return [str(trace.attributes["run"]) for trace in traces if "run" in trace.attributes]
 
 
 def _references(baseline: Baselines) -> dict[str, Reference]:

@@ -176,6 +176,21 @@ def test_runs_that_were_given_before_are_refused(campaign, reference):
         judge.certify(("a",), 3, 0.025)
 
 
+def test_runs_from_anywhere_need_no_names(campaign):
+    def nameless(subset, repetitions):
+        attributes = ("run", "order")
+        made = campaign(subset, repetitions)
+        return [
+            replace(run, attributes={key: run.attributes[key] for key in run.attributes.keys() - attributes}) for run in made
+        ]
+
+    def baseline():
+        return Baseline(nameless((), 8), tolerance=TOLERANCE)
+
+    plan = partition(("a", "b"), nameless, baseline(), fresh_baseline=baseline)
+    assert [subset.metrics for subset in plan.subsets] == [("a", "b")]
+
+
 def test_baselines_of_different_tolerance_are_refused(campaign):
     baselines = {"main": campaign.baseline(), "caches": campaign.baseline(tolerance=0.3)}
     with pytest.raises(DataError, match=r"tolerances 0\.25, 0\.3"):
