@@ -60,7 +60,8 @@ validate:
 	$(python) docs/evidence/own_perturbation.py --runs 20 --seed 1
 	@tools/setup.sh pmu
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
-	$(python) docs/evidence/calibration.py --campaigns 2000 --seed 2
+	$(python) docs/evidence/calibration.py --campaigns 1000 --seed 1
+	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 	$(python) experiments/alignment/evaluate.py --pairs 9
 	@echo 'on a host whose processor counts, also: $(python) experiments/alignment/evaluate.py --processor'
