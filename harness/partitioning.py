@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from unperturbed.analysis.partition import Forecast, Measurement, Plan, Reference, Settings, forecast, partition
+from unperturbed.analysis.partition import Forecast, Measurement, Plan, Reference, Settings, Stop, forecast, partition
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.report import write_partition
 from unperturbed.collectors.trace import Trace
@@ -26,7 +26,7 @@ from unperturbed.harness.session import Session
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import ANCHOR, BASELINE, PILOT
 
-__all__ = ["Search", "partition_campaign", "wanted_metrics"]
+__all__ = ["Partitioned", "Search", "partition_campaign", "wanted_metrics"]
 
 _PURPOSE = "a search for a partition"
 
@@ -47,6 +47,24 @@ class Search:
     max_repetitions: int = 20
     max_runs: int | None = None
     max_hours: float | None = None
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """What a search ended with.
+
+    Attributes
+    ----------
+    plan : the best so far where the search was stopped.
+    failed : a run failed for good, and the search cannot go on without it; `plan.stopped` says which.
+    """
+
+    plan: Plan
+    failed: bool
+
+
+class _RunFailed(Stop):
+    """A run that the search asked for failed for good."""
 
 
 def wanted_metrics(campaign: Campaign) -> tuple[str, ...]:
@@ -73,7 +91,7 @@ def partition_campaign(
     *,
     announce: Callable[[Forecast], None],
     observer: Callable[[Measurement], None],
-) -> Plan:
+) -> Partitioned:
     """Search for a partition of a spec's software metrics, or go on with a search; write `plan.yaml`, `plan.json` and `partition.html`
     into the folder.
 
@@ -91,7 +109,7 @@ def partition_campaign(
     SpecError
         Nothing to partition; the folder holds something else; no strategy of that name.
     HostError, RunError
-        As `run_campaign`; or a run failed for good: without it the search cannot go on.
+        As `run_campaign`; or a run of the first baseline failed for good.
     DataError
         The baseline cannot be used.
     """
@@ -110,10 +128,14 @@ def partition_campaign(
         anchored = campaign.analysis.anchor is not None
         reference_runs = campaign.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
         announce(forecast(len(metrics), search.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
+        try:
+            references = runs.references()
+        except _RunFailed as failure:
+            raise RunError(str(failure)) from None
         plan = partition(
             metrics,
             runs.measure,
-            runs.references(),
+            references,
             strategy=search.strategy,
             repetitions=settings.repetitions,
             max_repetitions=settings.max_repetitions,
@@ -130,7 +152,7 @@ def partition_campaign(
         write_partition(
             folder / "partition.html", partition_content(campaign, plan, read_traces(folder, manifest), manifest), plan
         )
-    return plan
+    return Partitioned(plan, runs.failed)
 
 
 def _settings(campaign: Campaign, search: Search, seconds_per_run: float | None) -> Settings:
@@ -157,6 +179,7 @@ class _Runs:
     ----------
     given : runs of each configuration that were handed out so far, in each pass: a search that is started again begins with none, and
         gets the recorded ones before any is made.
+    failed : a run failed for good.
     """
 
     session: Session
@@ -164,6 +187,7 @@ class _Runs:
     manifest: Manifest
     progress: Progress
     given: dict[str, int] = field(default_factory=dict)
+    failed: bool = False
 
     def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
         """Return traces of so many further runs of a subset in each pass."""
@@ -234,7 +258,8 @@ class _Runs:
         states = {state.run.id: state for state in self.manifest.runs()}
         for run in wanted:
             if states[run.id].state != "done":
-                raise RunError(f"run {run.id} failed, and the search cannot go on without it: {states[run.id].error}")
+                self.failed = True
+                raise _RunFailed(f"run {run.id} failed, and the search cannot go on without it: {states[run.id].error}")
             trace = Trace.read(self.session.folder / "runs" / run.id / "trace.parquet")
             found[run.pass_name].append(replace(trace, attributes={**trace.attributes, "pass": run.pass_name}))
         return found

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-_NEGATIVE, _INTERRUPTED = 4, 130
+_FAILED, _NEGATIVE, _INTERRUPTED = 1, 4, 130
 
 
 class Command:
@@ -38,7 +38,7 @@ class Command:
         parser.add_argument("--json", action="store_true", help="print the plan and its evidence as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Search and write; 0 when every metric is in a certified subset, 4 when one is in none, 130 when interrupted."""
+        """Search and write; 0 when every metric is in a certified subset, 4 when one is in none, 1 when a run failed, 130 when interrupted."""
         from unperturbed.harness.partitioning import Search, partition_campaign
         from unperturbed.harness.spec import load_spec
         from unperturbed.harness.terminal_partition import PartitionProgress, show_plan
@@ -54,15 +54,18 @@ class Command:
         )
         progress = PartitionProgress()
         try:
-            plan = partition_campaign(
+            found = partition_campaign(
                 campaign, folder, search, progress, announce=progress.forecast, observer=progress.measured
             )
         finally:
             progress.end()
+        plan = found.plan
         if arguments.json:
             print(json.dumps(plan.to_json(), indent=2, ensure_ascii=False))
         else:
             show_plan(plan, folder)
         if plan.stopped == "interrupted":
             return _INTERRUPTED
+        if found.failed:
+            return _FAILED
         return _NEGATIVE if plan.unmeasurable or plan.undecided else 0

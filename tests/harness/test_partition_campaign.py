@@ -136,6 +136,22 @@ def test_a_limit_leaves_the_best_plan_so_far_and_its_picture(found: Found, tmp_p
     assert "No subset of the 2 software metrics is certified" in page
 
 
+def test_a_run_that_fails_for_good_leaves_the_best_plan_so_far(found: Found, tmp_path: Path) -> None:
+    campaign = tmp_path / "failing"
+    shutil.copytree(found.campaign, campaign)
+    programs = list(campaign.glob("builds/*/src/phases"))
+    assert programs
+    for program in programs:
+        program.write_text("#!/bin/sh\nexit 3\n")
+    search = ("partition", found.spec, "--campaign", campaign, "--repetitions", "4")  # one run more of each candidate
+    ended = unperturbed(found.folder, *search)
+    assert ended.returncode == 1, ended.stderr
+    plan = json.loads((campaign / "plan.json").read_text())
+    assert " failed, and the search cannot go on without it: " in plan["stopped"]
+    assert "Not finished: " in (campaign / "partition.html").read_text()
+    assert "Traceback" not in ended.stderr
+
+
 def test_the_plan_is_a_spec_that_run_takes(found: Found, tmp_path: Path) -> None:
     path = found.campaign / "plan.yaml"
     plan = load_spec(path)
