@@ -111,7 +111,8 @@ def test_the_long_study_compares_the_pooled_test_with_welchs(monkeypatch):
 
 
 def test_the_stated_case_of_power_is_found(monkeypatch):
-    # 3,000 intervals, φ = .95, 10 and 3 runs, one of 66 pairs from .8 to .5: due in 95 % of campaigns; fewer than 13 of 15 then come once in 28 times.
+    # 3,000 intervals, φ = .95, 10 and 3 runs, one of 66 pairs from .8 to .5: due in 95 % of campaigns; fewer than 13 of 15 then come once in
+    # 28 times.
     *_, alone, joint = load_study("calibration", monkeypatch).goal_table(15, seed=1)
     for row, campaigns, least in ((alone, 15, 13), (joint, 3, 2)):
         _, _, counted, found, *_ = (cell.strip(" *") for cell in row.split("|"))
