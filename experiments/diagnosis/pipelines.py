@@ -1,0 +1,167 @@
+"""The clips and the pipelines that play them, as command lines of gst-launch-1.0.
+
+Every pipeline has the same named places, at which a change can be put in: `source` (what the demuxer reads), `coded` (pictures before the
+decoder), `picture` (after it), `sound`, `screen` and `speaker` (the sinks). Every property that a change may set is set in every run, to its
+neutral value where nothing is changed, so that a log does not tell a change by a property more on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FRAME_RATE = 25
+"""Pictures a second of every clip."""
+FRAME_MS = 1000 / FRAME_RATE
+WIDTH, HEIGHT = 1280, 720
+SAMPLE_RATE = 44100
+
+NEUTRAL = {
+    "source": {"sleep-time": "0"},
+    "coded": {"sleep-time": "0", "drop-probability": "0", "error-after": "-1"},
+    "picture": {"sleep-time": "0", "drop-probability": "0", "error-after": "-1"},
+    "sound": {"drop-probability": "0"},
+    "screen": {"ts-offset": "0"},
+    "speaker": {"ts-offset": "0"},
+}
+"""Place → property → the value that changes nothing."""
+
+Settings = Mapping[str, Mapping[str, str]]
+"""Place → property → value, of what differs from NEUTRAL."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A clip that GStreamer makes itself.
+
+    Attributes
+    ----------
+    name : the test picture, as videotestsrc calls it.
+    wave : the test sound, as audiotestsrc calls it.
+    frames : pictures, at FRAME_RATE.
+    """
+
+    name: str
+    wave: str
+    frames: int
+
+    @property
+    def seconds(self) -> float:
+        """How long the clip plays."""
+        return self.frames / FRAME_RATE
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A container and its codecs, and how they are played.
+
+    Attributes
+    ----------
+    name : what traces are called by.
+    suffix, muxer, demuxer : of the container.
+    video_encoder, video_decoder, audio_encoder, audio_decoder : elements with their properties; no audio: one stream.
+    timed : whether the sinks show each buffer when it is due, or as soon as it is there.
+    drops_late : whether a picture that is late by more than 20 ms is not shown, as in a player's window.
+    """
+
+    name: str
+    suffix: str
+    muxer: str
+    demuxer: str
+    video_encoder: str
+    video_decoder: str
+    audio_encoder: str = ""
+    audio_decoder: str = ""
+    timed: bool = True
+    drops_late: bool = False
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The places where what is played arrives."""
+        return ("screen", "speaker") if self.audio_decoder else ("screen",)
+
+    def making(self, clip: Clip, file: Path) -> list[str]:
+        """Return the command line that makes the clip's file."""
+        samples = SAMPLE_RATE * clip.frames // FRAME_RATE
+        video = [
+            *f"videotestsrc num-buffers={clip.frames} pattern={clip.name} kx2=10 ky2=10 kt=5".split(),
+            *f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={FRAME_RATE}/1 ! {self.video_encoder}".split(),
+            *f"! queue ! {self.muxer} name=mux ! filesink".split(),
+            f"location={file}",
+        ]
+        audio = [
+            *f"audiotestsrc wave={clip.wave} samplesperbuffer={samples // clip.frames} num-buffers={clip.frames}".split(),
+            *f"! audio/x-raw,rate={SAMPLE_RATE},channels=2 ! audioconvert ! {self.audio_encoder} ! queue ! mux.".split(),
+        ]
+        return ["gst-launch-1.0", "-q", *video, *(audio if self.audio_encoder else [])]
+
+    def playing(self, file: Path, block_bytes: int, settings: Settings) -> list[str]:
+        """Return the command line that plays a file with something changed.
+
+        Parameters
+        ----------
+        file : the clip.
+        block_bytes : bytes that the source reads at a time; about a picture's worth, so that what a source's block waits for is counted
+            in periods of a picture.
+        settings : what is changed.
+        """
+
+        def place(name: str) -> str:
+            changed = settings.get(name, {})
+            unknown = changed.keys() - NEUTRAL[name].keys()
+            if unknown:
+                raise ValueError(f"{name} has no {', '.join(sorted(unknown))} to change")
+            values = {**NEUTRAL[name], **changed}
+            return f"name={name} " + " ".join(f"{key}={value}" for key, value in values.items())
+
+        reading = ["filesrc", f"location={file}", f"blocksize={block_bytes}", "!"]
+        sink = f"sync={str(self.timed).lower()} silent=false"
+        late = "max-lateness=20000000 qos=true" if self.drops_late else "max-lateness=-1 qos=false"
+        decoding = (
+            f"identity {place('coded')} ! {self.video_decoder} ! identity {place('picture')} "
+            f"! videoconvert ! fakesink {place('screen')} {sink} {late}"
+        )
+        if not self.audio_decoder:
+            return ["gst-launch-1.0", *reading, *f"{self.demuxer} ! {decoding}".split()]
+        # Queues without a limit: a stream that is held up does not hold up the other one.
+        free = "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0"
+        streams = (
+            f"queue ! identity {place('source')} ! {self.demuxer} name=demux demux. ! {free} ! {decoding} "
+            f"demux. ! {free} ! {self.audio_decoder} ! identity {place('sound')} "
+            f"! audioconvert ! audioresample ! fakesink {place('speaker')} {sink}"
+        )
+        return ["gst-launch-1.0", *reading, *streams.split()]
+
+
+CLIPS = (Clip("ball", "ticks", 75), Clip("pinwheel", "sine", 80), Clip("zone-plate", "pink-noise", 90))
+"""From little to decode to much."""
+
+MPEG4 = {"video_encoder": "avenc_mpeg4 bitrate=2000000", "video_decoder": "avdec_mpeg4 max-threads=1"}
+VORBIS = {"audio_encoder": "vorbisenc", "audio_decoder": "vorbisdec"}
+
+PIPELINES = (
+    Pipeline("decode", ".avi", "avimux", "avidemux", **MPEG4, timed=False),
+    Pipeline(
+        "avi",
+        ".avi",
+        "avimux",
+        "avidemux",
+        **MPEG4,
+        audio_encoder="lamemp3enc ! mpegaudioparse",
+        audio_decoder="mpegaudioparse ! mpg123audiodec",
+    ),
+    Pipeline("ogg", ".ogg", "oggmux", "oggdemux", "theoraenc", "theoradec", **VORBIS),
+    Pipeline(
+        "matroska",
+        ".mkv",
+        "matroskamux",
+        "matroskademux",
+        "vp8enc deadline=1 cpu-used=8 target-bitrate=2000000",
+        "vp8dec threads=1",
+        **VORBIS,
+        drops_late=True,
+    ),
+)
+"""`decode` is the paper's: one stream, decoded as fast as it can be. The others play two streams in time; `avi` and `ogg` show every picture,
+however late, `matroska` drops what is late and tells the decoder, as players do."""
