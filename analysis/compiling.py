@@ -25,16 +25,30 @@ _COMPILING = threading.Lock()
 """Held by one thread while it compiles; those that need the same wait for it."""
 
 
-def compiled(module: str, function: str, signatures: tuple[str, ...]) -> Callable[..., Any]:
+def compiled(
+    module: str,
+    function: str,
+    signatures: tuple[Any, ...],
+    *,
+    calls: tuple[str, ...] = (),
+    called: str = "",
+    **options: Any,
+) -> Callable[..., Any]:
     """Return a function of a module compiled for some types of arguments, or as it was compiled before.
 
     Parameters
     ----------
     module : str
-        Full name of the module that holds the function; all that the function calls is in this module too.
+        Full name of the module that holds the function.
     function : str
-    signatures : tuple of str
-        Types of the arguments as numba writes them: "int32[::1], int64". One for each set of types it is called with.
+    signatures : tuple of str or of tuples of numba's types
+        Types of the arguments, as text "int32[::1], int64". One for each set of types it is called with.
+    calls : tuple of str
+        Full names of other modules whose functions it calls: when one changes, it is compiled anew.
+    called : str
+        What users are told is compiled; the function's and module's name by default.
+    **options
+        Further options of numba.njit.
 
     Returns
     -------
@@ -42,24 +56,33 @@ def compiled(module: str, function: str, signatures: tuple[str, ...]) -> Callabl
         It lets other threads run meanwhile.
     """
     with _COMPILING:
-        return _declared(module, function, signatures)
+        return _declared(module, function, signatures, calls, called, tuple(options.items()))
 
 
 @cache
-def _declared(module: str, function: str, signatures: tuple[str, ...]) -> Callable[..., Any]:
+def _declared(
+    module: str,
+    function: str,
+    signatures: tuple[Any, ...],
+    calls: tuple[str, ...],
+    called: str,
+    options: tuple[tuple[str, Any], ...],
+) -> Callable[..., Any]:
     import numba  # noqa: PLC0415  (slow to load)
 
     loaded = importlib.import_module(module)
     part, _, name = module.rpartition(".")
-    folder = _cache_folder(name, _origin(Path(str(loaded.__file__)), signatures))
-    log = logging.getLogger(part)
+    sources = [Path(str(importlib.import_module(one).__file__)) for one in (module, *calls)]
+    folder = _cache_folder(name, _origin(sources, signatures))
+    log, what = logging.getLogger(part), called or f"{function} of {name}"
     if folder is None:
-        log.info("compiling %s of %s: some seconds, each time, as no cache folder can be written", function, name)
+        log.info("compiling %s: some seconds, each time, as no cache folder can be written", what)
     elif not any(folder.rglob(f"*.{function}-*.nbi")):
-        log.info("compiling %s of %s: some seconds, this once; kept in %s", function, name, folder)
-    declared = [f"({arguments},)" for arguments in signatures]
+        log.info("compiling %s: some seconds, this once; kept in %s", what, folder)
+    declared = [f"({one},)" if isinstance(one, str) else one for one in signatures]
+    settings = {"cache": folder is not None, "nogil": True, **dict(options)}
     with _compiler_caching_in(folder):
-        made: Callable[..., Any] = numba.njit(declared, cache=folder is not None, nogil=True)(getattr(loaded, function))
+        made: Callable[..., Any] = numba.njit(declared, **settings)(getattr(loaded, function))
     return made
 
 
@@ -77,14 +100,15 @@ def _cache_folder(name: str, origin: str) -> Path | None:
         return None
 
 
-@cache
-def _origin(source: Path, signatures: Sequence[str]) -> str:
+def _origin(sources: Sequence[Path], signatures: Sequence[Any]) -> str:
     """Return what the code is made from and for: numba itself would miss a change in a function that another one calls."""
     import numba  # noqa: PLC0415
     from llvmlite import binding  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    made_from = f"{numba.__version__} {binding.get_host_cpu_name()} {signatures}".encode()
-    return hashlib.sha256(made_from + source.read_bytes()).hexdigest()[:16]
+    made_from = hashlib.sha256(f"{numba.__version__} {binding.get_host_cpu_name()} {signatures}".encode())
+    for source in sources:
+        made_from.update(source.read_bytes())
+    return made_from.hexdigest()[:16]
 
 
 @contextmanager
