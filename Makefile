@@ -63,6 +63,8 @@ validate:
 	$(python) docs/evidence/calibration.py --campaigns 1000 --seed 1
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
+	$(python) docs/evidence/partition.py --trials 1000 --seed 1
+	$(python) experiments/perturbation/evaluate.py
 	$(python) experiments/alignment/evaluate.py --pairs 9
 	@echo 'on a host whose processor counts, also: $(python) experiments/alignment/evaluate.py --processor'
 

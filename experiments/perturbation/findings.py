@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from series import Series, Step
 
-from unperturbed.analysis.perturbation import Change
+from unperturbed.analysis.perturbation import Change, Verdict
 
 __all__ = ["findings"]
 
@@ -37,8 +37,30 @@ def _overall(found: Sequence[Series]) -> str:
         f"{said} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['undecided']} undecided and "
         f"{tool['unperturbed']} unperturbed. The paper's rule (a deviation larger than any among the baseline runs, in any pair or "
         f"metric) calls {paper} of them perturbed; held against the other baseline runs, it calls {sum(alarms)} of {len(alarms)} "
-        "baseline runs perturbed too, and these have nothing added."
+        "baseline runs perturbed too, and these have nothing added." + _of_all_shams(found)
     )
+
+
+def _of_all_shams(found: Sequence[Series]) -> str:
+    """Say how many of the perturbed pairs and metrics the shams show too."""
+    alone = [
+        step.sham is not None and (change.check, change.label) in _perturbed(step.sham)
+        for series in found
+        for step in series.steps
+        if step.sham is not None
+        for change in step.verdict.changes
+        if change.verdict == "perturbed"
+    ]
+    if not alone:
+        return ""
+    return (
+        f" Of {len(alone)} pairs and metrics that are perturbed in some step, {sum(alone)} are perturbed in the step's sham as well, which "
+        "counts nothing."
+    )
+
+
+def _perturbed(verdict: Verdict) -> set[tuple[str, str]]:
+    return {(change.check, change.label) for change in verdict.changes if change.verdict == "perturbed"}
 
 
 def _of(series: Series) -> list[str]:
