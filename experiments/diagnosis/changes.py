@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines import Clip, Pipeline
+from pipelines import FRAME_MS, SAMPLE_RATE, Clip, Pipeline
 from shown import CUT, DESYNCHRONISED, LOST, SLOW
+
+MP3_MS = 1000 * 1152 / SAMPLE_RATE
+"""What a buffer of MP3 sound plays."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Change:
     place : where it acts; "" when it is the host that is disturbed.
     unit : of its strengths.
     one_stream, two_streams : how often each strength is recorded; clips take turns.
+    pipelines : that it is put into.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Change:
     unit: str
     one_stream: dict[float, int]
     two_streams: dict[float, int]
+    pipelines: tuple[str, ...] = ("decode", "avi", "ogg", "matroska")
 
     @property
     def disturbs_host(self) -> bool:
@@ -37,11 +42,19 @@ class Change:
 
     def strengths(self, pipeline: Pipeline) -> dict[float, int]:
         """Return strength → traces, in a pipeline."""
+        if pipeline.name not in self.pipelines:
+            return {}
         return self.two_streams if pipeline.audio_decoder else self.one_stream
 
     def settings(self, strength: float, clip: Clip) -> dict[str, dict[str, str]]:
         """Return what is set at which place; empty when it is the host that is disturbed."""
         match self.name:
+            case "sleep-time" if self.place == "both":
+                sound_share = MP3_MS / FRAME_MS
+                return {
+                    "picture": {"sleep-time": f"{strength * 1000:.0f}"},
+                    "sound": {"sleep-time": f"{strength * 1000 * sound_share:.0f}"},
+                }
             case "sleep-time":
                 return {self.place: {"sleep-time": f"{strength * 1000:.0f}"}}
             case "drop":
@@ -65,6 +78,10 @@ class Change:
 
 
 EFFECTS = {
+    ("sleep-time", "both"): (
+        SLOW,
+        "each picture waits, and each piece of sound in proportion: beyond their periods both fall behind together; nothing is lost",
+    ),
     ("sleep-time", "source", "late shown"): (
         SLOW,
         "the source waits at each block: when that takes longer than playing it, both streams starve and fall behind together",
@@ -105,13 +122,14 @@ EFFECTS = {
 CHANGES = (
     Change("sleep-time", "coded", "ms a picture", {2: 2, 5: 2, 30: 2, 45: 2, 60: 2, 90: 2}, {20: 1, 50: 1, 60: 1, 80: 1}),
     Change("sleep-time", "picture", "ms a picture", {}, {5: 1, 30: 1, 45: 1, 55: 1, 70: 1}),
-    Change("sleep-time", "source", "ms a block", {}, {10: 1, 40: 1, 80: 1, 120: 1}),
+    Change("sleep-time", "source", "ms a block", {}, {10: 1, 40: 1, 60: 1, 80: 1}, ("ogg", "matroska")),
+    Change("sleep-time", "both", "ms a picture", {}, {20: 1, 50: 1, 60: 1, 80: 1}, ("avi",)),
     Change("drop", "coded", "probability", {0.02: 1, 0.1: 1, 0.3: 1}, {0.02: 1, 0.1: 1, 0.3: 1}),
     Change("drop", "picture", "probability", {0.01: 2, 0.05: 2, 0.3: 2, 0.5: 1}, {0.01: 1, 0.1: 1, 0.3: 1, 0.5: 1}),
     Change("drop", "sound", "probability", {}, {0.01: 1, 0.1: 1}),
     Change("error-after", "coded", "share of the clip", {0.1: 2, 0.5: 2, 0.9: 2, 1.0: 1}, {0.1: 1, 0.5: 1, 0.9: 1, 1.0: 1}),
     Change("error-after", "picture", "share of the clip", {}, {0.3: 1}),
-    Change("cpu", "", "busy processes", {1: 2, 8: 2, 32: 2}, {1: 1, 8: 1, 32: 1, 64: 1}),
-    Change("memory", "", "busy processes", {1: 2, 8: 2, 32: 2}, {1: 1, 8: 1, 32: 1, 64: 1}),
+    Change("cpu", "", "busy processes", {1: 1, 8: 1, 32: 2, 64: 2}, {1: 1, 8: 1, 32: 1, 64: 1}),
+    Change("memory", "", "busy processes", {1: 1, 8: 1, 32: 2, 64: 2}, {1: 1, 8: 1, 32: 1, 64: 1}),
     Change("offset", "", "ms", {}, {-400: 1, -150: 1, -60: 1, -20: 1, 60: 1, 150: 1, 250: 1, 500: 1}),
 )

@@ -21,7 +21,7 @@ NEUTRAL = {
     "source": {"sleep-time": "0"},
     "coded": {"sleep-time": "0", "drop-probability": "0", "error-after": "-1"},
     "picture": {"sleep-time": "0", "drop-probability": "0", "error-after": "-1"},
-    "sound": {"drop-probability": "0"},
+    "sound": {"sleep-time": "0", "drop-probability": "0"},
     "screen": {"ts-offset": "0"},
     "speaker": {"ts-offset": "0"},
 }
