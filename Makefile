@@ -66,6 +66,8 @@ validate:
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
 	$(python) experiments/perturbation/evaluate.py
 	$(python) experiments/alignment/evaluate.py --pairs 9
+	@tools/setup.sh media
+	$(python) experiments/diagnosis/record.py campaigns/diagnosis
 	@echo 'on a host whose processor counts, also: $(python) experiments/alignment/evaluate.py --processor'
 
 clean:

@@ -5,6 +5,7 @@
 #   tools/setup.sh test    the same, and what the tests and checks need
 #   tools/setup.sh bench   the same as for the tests, and tools to read what was counted
 #   tools/setup.sh pmu     the same as for the tests, and an emulated machine with a real PMU
+#   tools/setup.sh media   the same as for the tests, and GStreamer, whose traces the experiment on diagnosis records
 #
 # Debian packages that are missing are installed as root, or by sudo when it asks no password; otherwise the one command to type is
 # printed and the exit code is 3. Python packages go to .venv in the checkout.
@@ -63,6 +64,13 @@ if [ "$goal" = pmu ]; then
     command -v qemu-system-aarch64 >/dev/null || need qemu-system-arm
     command -v aarch64-linux-gnu-gcc >/dev/null || need gcc-aarch64-linux-gnu
     [ -f /usr/aarch64-linux-gnu/include/stdio.h ] || need libc6-dev-arm64-cross
+fi
+if [ "$goal" = media ]; then
+    has_element() { gst-inspect-1.0 --exists "$1" 2>/dev/null; }
+    command -v gst-launch-1.0 >/dev/null || need gstreamer1.0-tools
+    has_element theoradec || need gstreamer1.0-plugins-base
+    has_element matroskademux || need gstreamer1.0-plugins-good
+    has_element avdec_mpeg4 || need gstreamer1.0-libav
 fi
 if [ -n "$missing" ]; then
     install="apt-get install -y --no-install-recommends$missing"
