@@ -1,0 +1,109 @@
+"""What each change does: as the labels say it, and as it was measured.
+
+python experiments/diagnosis/effects.py             the index of labels, for README.md
+python experiments/diagnosis/effects.py FOLDER      what the sinks of the traces in FOLDER showed
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from changes import CHANGES
+from pipelines import PIPELINES
+
+Row = Mapping[str, str]
+
+
+def read_table(folder: Path) -> list[Row]:
+    """Return the rows of traces.csv."""
+    with (folder / "traces.csv").open(newline="") as table:
+        return list(csv.DictReader(table))
+
+
+def index() -> str:
+    """Return the table of what each change does in each pipeline."""
+    rows = []
+    for pipeline in PIPELINES:
+        for change in CHANGES:
+            if strengths := change.strengths(pipeline):
+                kind, does = change.effect(pipeline)
+                told = ", ".join(f"{strength:g}" for strength in sorted(strengths))
+                rows.append(
+                    (
+                        pipeline.name,
+                        change.name,
+                        change.place,
+                        f"{told} {change.unit}",
+                        str(sum(strengths.values())),
+                        kind,
+                        does,
+                    )
+                )
+    return table(("pipeline", "change", "place", "strengths", "traces", "kind", "what it does there"), rows)
+
+
+def measured(rows: Sequence[Row]) -> str:
+    """Return the table of what was noticed: a row for each pipeline, change and strength; ranges over its traces."""
+    groups = defaultdict(list)
+    for row in rows:
+        key = (
+            row["pipeline"],
+            row["change"] if row["role"] == "anomalous" else row["role"],
+            row["place"],
+            float(row["strength"]),
+            row["unit"],
+        )
+        groups[key].append(row)
+    lines = []
+    for (pipeline, change, place, strength, unit), group in sorted(groups.items()):
+        found = Counter(kind for row in group for kind in json.loads(row["noticed"]))
+        lines.append(
+            (
+                pipeline,
+                f"{change} {place}".strip(),
+                f"{strength:g} {unit}" if unit else "",
+                str(len(group)),
+                "; ".join(f"{kind} {times}" for kind, times in sorted(found.items())),
+                _range(group, "pictures_lost_share", 100),
+                _range(group, "sound_lost_share", 100),
+                _range(group, "late_ms"),
+                _range(group, "sound_early_ms"),
+                _range(group, "sound_late_ms"),
+                _range(group, "missing_end_ms"),
+                _range(group, "lines"),
+            )
+        )
+    head = (
+        "pipeline",
+        "change",
+        "strength",
+        "traces",
+        "noticed",
+        "pictures lost %",
+        "sound lost %",
+        "late ms",
+        "sound early ms",
+        "sound late ms",
+    )
+    return table((*head, "end missing ms", "lines"), lines)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def _range(rows: Iterable[Row], column: str, scale: float = 1) -> str:
+    """Return the least and the most of a column, or the one value."""
+    values = [f"{scale * float(row[column]):.0f}" for row in rows]
+    least, most = min(values, key=float), max(values, key=float)
+    return least if least == most else f"{least}–{most}"
+
+
+if __name__ == "__main__":
+    print(measured(read_table(Path(sys.argv[1]))) if len(sys.argv) > 1 else index())
