@@ -26,25 +26,18 @@ def read_table(folder: Path) -> list[Row]:
 
 
 def index() -> str:
-    """Return the table of what each change does in each pipeline."""
-    rows = []
-    for pipeline in PIPELINES:
-        for change in CHANGES:
+    """Return the list of what each change does, and where; a change that does the same in several pipelines is told once."""
+    places: dict[tuple[str, str, str, str], list[str]] = {}
+    for change in CHANGES:
+        for pipeline in PIPELINES:
             if strengths := change.strengths(pipeline):
-                kind, does = change.effect(pipeline)
                 told = ", ".join(f"{strength:g}" for strength in sorted(strengths))
-                rows.append(
-                    (
-                        pipeline.name,
-                        change.name,
-                        change.place,
-                        f"{told} {change.unit}",
-                        str(sum(strengths.values())),
-                        kind,
-                        does,
-                    )
-                )
-    return table(("pipeline", "change", "place", "strengths", "traces", "kind", "what it does there"), rows)
+                key = (f"{change.name} {change.place}".strip(), f"{told} {change.unit}", *change.effect(pipeline))
+                places.setdefault(key, []).append(f"{pipeline.name} ({sum(strengths.values())})")
+    return "\n".join(
+        f"- **{change}**, {strengths}, in {', '.join(where)}: *{kind}*.\n  {does[0].upper()}{does[1:]}."
+        for (change, strengths, kind, does), where in places.items()
+    )
 
 
 def measured(rows: Sequence[Row]) -> str:
