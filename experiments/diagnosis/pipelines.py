@@ -137,31 +137,17 @@ class Pipeline:
 CLIPS = (Clip("ball", "ticks", 75), Clip("pinwheel", "sine", 80), Clip("zone-plate", "pink-noise", 90))
 """From little to decode to much."""
 
-MPEG4 = {"video_encoder": "avenc_mpeg4 bitrate=2000000", "video_decoder": "avdec_mpeg4 max-threads=1"}
-VORBIS = {"audio_encoder": "vorbisenc", "audio_decoder": "vorbisdec"}
+MPEG4 = ("avenc_mpeg4 bitrate=2000000", "avdec_mpeg4 max-threads=1")
+THEORA = ("theoraenc", "theoradec")
+VP8 = ("vp8enc deadline=1 cpu-used=8 target-bitrate=800000", "vp8dec threads=1")
+MP3 = ("lamemp3enc ! mpegaudioparse", "mpegaudioparse ! mpg123audiodec")
+VORBIS = ("vorbisenc", "vorbisdec")
 
 PIPELINES = (
-    Pipeline("decode", ".avi", "avimux", "avidemux", **MPEG4, timed=False),
-    Pipeline(
-        "avi",
-        ".avi",
-        "avimux",
-        "avidemux",
-        **MPEG4,
-        audio_encoder="lamemp3enc ! mpegaudioparse",
-        audio_decoder="mpegaudioparse ! mpg123audiodec",
-    ),
-    Pipeline("ogg", ".ogg", "oggmux", "oggdemux", "theoraenc", "theoradec", **VORBIS),
-    Pipeline(
-        "matroska",
-        ".mkv",
-        "matroskamux",
-        "matroskademux",
-        "vp8enc deadline=1 cpu-used=8 target-bitrate=2000000",
-        "vp8dec threads=1",
-        **VORBIS,
-        drops_late=True,
-    ),
+    Pipeline("decode", ".avi", "avimux", "avidemux", *MPEG4, timed=False),
+    Pipeline("avi", ".avi", "avimux", "avidemux", *MPEG4, *MP3),
+    Pipeline("ogg", ".ogg", "oggmux", "oggdemux", *THEORA, *VORBIS),
+    Pipeline("matroska", ".mkv", "matroskamux", "matroskademux", *VP8, *VORBIS, drops_late=True),
 )
 """`decode` is the paper's: one stream, decoded as fast as it can be. The others play two streams in time; `avi` and `ogg` show every picture,
 however late, `matroska` drops what is late and tells the decoder, as players do."""
