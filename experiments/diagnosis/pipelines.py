@@ -139,7 +139,7 @@ CLIPS = (Clip("ball", "ticks", 75), Clip("pinwheel", "sine", 80), Clip("zone-pla
 
 MPEG4 = ("avenc_mpeg4 bitrate=2000000", "avdec_mpeg4 max-threads=1")
 THEORA = ("theoraenc", "theoradec")
-VP8 = ("vp8enc deadline=1 cpu-used=8 target-bitrate=800000", "vp8dec threads=1")
+VP8 = ("vp8enc deadline=1 cpu-used=8 target-bitrate=2000000", "vp8dec threads=1")
 MP3 = ("lamemp3enc ! mpegaudioparse", "mpegaudioparse ! mpg123audiodec")
 VORBIS = ("vorbisenc", "vorbisdec")
 
