@@ -155,7 +155,10 @@ def record(trace: PlannedTrace, studio: Studio) -> dict[str, Any]:
         played, command = play_trace(trace, studio, raw)
         if played.exit_code not in (0, 1):  # 1: an element reported an error
             raise RuntimeError(f"{trace.name}: gst-launch-1.0 ended with {played.exit_code}: {played.printed}")
-        measured = measure(*read_shown(played.shown), trace.clip, trace.pipeline.sinks)
+        shown, ended = read_shown(played.shown)
+        if played.exit_code:
+            ended.clear()  # a demuxer that meets an error sends the sinks an end, of what it has read
+        measured = measure(shown, ended, trace.clip, trace.pipeline.sinks)
         found = noticed(measured)
         if trace.change or is_clean(measured):
             break

@@ -63,7 +63,7 @@ class Measured:
 
     Attributes
     ----------
-    end_reached : whether the end of the clip reached every sink.
+    end_reached : whether the end of the clip reached every sink, without an error.
     pictures_due, pictures_shown : of the whole clip.
     pictures_lost_share, lost_in_sequence, sound_lost_share : what is missing before the last that was shown.
     missing_end_ms : of the clip after the last picture or sound shown.
