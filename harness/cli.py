@@ -24,6 +24,7 @@ _COMMANDS = {
     "partition": "find subsets of the software metrics that leave the program unperturbed; write the certified plan",
     "align": "align two runs: warp path, scores, what is not to be trusted",
     "merge": "one trace with every metric of a campaign",
+    "diagnose": "compare an event log with logs of runs that went well: which anomaly, how strong, since when, where",
     "report": "write a campaign's HTML report again",
     "cc": "the instrumenting compiler wrapper, for any build system",
     "schema": "print the JSON Schema of the spec",
@@ -33,8 +34,8 @@ _COMMANDS = {
 INTERRUPTED = 130
 
 _EXIT_CODES = """\
-exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative (perturbed, or a metric without
-certificate); 130 interrupted"""
+exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative (perturbed, a metric without
+certificate, or anomalous); 130 interrupted"""
 
 
 class Command(Protocol):

@@ -4,6 +4,8 @@ Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Application
 """
 
 from unperturbed.analysis.diagnosis.blocks import AbstractTrace, Block, abstract, learn_blocks
+from unperturbed.analysis.diagnosis.comparison import Comparison, Stream
+from unperturbed.analysis.diagnosis.diagnosing import diagnose
 from unperturbed.analysis.diagnosis.distances import (
     DroppingDistance,
     OccurrenceDistance,
@@ -14,26 +16,43 @@ from unperturbed.analysis.diagnosis.distances import (
     occurrence_distance,
 )
 from unperturbed.analysis.diagnosis.events import BadLine, EventTrace, EventType, Reading, Unit, shared_ids
+from unperturbed.analysis.diagnosis.findings import Carrier, Diagnosis, Finding, PaperDistance, Verdict, carriers_of
+from unperturbed.analysis.diagnosis.kinds import KINDS, Crash, Desynchronisation, Kind, LostEvents, SlowStreaming
 from unperturbed.analysis.diagnosis.reading import read_events
 from unperturbed.analysis.diagnosis.temporal import EditScript, Operation, TemporalDistance, Variant, temporal_distance
 
 __all__ = [
+    "KINDS",
     "AbstractTrace",
     "BadLine",
     "Block",
+    "Carrier",
+    "Comparison",
+    "Crash",
+    "Desynchronisation",
+    "Diagnosis",
     "DroppingDistance",
     "EditScript",
     "EventTrace",
     "EventType",
+    "Finding",
+    "Kind",
+    "LostEvents",
     "OccurrenceDistance",
     "Operation",
+    "PaperDistance",
     "Reading",
+    "SlowStreaming",
+    "Stream",
     "TemporalDistance",
     "TypeCounts",
     "Unit",
     "Variant",
+    "Verdict",
     "abstract",
+    "carriers_of",
     "count_types",
+    "diagnose",
     "dropping_distance",
     "learn_blocks",
     "normalize",

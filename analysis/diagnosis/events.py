@@ -36,11 +36,14 @@ class EventType:
         GStreamer's category, ftrace's system; of "a:b:c" it is "a". Empty where there is none.
     level : str
         As the log has it ("DEBUG"). Empty where there is none.
+    element : str
+        Of a GStreamer log whose identity has the object: which element of the pipeline ("videoconvert0"). Empty otherwise.
     """
 
     name: str
     plugin: str = ""
     level: str = ""
+    element: str = ""
 
     @classmethod
     def from_name(cls, name: str) -> EventType:

@@ -1,0 +1,337 @@
+"""What a diagnosis looks at: a trace beside its references, in numbers that every kind of anomaly can use.
+
+How often each event type occurs, and how much that varies between references; how each stream gets on in time; how far it got; what a
+measurement gives between references themselves, which is its noise floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.diagnosis.events import EventTrace, EventType, shared_ids
+
+__all__ = ["Comparison", "Stream", "compare"]
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+TICKS_A_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
+
+_RECURS = 8
+"""Occurrences from which on a type is taken to come again and again, with what is played."""
+_STEADY = 0.05
+"""Share by which the count of a steady type may vary between references."""
+_TYPES_A_STREAM = 15
+"""Types whose times are looked at in each stream; more of them say the same again."""
+_GRID = 60
+"""Points at which progress is compared."""
+_SINKS = "basesink"
+"""GStreamer's base class of all sinks logs as this, whatever the sink: what is played arrives there."""
+
+
+class Occurrences:
+    """When each event type of a shared numbering occurs in a trace."""
+
+    def __init__(self, trace: EventTrace, ids: NDArray[np.int32], types: int) -> None:
+        self.trace = trace
+        self.counts: Counts = np.bincount(ids, minlength=types).astype(np.int64)
+        small = ids.astype(np.uint16) if types <= np.iinfo(np.uint16).max else ids  # numpy sorts these by radix
+        self._times = trace.since_start[np.argsort(small, kind="stable")]
+        self._starts = np.concatenate(([0], np.cumsum(self.counts)))
+
+    def times(self, number: int) -> Counts:
+        """Return the times of a type, in ticks since the trace's first event."""
+        return self._times[self._starts[number] : self._starts[number + 1]]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is played together: one sink of a pipeline or, where sinks are not told apart, what one plugin does.
+
+    Attributes
+    ----------
+    name : str
+        The element, or the plugin.
+    numbers : tuple of int
+        Its steady types, as indices into the comparison's `types`.
+    """
+
+    name: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A trace beside its references.
+
+    Attributes
+    ----------
+    types : tuple of EventType
+        One numbering for all traces. Some may occur in none, when this compares references with each other.
+    references : tuple of Occurrences
+        At least one.
+    observed : Occurrences
+        Of the trace that is diagnosed.
+    ticks_a_second : int or None
+        None where the unit of time is unknown.
+    """
+
+    types: tuple[EventType, ...]
+    references: tuple[Occurrences, ...]
+    observed: Occurrences
+    ticks_a_second: int | None
+
+    # Counts
+
+    @cached_property
+    def lowest(self) -> Counts:
+        """The smallest count of each type among the references: shape (types,)."""
+        return np.asarray(np.min([one.counts for one in self.references], axis=0))
+
+    @cached_property
+    def highest(self) -> Counts:
+        """The largest count of each type among the references: shape (types,)."""
+        return np.asarray(np.max([one.counts for one in self.references], axis=0))
+
+    @cached_property
+    def slack(self) -> Floats:
+        """By how much a count may leave the references' range: shape (types,); the noise floor of each event type.
+
+        Several references: as far again as they vary themselves. One: the square root of its count, as if events came at random, which is
+        a weaker rule.
+        """
+        if len(self.references) > 1:
+            return (self.highest - self.lowest).astype(np.float64)
+        return np.sqrt(self.lowest)
+
+    @cached_property
+    def steady(self) -> Flags:
+        """Types that recur, about equally often in every reference: shape (types,)."""
+        return np.asarray((self.lowest >= _RECURS) & (self.highest - self.lowest <= np.maximum(1, _STEADY * self.lowest)))
+
+    @cached_property
+    def new(self) -> Flags:
+        """Types that only the trace has: shape (types,)."""
+        return np.asarray((self.highest == 0) & (self.observed.counts > 0))
+
+    @cached_property
+    def missing(self) -> Flags:
+        """Types that every reference has and the trace has not: shape (types,)."""
+        return np.asarray((self.lowest > 0) & (self.observed.counts == 0))
+
+    @cached_property
+    def excess(self) -> Floats:
+        """By how many occurrences the trace leaves what references allow, less than 0 where it has too few: shape (types,)."""
+        counts = self.observed.counts
+        return np.maximum(0, counts - self.highest - self.slack) + np.minimum(0, counts - self.lowest + self.slack)
+
+    # Streams
+
+    @cached_property
+    def streams(self) -> tuple[Stream, ...]:
+        """Sinks if the log tells them apart, else plugins; only such as have steady types."""
+        at_sinks = [number for number, kind in enumerate(self.types) if kind.plugin == _SINKS and kind.element]
+        use_elements = bool(self.steady[at_sinks].any()) if at_sinks else False
+        groups: dict[str, list[int]] = {}
+        for number in at_sinks if use_elements else range(len(self.types)):
+            if self.steady[number]:
+                kind = self.types[number]
+                groups.setdefault(kind.element if use_elements else kind.plugin, []).append(number)
+        return tuple(Stream(name, self._typical(numbers)) for name, numbers in groups.items())
+
+    def _typical(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """Return the types whose counts are most like the others'."""
+        counts = self.lowest[list(numbers)]
+        nearest = np.argsort(np.abs(counts - np.median(counts)), kind="stable")[:_TYPES_A_STREAM]
+        return tuple(int(numbers[index]) for index in nearest)
+
+    @cached_property
+    def played(self) -> dict[str, float]:
+        """Stream → share of its events in the references that the trace has, of its typical type; at most 1."""
+        shares = {}
+        for stream in self.streams:
+            numbers = list(stream.numbers)
+            shares[stream.name] = float(min(1.0, np.median(self.observed.counts[numbers] / self.lowest[numbers])))
+        return shares
+
+    @property
+    def grid(self) -> Floats:
+        """Where progress is compared: shares of the way that the trace got, shape (points,)."""
+        return np.linspace(0, 1, _GRID)
+
+    def delays(self, stream: Stream, *, reached: float = 1.0) -> Floats:
+        """Return how much later than in each reference a stream gets to the same point of its way.
+
+        Parameters
+        ----------
+        stream : Stream
+        reached : float
+            How much of the way the trace holds, where it breaks off. What else is missing was lost on the way: it is put into the largest gaps.
+
+        Returns
+        -------
+        float64, shape (references, points) [ticks]
+            Since each trace's first event; the median over the stream's types. NaN where the trace has too little of the stream.
+        """
+        found = []
+        for number in stream.numbers:
+            times = self.observed.times(number)[1:]  # the first is what starting up makes of it
+            whole = int(self.lowest[number]) - 1
+            length = round(whole * reached)
+            if len(times) < 3 or length < 3:
+                continue
+            played = times if reached == 1 else times[:length]
+            here = _at(fill(played, length - len(played)), self.grid, 1.0)
+            there = [_at(one.times(number)[1:], self.grid, (length - 1) / (whole - 1)) for one in self.references]
+            found.append(here - np.array(there))
+        if not found:
+            return np.full((len(self.references), _GRID), np.nan)
+        return np.asarray(np.median(found, axis=0))
+
+    def moments(self, stream: Stream) -> Floats:
+        """Return when the trace passes the points of `grid` in a stream: shape (points,) [ticks since its first event]."""
+        found = [_at(times[1:], self.grid, 1.0) for times in map(self.observed.times, stream.numbers) if len(times) > 3]
+        return np.median(found, axis=0) if found else np.zeros(_GRID)
+
+    def stretched(self, stream: Stream) -> float:
+        """Return by how much a period of the stream is longer than in the references, at least 0 [ticks].
+
+        Streams are compared at the same share of their ways, where they are up to a period apart; a slower pace widens that too.
+        """
+        here = [
+            np.median(np.diff(self.observed.times(number))) for number in stream.numbers if self.observed.counts[number] > 1
+        ]
+        there = [np.median(np.diff(one.times(number))) for one in self.references for number in stream.numbers]
+        return max(0.0, float(np.median(here) - np.median(there))) if here else 0.0
+
+    def uncertainty(self, stream: Stream, *, reached: float = 1.0) -> float:
+        """Return how far off delays may be, as lost events are only known to lie within a gap [ticks]; 0 where none is lost."""
+        found = []
+        for number in stream.numbers:
+            times = self.observed.times(number)[1:]
+            lost = len(times) > 1 and len(times) < (int(self.lowest[number]) - 1) * reached - self.slack[number]
+            found.append(float(np.diff(times).max()) if lost else 0.0)
+        return float(np.median(found))  # 0 where most of the stream's types are whole
+
+    # The end
+
+    @cached_property
+    def endings(self) -> Flags:
+        """Types that occur in every reference, and only when its streams come to their end or later: shape (types,)."""
+        flags = self.lowest > 0
+        for one in self.references:
+            end = self._stream_end(one)
+            firsts = np.array([one.times(number)[0] if one.counts[number] else -1 for number in range(len(self.types))])
+            flags = flags & (firsts >= end)
+        return flags
+
+    def _stream_end(self, one: Occurrences) -> float:
+        """Return when a reference's streams are over but for two periods; the latest, or the trace's end where there are no streams."""
+        ends = [0.0]
+        for stream in self.streams:
+            times = [one.times(number) for number in stream.numbers]
+            ends.append(float(np.median([each[-1] - 2 * (each[-1] - each[0]) / (len(each) - 1) for each in times])))
+        return max(ends) if self.streams else float(one.trace.duration)
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """How long streams last, from the first event of one to the last: in the shortest reference, and in the trace [ticks]."""
+        theirs = [self._span(one) for one in self.references]
+        return min(theirs), self._span(self.observed)
+
+    def _span(self, one: Occurrences) -> float:
+        times = [one.times(number) for stream in self.streams for number in stream.numbers if one.counts[number]]
+        return float(max(each[-1] for each in times) - min(each[0] for each in times)) if times else 0.0
+
+    # Noise
+
+    @property
+    def beyond_the_floor(self) -> float:
+        """How many times as much as between references is an anomaly: the fewer there are, the easier a clean run is the worst so far."""
+        return 1 + 4 / len(self.references)
+
+    def noise_floor(self, measure: Callable[[Comparison], float]) -> float | None:
+        """Return the most that a measurement gives between references: each against the others. None with one reference."""
+        if len(self.references) < 2:
+            return None
+        return max(measure(one) for one in self._among_references)
+
+    @cached_property
+    def _among_references(self) -> tuple[Comparison, ...]:
+        """Each reference against the others."""
+        return tuple(
+            Comparison(self.types, self.references[:left] + self.references[left + 1 :], out, self.ticks_a_second)
+            for left, out in enumerate(self.references)
+        )
+
+    # Time
+
+    @property
+    def duration(self) -> float:
+        """Of the references, the median [ticks]."""
+        return float(np.median([one.trace.duration for one in self.references]))
+
+    def ticks(self, seconds: float, share: float) -> float:
+        """Return seconds in ticks; where the unit is unknown, a share of the references' duration."""
+        return seconds * self.ticks_a_second if self.ticks_a_second else share * self.duration
+
+
+def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
+    """Put a trace beside its references.
+
+    Parameters
+    ----------
+    references : sequence of EventTrace
+        One or more, in the trace's unit.
+    trace : EventTrace
+
+    Returns
+    -------
+    Comparison
+    """
+    types, ids = shared_ids([*references, trace])
+    each = [Occurrences(one, numbers, len(types)) for one, numbers in zip([*references, trace], ids, strict=True)]
+    return Comparison(types, tuple(each[:-1]), each[-1], TICKS_A_SECOND.get(trace.unit))
+
+
+def fill(times: NDArray[np.int64], missing: int) -> Floats:
+    """Return times with missing ones put evenly into the largest gaps, so that what was lost is not taken for delay.
+
+    Parameters
+    ----------
+    times : int64, shape (events,)
+        At least two.
+    missing : int
+        How many to put in; 0 or less: none.
+
+    Returns
+    -------
+    float64, shape (events + missing,)
+    """
+    if missing <= 0:
+        return times.astype(np.float64)
+    gaps = np.maximum(np.diff(times), 1).astype(np.float64)
+    low, high = gaps.sum() / (len(gaps) + missing) / 2, float(gaps.max())
+    for _ in range(50):  # the longest part of a gap that asks for no more than there are
+        middle = (low + high) / 2
+        if np.sum(np.ceil(gaps / middle) - 1) > missing:
+            low = middle
+        else:
+            high = middle
+    parts = np.ceil(gaps / high).astype(np.int64)
+    parts[np.argsort(-gaps / parts, kind="stable")[: max(0, missing - int(np.sum(parts - 1)))]] += 1
+    whole = np.repeat(np.arange(len(gaps)), parts)
+    within = np.arange(len(whole)) - np.repeat(np.cumsum(parts) - parts, parts)
+    return np.append(times[whole] + within * (np.diff(times) / parts)[whole], times[-1])
+
+
+def _at(times: NDArray[np.generic], grid: Floats, until: float) -> Floats:
+    """Return times at shares of the way, up to a part of the way from the first to the last."""
+    values = times.astype(np.float64)
+    return np.interp(grid * until * (len(values) - 1), np.arange(len(values)), values)

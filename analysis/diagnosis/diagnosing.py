@@ -1,0 +1,251 @@
+"""The diagnosis of a trace against references: what fits together, what is looked for, the verdict.
+
+Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section IV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from unperturbed.analysis.diagnosis.comparison import Comparison, Occurrences, compare
+from unperturbed.analysis.diagnosis.distances import dropping_distance, normalize, occurrence_distance, require_one_unit
+from unperturbed.analysis.diagnosis.events import EventTrace
+from unperturbed.analysis.diagnosis.findings import Diagnosis, Finding, PaperDistance, Verdict
+from unperturbed.analysis.diagnosis.kinds import KINDS, Crash, Kind, error_types
+from unperturbed.analysis.diagnosis.temporal import temporal_distance
+from unperturbed.errors import DataError
+
+__all__ = ["DistanceChoice", "diagnose"]
+
+DistanceChoice = Literal["dropping", "occurrence", "temporal", "mannila"]
+"""In the paper's order (section IV-B: "dropping and occurrences distances have been tested"), and the distance that temporal adapts."""
+
+_WHOLE = 200_000
+"""Events up to which the temporal distance is computed exactly and on the whole traces."""
+_BAND = 1000
+
+_MOST_FOREIGN = 0.25
+"""Share of set-up types that one of two traces of the same pipeline may lack."""
+
+
+def diagnose(
+    references: EventTrace | Sequence[EventTrace],
+    trace: EventTrace,
+    *,
+    kinds: Iterable[Kind] | None = None,
+    distances: Iterable[DistanceChoice] = (),
+    first_only: bool = False,
+    as_paper: bool = False,
+    theta: float = 0.25,
+) -> Diagnosis:
+    """Say what is wrong with a trace.
+
+    Parameters
+    ----------
+    references : EventTrace or sequence of EventTrace
+        Runs that went well. Several tell how much clean runs differ; six are good, two the least for a full verdict.
+    trace : EventTrace
+        In the same unit and of the same pipeline. Read GStreamer's logs with identity=("level", "function", "object", "word"): without the
+        object sinks cannot be told apart, and plugins are compared instead.
+    kinds : iterable of Kind, optional
+        What to look for; `KINDS` by default. Give your own beside them.
+    distances : iterable of {"dropping", "occurrence", "temporal", "mannila"}
+        The paper's distances to compute beside, from the first reference.
+    first_only : bool
+        Stop at the first kind that is found, in the order of `kinds`.
+    as_paper : bool
+        The paper's rule: a trace is anomalous when any of `distances` is more than 0; no kind is looked for.
+    theta : float
+        θ of the occurrence distance.
+
+    Returns
+    -------
+    Diagnosis
+        "undecided" when differences from a single reference are small, or the log has too little to decide by.
+
+    Raises
+    ------
+    DataError
+        A trace of no event or one, different units, levels of detail, identities or pipelines.
+    ValueError
+        No reference, an unknown distance, `as_paper` without a distance.
+    """
+    given = [references] if isinstance(references, EventTrace) else list(references)
+    chosen = list(distances)
+    _require_choice(given, chosen, as_paper=as_paper)
+    comparison = _compared(given, trace)
+    notes = _notes(comparison)
+    computed = []
+    for name in chosen:
+        computed.append(_distance(name, given, trace, theta))
+        if as_paper and first_only and computed[-1].value > 0:
+            break
+    wanted = [] if as_paper else list(KINDS.values() if kinds is None else kinds)
+    too_little = _too_little(comparison)
+    if too_little and wanted:
+        wanted = [kind for kind in wanted if isinstance(kind, Crash)]
+        notes.append(too_little)
+    findings: list[Finding] = []
+    for kind in wanted:
+        found = kind.find(comparison)
+        findings += [found] if found is not None else []
+        if findings and first_only:
+            break
+    if as_paper:
+        verdict: Verdict = "anomalous" if any(one.value > 0 for one in computed) else "clean"
+    else:
+        verdict = _verdict(findings, decided=not too_little)
+    if verdict == "undecided" and findings:
+        notes.append("one reference does not tell how much clean runs differ, and this may be no more; give several")
+    names = tuple(one.name for one in given)
+    looked_for = tuple(kind.name for kind in wanted)
+    return Diagnosis(verdict, tuple(findings), tuple(notes), names, trace.name, trace.unit, looked_for, tuple(computed))
+
+
+def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], *, as_paper: bool) -> None:
+    if not references:
+        raise ValueError("give at least one reference")
+    if unknown := [name for name in distances if name not in get_args(DistanceChoice)]:
+        raise ValueError(f"distances are {', '.join(get_args(DistanceChoice))}, not {', '.join(unknown)}")
+    if as_paper and not distances:
+        raise ValueError("as_paper needs a distance")
+
+
+def _compared(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
+    """Put traces beside each other, or raise DataError where they do not fit together."""
+    for one in [*references, trace]:
+        _require_events(one)
+    require_one_unit([*references, trace])
+    for one in [*references[1:], trace]:
+        _require_same_detail(references[0], one)
+    comparison = compare(references, trace)
+    for other in comparison.references[1:]:
+        _require_same_pipeline(comparison, comparison.references[:1], other)
+    _require_same_pipeline(comparison, comparison.references, comparison.observed)
+    return comparison
+
+
+def _too_little(comparison: Comparison) -> str:
+    """Return why nothing but a crash can be seen; empty where there is enough."""
+    traces = [one.trace for one in [*comparison.references, comparison.observed]]
+    if any(one.reading is not None and one.reading.is_too_coarse for one in traces):
+        return "a log has no event of the level DEBUG or finer, so only a crash can be seen; record with GST_DEBUG=*:5"
+    if not comparison.streams:
+        return "no event type recurs steadily in the references, so only a crash can be seen; give longer traces"
+    return ""
+
+
+def _verdict(findings: Sequence[Finding], *, decided: bool) -> Verdict:
+    if any(one.decides for one in findings):
+        return "anomalous"
+    return "clean" if decided and not findings else "undecided"
+
+
+def _require_events(trace: EventTrace) -> None:
+    called = trace.name or "a trace"
+    if len(trace) == 0:
+        raise DataError(f"{called} has no event; nothing can be compared")
+    if len(trace) == 1:
+        raise DataError(f"{called} has a single event; nothing can be compared")
+
+
+def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
+    """Raise DataError where two logs were recorded, or read, in different detail."""
+    if any(kind.element for kind in reference.types) != any(kind.element for kind in trace.types):
+        raise DataError(f"{reference.name} and {trace.name} were read with different identities: give the same to read_events")
+    if reference.reading is None or trace.reading is None:
+        return
+    if reference.reading.format != trace.reading.format:
+        raise DataError(
+            f"{reference.name} is a log of the format {reference.reading.format}, {trace.name} of {trace.reading.format}"
+        )
+    for level in ("TRACE", "LOG", "DEBUG"):
+        here, there = ((one.reading.levels or {}).get(level, 0) for one in (reference, trace) if one.reading is not None)
+        if bool(here) != bool(there) and max(here, there) > 100:
+            with_it, without = (reference, trace) if here else (trace, reference)
+            raise DataError(
+                f"{with_it.name} has {max(here, there):,} events of the level {level}, {without.name} none: record both at one level"
+            )
+
+
+def _require_same_pipeline(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> None:
+    """Raise DataError where a trace is not of the references' pipeline: types of its beginning are others.
+
+    Only until a stream gets going: what comes later may be missing, or new, since something went wrong.
+    """
+    steady: list[int] = np.flatnonzero(comparison.steady).tolist()
+    types = range(len(comparison.types))
+
+    def set_up(of: Occurrences) -> set[int]:
+        starts = [of.times(number)[0] for number in steady if of.counts[number]]
+        until = np.median(starts) if starts else of.trace.duration
+        return {number for number in types if of.counts[number] and of.times(number)[0] <= until}
+
+    every = set.intersection(*(set_up(reference) for reference in references))
+    some = {number for number in types if any(reference.counts[number] for reference in references)}
+    here = set_up(one)
+    lacked = {number for number in every if not one.counts[number]}
+    foreign, lacking = len(here - some) / max(1, len(here)), len(lacked) / max(1, len(every))
+    began = any(one.counts[number] for number in steady)
+
+    def plugins(numbers: set[int]) -> set[str]:
+        return {comparison.types[number].plugin for number in numbers}
+
+    only_here, only_there = plugins(here) - plugins(some), plugins(every) - plugins(set(np.flatnonzero(one.counts).tolist()))
+    if foreign > _MOST_FOREIGN or (began and (lacking > _MOST_FOREIGN or (only_here and only_there))):
+        told = [
+            f"only the {which} has {', '.join(sorted(names)[:3])}"
+            for which, names in (("first", only_here), ("other", only_there))
+            if names
+        ]
+        raise DataError(
+            f"{one.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} are of different pipelines or programs: "
+            f"{foreign:.0%} of what starts the first is not in the other, {lacking:.0%} the other way round"
+            + "".join(f"; {part}" for part in told)
+        )
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    notes = []
+    if len(comparison.references) == 1:
+        notes.append("one reference: how much clean runs differ is not known, so thresholds are a guess; give several")
+    for one in [*comparison.references, comparison.observed]:
+        reading = one.trace.reading
+        if reading is not None and reading.lost_events:
+            notes.append(f"{one.trace.name}: the tracer itself lost {reading.lost_events:,} events")
+    if error_types(comparison).any() and not (comparison.endings & comparison.missing).any():
+        notes.append("errors are told that no reference has, and the end was reached all the same")
+    return notes
+
+
+def _distance(name: DistanceChoice, references: Sequence[EventTrace], trace: EventTrace, theta: float) -> PaperDistance:
+    """Compute one of the paper's distances of the trace, and of the other references, from the first reference."""
+    first, *others = references
+    measure = _measure(name, max(map(len, [*references, trace])), theta)
+    value, by_plugin = measure(first, trace)
+    floors = [measure(first, other) for other in others]
+    plugins = {plugin: max(each.get(plugin, 0.0) for _, each in floors) for plugin in by_plugin} if floors else {}
+    return PaperDistance(name, value, normalize(value), by_plugin, max((each for each, _ in floors), default=None), plugins)
+
+
+def _measure(
+    name: DistanceChoice, events: int, theta: float
+) -> Callable[[EventTrace, EventTrace], tuple[float, dict[str, float]]]:
+    def counted(one: EventTrace, other: EventTrace) -> tuple[float, dict[str, float]]:
+        found = occurrence_distance(one, other, theta=theta) if name == "occurrence" else dropping_distance(one, other)
+        return float(found.total), {plugin: float(number) for plugin, number in found.by_plugin.items()}
+
+    def timed(one: EventTrace, other: EventTrace) -> tuple[float, dict[str, float]]:
+        found = temporal_distance(
+            one,
+            other,
+            variant="mannila" if name == "mannila" else "gaps",
+            band=None if events <= _WHOLE else _BAND,
+            per_plugin=True if events <= _WHOLE else "only",
+        )
+        return found.total, dict(found.by_plugin)
+
+    return counted if name in ("occurrence", "dropping") else timed

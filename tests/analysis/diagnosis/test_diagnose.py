@@ -1,0 +1,283 @@
+"""Kinds of anomaly on made-up players and on real logs, false alarms, bad input, and a kind of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unperturbed.analysis.diagnosis import KINDS, Comparison, EventTrace, Finding, Kind, carriers_of, diagnose, read_events
+from unperturbed.analysis.diagnosis.comparison import compare, fill
+from unperturbed.analysis.diagnosis.events import Reading
+from unperturbed.errors import DataError
+
+from .players import MS, play, references
+
+CRASH, LOST, APART, SLOW = KINDS
+REFERENCES = references()
+
+
+def test_the_kinds_stand_in_the_papers_order() -> None:
+    assert [KINDS[name].distance for name in KINDS] == ["dropping", "occurrence", "occurrence", "temporal"]
+
+
+def test_clean_runs_are_clean() -> None:
+    said = [diagnose(REFERENCES, play(seed)) for seed in range(60)]
+    assert [one.findings for one in said if one.verdict != "clean"] == []
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_two_references_are_enough_for_clean_runs(count: int) -> None:
+    said = [diagnose(references(count), play(seed)).verdict for seed in range(40)]
+    assert said == ["clean"] * 40
+
+
+@pytest.mark.parametrize("lost", [0.03, 0.1, 0.4])
+def test_lost_events(lost: float) -> None:
+    for seed in (1, 2, 5):
+        trace = play(seed, lost=lost)
+        missing = 100 - sum(trace.types[event].name == "video:show" for event in trace.events)
+        found = diagnose(REFERENCES, trace).findings
+        assert [one.kind for one in found] == [LOST]
+        assert found[0].strength["lost_events"] == pytest.approx(missing)
+        assert found[0].plugin == "video"
+        assert {carrier.event.plugin for carrier in found[0].carriers} == {"video"}
+        assert sum(carrier.share for carrier in found[0].carriers) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("stop_at", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("error", [True, False])
+def test_a_crash(stop_at: float, error: bool) -> None:
+    trace = play(3, stop_at=stop_at, error=error)
+    found = diagnose(REFERENCES, trace).findings
+    assert [one.kind for one in found] == [CRASH]
+    assert found[0].strength["end_reached_share"] == pytest.approx(stop_at, abs=0.02)
+    assert abs(found[0].since - trace.duration) < 100 * MS
+    if error:
+        assert found[0].plugin == "player"
+        assert "player:error" in {carrier.event.name for carrier in found[0].carriers}
+
+
+def test_a_log_that_is_cut_off_is_a_truncation_even_if_nothing_marks_the_end() -> None:
+    def headless(trace: EventTrace) -> EventTrace:
+        marks = {"player:end of stream", "player:stop", "player:report", "player:close"}
+        pairs = zip(trace.timestamps.tolist(), trace.events.tolist(), strict=True)
+        return EventTrace.from_pairs(
+            [(time, trace.types[event].name) for time, event in pairs if trace.types[event].name not in marks], unit="ns"
+        )
+
+    whole = [headless(one) for one in REFERENCES]
+    assert diagnose(whole, headless(play(5))).verdict == "clean"
+    cut = headless(play(5))
+    found = diagnose(whole, cut.between(0, int(cut.timestamps[-1]) - 2000 * MS)).findings
+    assert [one.kind for one in found] == [CRASH]
+    assert found[0].strength["end_reached_share"] == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("pace", [1.05, 1.3, 3.0])
+def test_slow_streaming(pace: float) -> None:
+    found = diagnose(REFERENCES, play(4, pace=pace)).findings
+    assert [one.kind for one in found] == [SLOW]
+    assert found[0].strength["delay"] == pytest.approx((pace - 1) * 4000 * MS, rel=0.05)
+    assert found[0].floor is not None
+    assert found[0].floor < found[0].threshold < found[0].measured
+
+
+@pytest.mark.parametrize("offset_ms", [-400, -60, 60, 150])
+def test_desynchronisation(offset_ms: float) -> None:
+    found = diagnose(REFERENCES, play(6, offset_ms=offset_ms)).findings
+    assert [one.kind for one in found] == [APART]
+    assert found[0].strength["offset"] == pytest.approx(abs(offset_ms) * MS, rel=0.05)
+    assert found[0].plugin == ("audio" if offset_ms > 0 else "video")
+
+
+def test_lost_events_are_no_delay() -> None:
+    assert [one.kind for one in diagnose(REFERENCES, play(2, lost=0.5)).findings] == [LOST]
+
+
+# Logs of gst-launch-1.0 1.22 playing a clip of 75 pictures and 116 pieces of sound: what sinks, `identity` and errors say, messages cut off
+PLAYING = Path(__file__).parent / "data" / "playing"
+
+
+@pytest.fixture(scope="module")
+def logs() -> dict[str, EventTrace]:
+    identity = ("level", "function", "object", "word")
+    return {path.name.removesuffix(".log.gz"): read_events(path, identity=identity) for path in sorted(PLAYING.iterdir())}
+
+
+def of_reference(logs: dict[str, EventTrace]) -> list[EventTrace]:
+    return [log for name, log in logs.items() if name.startswith("reference")]
+
+
+def test_real_clean_logs_are_clean(logs: dict[str, EventTrace]) -> None:
+    given = of_reference(logs)
+    assert diagnose(given, logs["clean-2"]).verdict == "clean"
+    for left_out in given:
+        assert diagnose([one for one in given if one is not left_out], left_out).verdict == "clean"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_real_anomalies(logs: dict[str, EventTrace], count: int) -> None:
+    given = of_reference(logs)[:count]
+    (lost,) = diagnose(given, logs["drop-picture-0.3"]).findings
+    assert (lost.kind, lost.strength["lost_events"], lost.element) == (LOST, pytest.approx(22), "screen")
+    (crash,) = diagnose(given, logs["error-after-coded-0.9"]).findings
+    assert (crash.kind, crash.plugin, crash.element) == (CRASH, "identity", "coded")
+    assert crash.strength["end_reached_share"] == pytest.approx(0.9, abs=0.01)
+    (late,) = diagnose(given, logs["offset-500"]).findings
+    assert (late.kind, late.element) == (APART, "speaker")
+    assert late.strength["offset"] == pytest.approx(500 * MS, rel=0.01)
+
+
+def test_streams_are_sinks_where_the_log_tells_them_apart_and_plugins_elsewhere(logs: dict[str, EventTrace]) -> None:
+    assert {stream.name for stream in compare(of_reference(logs), logs["clean-2"]).streams} == {"screen", "speaker"}
+    papers = [read_events(PLAYING / f"{name}.log.gz") for name in ("reference-0", "reference-1", "clean-2")]
+    assert "basesink" in {stream.name for stream in compare(papers[:2], papers[2]).streams}
+    assert diagnose(papers[:2], papers[2]).verdict == "clean"
+    with pytest.raises(DataError, match="different identities"):
+        diagnose(papers[0], logs["clean-2"])
+
+
+def test_two_anomalies_at_once() -> None:
+    kinds = [one.kind for one in diagnose(REFERENCES, play(7, lost=0.2, offset_ms=500)).findings]
+    assert kinds == [LOST, APART]
+    assert [one.kind for one in diagnose(REFERENCES, play(7, lost=0.2, offset_ms=500), first_only=True).findings] == [LOST]
+
+
+def test_one_reference_decides_only_what_is_plain() -> None:
+    assert diagnose(REFERENCES[0], play(1)).verdict == "clean"
+    small = diagnose(REFERENCES[0], play(4, pace=1.4))
+    assert (small.verdict, [one.kind for one in small.findings]) == ("undecided", [SLOW])
+    assert any("one reference" in note for note in small.notes)
+    large = diagnose(REFERENCES[0], play(4, pace=3))
+    assert large.verdict == "anomalous"
+    assert large.findings[0].confidence == "weaker"
+
+
+def test_time_of_an_unknown_unit() -> None:
+    bare = references(unit="ticks")
+    assert diagnose(bare, play(1, unit="ticks")).verdict == "clean"
+    assert [one.kind for one in diagnose(bare, play(1, unit="ticks", pace=1.5)).findings] == [SLOW]
+
+
+def test_json_holds_everything() -> None:
+    told = json.loads(
+        json.dumps(
+            diagnose(REFERENCES, play(1, lost=0.3), distances=("dropping", "occurrence", "temporal", "mannila")).to_json()
+        )
+    )
+    assert told["verdict"] == "anomalous"
+    assert told["findings"][0]["carriers"][0]["event"].startswith("video:")
+    assert [one["name"] for one in told["distances"]] == ["dropping", "occurrence", "temporal", "mannila"]
+    assert told["distances"][2]["exceeds"]
+
+
+def test_the_papers_rule_takes_any_distance_for_an_anomaly() -> None:
+    same = diagnose(REFERENCES[0], REFERENCES[0], distances=("temporal",), as_paper=True)
+    assert (same.verdict, same.distances[0].value) == ("clean", 0)
+    assert diagnose(REFERENCES, play(1), distances=("temporal",), as_paper=True).verdict == "anomalous"
+
+
+class Bursts(Kind):
+    """More events of a type within 10 ms than in any reference."""
+
+    name = "bursts"
+    distance = "temporal"
+
+    def find(self, comparison: Comparison) -> Finding | None:
+        def most(one: Comparison) -> float:
+            each = [one.observed.times(number) for number in np.flatnonzero(one.steady)]
+            return float(max((np.searchsorted(times, times + 10 * MS) - np.arange(len(times))).max() for times in each))
+
+        floor, measured = comparison.noise_floor(most) or 0, most(comparison)
+        if measured <= 2 * floor:
+            return None
+        weights = comparison.steady.astype(float)
+        return Finding(
+            self.name,
+            "",
+            {"events": measured},
+            None,
+            "",
+            "",
+            carriers_of(comparison, weights),
+            measured,
+            2 * floor,
+            "",
+            floor,
+            "full",
+        )
+
+
+def test_a_kind_of_ones_own() -> None:
+    trace = play(1)
+    times = trace.timestamps.copy()
+    shows = np.flatnonzero(trace.events == [kind.name for kind in trace.types].index("video:show"))
+    times[shows[20:40]] = times[shows[40]]
+    order = np.argsort(times, kind="stable")
+    bursting = EventTrace(times[order], trace.events[order], trace.types, "ns")
+    kinds = [*KINDS.values(), Bursts()]
+    assert "bursts" in {one.kind for one in diagnose(REFERENCES, bursting, kinds=kinds).findings}
+    assert diagnose(REFERENCES, trace, kinds=kinds).verdict == "clean"
+
+
+def test_bad_input() -> None:
+    nothing = EventTrace.from_pairs([], unit="ns", name="nothing.log")
+    with pytest.raises(DataError, match=r"nothing\.log has no event"):
+        diagnose(REFERENCES, nothing)
+    with pytest.raises(DataError, match="single event"):
+        diagnose(EventTrace.from_pairs([(1, "a:b")], unit="ns"), REFERENCES[0])
+    with pytest.raises(DataError, match=r"in ns and .* in ms"):
+        diagnose(REFERENCES, play(1, unit="ms"))
+    with pytest.raises(ValueError, match="at least one reference"):
+        diagnose([], play(1))
+    with pytest.raises(ValueError, match="distances are"):
+        diagnose(REFERENCES, play(1), distances=["manhattan"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="needs a distance"):
+        diagnose(REFERENCES, play(1), as_paper=True)
+
+
+def test_another_program_is_said_to_be_one() -> None:
+    with pytest.raises(DataError, match=r"different pipelines or programs.*only the first has editor"):
+        diagnose(REFERENCES, play(1, program="editor"))
+    with pytest.raises(DataError, match="different pipelines"):
+        diagnose([*REFERENCES, play(1, program="editor")], play(2))
+
+
+def logged(trace: EventTrace, levels: dict[str, int]) -> EventTrace:
+    reading = Reading(trace.name, "gstreamer", len(trace), levels=levels)
+    return EventTrace(trace.timestamps, trace.events, trace.types, trace.unit, trace.name, reading)
+
+
+def test_a_log_with_too_little_detail_is_undecided_unless_it_crashed() -> None:
+    coarse = [logged(one, {"INFO": 900}) for one in REFERENCES]
+    told = diagnose(coarse, logged(play(1, pace=2), {"INFO": 900}))
+    assert (told.verdict, told.kinds) == ("undecided", (CRASH,))
+    assert any("GST_DEBUG" in note for note in told.notes)
+    assert diagnose(coarse, logged(play(1, stop_at=0.5), {"INFO": 900})).verdict == "anomalous"
+    with pytest.raises(DataError, match="events of the level DEBUG"):
+        diagnose([logged(one, {"DEBUG": 900}) for one in REFERENCES], coarse[0])
+
+
+def test_too_few_events_to_decide() -> None:
+    short = [EventTrace.from_pairs([(0, "a:x"), (5, "a:y"), (9, "a:z")], unit="ms") for _ in range(3)]
+    assert diagnose(short, short[0]).verdict == "undecided"
+
+
+def test_missing_times_go_into_the_largest_gaps() -> None:
+    times = np.array([0, 10, 20, 60, 70, 90], dtype=np.int64)
+    np.testing.assert_allclose(fill(times, 4), [0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
+    np.testing.assert_allclose(fill(times, 0), times)
+    for missing in range(1, 40):
+        filled = fill(times, missing)
+        assert len(filled) == len(times) + missing
+        assert set(times.tolist()) <= set(np.round(filled, 6).tolist())
+        assert (np.diff(filled) > 0).all()
+
+
+def test_the_noise_floor_is_what_references_give_among_themselves() -> None:
+    comparison = compare(REFERENCES, play(1, lost=0.5))
+    assert comparison.noise_floor(lambda one: float(one.observed.trace.duration)) == max(one.duration for one in REFERENCES)
+    assert compare(REFERENCES[:1], play(1)).noise_floor(lambda _: 1.0) is None
