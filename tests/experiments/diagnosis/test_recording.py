@@ -227,6 +227,27 @@ def test_what_is_measured(code: SimpleNamespace) -> None:
     assert (silent.sound_lost_share, silent.sound_late_ms, silent.end_reached) == (0, 0, True)
 
 
+def test_a_run_that_did_not_go_as_planned_is_recorded_again(code: SimpleNamespace) -> None:
+    planned = code.plan.plan_traces(1)
+    clip = code.pipelines.CLIPS[0]
+    whole, holed, cut = (
+        code.shown.measure(*code.shown.read_shown(play(clip.frames, **wrong)), clip, ("screen", "speaker"))
+        for wrong in ({}, {"lost": frozenset({7})}, {"until": 40})
+    )
+    plain = next(trace for trace in planned if trace.role == "clean")
+    offset, error = (
+        next(trace for trace in planned if trace.change and trace.change.name == name) for name in ("offset", "error-after")
+    )
+    went = code.record.went_as_planned
+    assert [went(plain, 0, whole), went(plain, 0, holed), went(plain, 1, whole)] == [True, False, False]
+    assert [went(offset, 0, holed), went(offset, 1, cut), went(error, 1, cut), went(error, -11, cut)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+
+
 def test_nothing_shown_is_a_crash(code: SimpleNamespace) -> None:
     measured = code.shown.measure(*code.shown.read_shown([]), code.pipelines.CLIPS[0], ("screen", "speaker"))
     assert code.shown.noticed(measured)["crash or truncation"] == "the end was not reached, 3000 ms are missing"
