@@ -199,16 +199,10 @@ class Comparison:
         found = [_at(times[1:], self.grid, 1.0) for times in map(self.observed.times, stream.numbers) if len(times) > 3]
         return np.median(found, axis=0) if found else np.zeros(_GRID)
 
-    def stretched(self, stream: Stream) -> float:
-        """Return by how much a period of the stream is longer than in the references, at least 0 [ticks].
-
-        Streams are compared at the same share of their ways, where they are up to a period apart; a slower pace widens that too.
-        """
-        here = [
-            np.median(np.diff(self.observed.times(number))) for number in stream.numbers if self.observed.counts[number] > 1
-        ]
-        there = [np.median(np.diff(one.times(number))) for one in self.references for number in stream.numbers]
-        return max(0.0, float(np.median(here) - np.median(there))) if here else 0.0
+    def usual(self, stream: Stream, *, reached: float = 1.0) -> Floats:
+        """Return when references pass the same points of a stream: shape (points,) [ticks since the first event], the median."""
+        found = [_at(one.times(number)[1:], self.grid, reached) for one in self.references for number in stream.numbers]
+        return np.asarray(np.median(found, axis=0))
 
     def uncertainty(self, stream: Stream, *, reached: float = 1.0) -> float:
         """Return how far off delays may be, as lost events are only known to lie within a gap [ticks]; 0 where none is lost."""
@@ -254,7 +248,7 @@ class Comparison:
     @property
     def beyond_the_floor(self) -> float:
         """How many times as much as between references is an anomaly: the fewer there are, the easier a clean run is the worst so far."""
-        return 1 + 4 / len(self.references)
+        return 1 + 6 / len(self.references)
 
     def noise_floor(self, measure: Callable[[Comparison], float]) -> float | None:
         """Return the most that a measurement gives between references: each against the others. None with one reference."""

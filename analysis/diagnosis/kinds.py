@@ -279,6 +279,8 @@ class Desynchronisation(Kind):
     ----------
     least_s, least_share : float
         Offset that must be held; where the unit of time is unknown, as a share of the run.
+    least_of_delay : float
+        Share of the delay that both have, which is no offset between them.
     held_s, held_share : float
         For how long; the median over so long a stretch counts.
     """
@@ -288,6 +290,7 @@ class Desynchronisation(Kind):
 
     least_s: float = 0.03
     least_share: float = 0.02
+    least_of_delay: float = 0.1
     held_s: float = 0.5
     held_share: float = 0.1
 
@@ -301,7 +304,6 @@ class Desynchronisation(Kind):
             return None
         reached = _reached(comparison)
         threshold += max(comparison.uncertainty(stream, reached=reached) for stream in pair)
-        threshold += 2 * min(comparison.stretched(stream) for stream in pair)
         if measured <= threshold:
             return None
         offset = self._offset(comparison, *pair)
@@ -336,9 +338,17 @@ class Desynchronisation(Kind):
     def _offset(self, comparison: Comparison, one: Stream, other: Stream) -> Floats:
         """Return by how much one stream is later against the other than in references, held: shape (points,) [ticks]."""
         reached = _reached(comparison)
-        apart = np.median(comparison.delays(one, reached=reached) - comparison.delays(other, reached=reached), axis=0)
+        delays = comparison.delays(one, reached=reached), comparison.delays(other, reached=reached)
+        apart = np.median(delays[0] - delays[1], axis=0)
         if np.isnan(apart).any():
             return np.zeros(len(comparison.grid))
+        # The same share of two ways need not be the same moment. A slower pace of all widens what lies between.
+        usual = comparison.usual(one, reached=reached), comparison.usual(other, reached=reached)
+        slower = min(_growth(delay) / max(1.0, when[-1] - when[0]) for delay, when in zip(delays, usual, strict=True))
+        widened = max(0.0, slower) * np.abs(usual[0] - usual[1])
+        both = [np.median(delay, axis=0) for delay in delays]
+        widened += self.least_of_delay * np.min([delay - np.minimum.accumulate(delay) for delay in both], axis=0)
+        apart = np.sign(apart) * np.maximum(0, np.abs(apart) - widened)
         held = comparison.ticks(self.held_s, self.held_share) / max(1.0, comparison.duration)
         width = max(3, min(len(apart) // 3, round(held * len(apart))))
         return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(apart, width), axis=1))
@@ -348,18 +358,27 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (Crash(), LostEvents(), De
 """The kinds that are looked for, in the paper's order of distances: dropping, occurrence, temporal."""
 
 
+def _growth(delays: Floats) -> float:
+    """Return by how much a stream is later at its end than at its beginning, of delays as `Comparison.delays` gives them [ticks]."""
+    return float(np.median(delays[:, -1] - delays[:, 0]))
+
+
 def how_far(comparison: Comparison) -> float:
     """Return the share of its way that the stream that got furthest played; 0 where there is none."""
     return max(comparison.played.values(), default=0.0)
 
 
 def error_types(comparison: Comparison) -> Flags:
-    """Return which types tell an error that no reference has: shape (types,)."""
+    """Return which types tell an error that no reference has: shape (types,).
+
+    The level ERROR, and where an element ends a GStreamer pipeline, which it says at the level WARN: "error: …". What GStreamer calls
+    GST_ERROR_SYSTEM posts warnings too.
+    """
     said = [
-        kind.level == "ERROR" or kind.plugin == "GST_ERROR_SYSTEM" or _SAYS_ERROR.search(kind.name) is not None
+        kind.level == "ERROR" or (kind.level in ("WARN", "") and _SAYS_ERROR.search(kind.name) is not None)
         for kind in comparison.types
     ]
-    return np.array(said, dtype=bool) & comparison.new
+    return np.asarray(np.array(said, dtype=bool) & comparison.new)
 
 
 def grown_gaps(comparison: Comparison) -> Floats:
