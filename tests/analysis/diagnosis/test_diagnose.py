@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from unperturbed.analysis.diagnosis import KINDS, Comparison, EventTrace, Finding, Kind, carriers_of, diagnose, read_events
+from unperturbed.analysis.diagnosis import KINDS, EventTrace, Kind, diagnose, read_events
 from unperturbed.analysis.diagnosis.comparison import compare, fill
 from unperturbed.analysis.diagnosis.events import Reading
 from unperturbed.errors import DataError
@@ -180,47 +182,21 @@ def test_the_papers_rule_takes_any_distance_for_an_anomaly() -> None:
     assert diagnose(REFERENCES, play(1), distances=("temporal",), as_paper=True).verdict == "anomalous"
 
 
-class Bursts(Kind):
-    """More events of a type within 10 ms than in any reference."""
-
-    name = "bursts"
-    distance = "temporal"
-
-    def find(self, comparison: Comparison) -> Finding | None:
-        def most(one: Comparison) -> float:
-            each = [one.observed.times(number) for number in np.flatnonzero(one.steady)]
-            return float(max((np.searchsorted(times, times + 10 * MS) - np.arange(len(times))).max() for times in each))
-
-        floor, measured = comparison.noise_floor(most) or 0, most(comparison)
-        if measured <= 2 * floor:
-            return None
-        weights = comparison.steady.astype(float)
-        return Finding(
-            self.name,
-            "",
-            {"events": measured},
-            None,
-            "",
-            "",
-            carriers_of(comparison, weights),
-            measured,
-            2 * floor,
-            "",
-            floor,
-            "full",
-        )
-
-
-def test_a_kind_of_ones_own() -> None:
+def test_the_documented_kind_of_ones_own_works() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "diagnosis.md").read_text()
+    (code,) = (block for block in re.findall(r"(?s)```python\n(.*?)```", page) if "class Stall" in block)
+    names: dict[str, Any] = {}
+    exec(code.rpartition("\n\ndiagnose(")[0], names)
+    stall: Kind = names["Stall"]()
     trace = play(1)
-    times = trace.timestamps.copy()
-    shows = np.flatnonzero(trace.events == [kind.name for kind in trace.types].index("video:show"))
-    times[shows[20:40]] = times[shows[40]]
-    order = np.argsort(times, kind="stable")
-    bursting = EventTrace(times[order], trace.events[order], trace.types, "ns")
-    kinds = [*KINDS.values(), Bursts()]
-    assert "bursts" in {one.kind for one in diagnose(REFERENCES, bursting, kinds=kinds).findings}
-    assert diagnose(REFERENCES, trace, kinds=kinds).verdict == "clean"
+    held = trace.timestamps + np.where(np.arange(len(trace)) >= 600, 3000 * MS, 0)
+    stalled = EventTrace(held, trace.events, trace.types, "ns")
+    (found,) = diagnose(REFERENCES, stalled, kinds=[stall]).findings
+    assert found.kind == "stall"
+    assert found.strength["time"] > 3000 * MS
+    assert found.since == trace.since_start[599]
+    assert "stall" in {one.kind for one in diagnose(REFERENCES, stalled, kinds=[*KINDS.values(), stall]).findings}
+    assert diagnose(REFERENCES, trace, kinds=[stall]).verdict == "clean"
 
 
 def test_bad_input() -> None:
