@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unperturbed.analysis.diagnosis import Diagnosis, Finding, PaperDistance, Verdict
+from unperturbed.analysis.diagnosis import Diagnosis, Finding, Fitted, PaperDistance, Verdict
 
-__all__ = ["show_diagnosis"]
+__all__ = ["show_diagnosis", "show_fitted"]
 
 _STYLES: dict[Verdict, str] = {"clean": "green", "anomalous": "bold red", "undecided": "yellow"}
 _SIGNS: dict[Verdict, str] = {"clean": "✓", "anomalous": "✗", "undecided": "?"}
@@ -34,6 +37,20 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
         console.print(f"Looked for: {', '.join(diagnosis.kinds)}.")
     for note in diagnosis.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
+
+
+def show_fitted(fitted: Iterable[Fitted], written: Path) -> None:
+    """Print what was fitted from labelled traces, and where it is."""
+    console = Console(highlight=False)
+    table = Table(box=SIMPLE_HEAD, header_style="bold")
+    table.add_column("kind")
+    for header in ("threshold ×", "false alarms", "before", "found", "before"):
+        table.add_column(header, justify="right")
+    for one in fitted:
+        alarms, found = f"{one.false_alarms} of {one.clean}", f"{one.found} of {one.own}"
+        table.add_row(one.kind, f"{one.strictness:.2f}", alarms, str(one.false_alarms_before), found, str(one.found_before))
+    console.print(table)
+    console.print(f"use them: unperturbed diagnose --thresholds {escape(str(written))} …", soft_wrap=True)
 
 
 def _show_finding(console: Console, finding: Finding, unit: str) -> None:

@@ -4,6 +4,7 @@ Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Application
 """
 
 from unperturbed.analysis.diagnosis.blocks import AbstractTrace, Block, abstract, learn_blocks
+from unperturbed.analysis.diagnosis.calibrating import Fitted, LabelledTrace, calibrate, read_labelled, with_strictness
 from unperturbed.analysis.diagnosis.comparison import Comparison, Stream
 from unperturbed.analysis.diagnosis.diagnosing import diagnose
 from unperturbed.analysis.diagnosis.distances import (
@@ -36,7 +37,9 @@ __all__ = [
     "EventTrace",
     "EventType",
     "Finding",
+    "Fitted",
     "Kind",
+    "LabelledTrace",
     "LostEvents",
     "OccurrenceDistance",
     "Operation",
@@ -50,6 +53,7 @@ __all__ = [
     "Variant",
     "Verdict",
     "abstract",
+    "calibrate",
     "carriers_of",
     "count_types",
     "diagnose",
@@ -58,6 +62,8 @@ __all__ = [
     "normalize",
     "occurrence_distance",
     "read_events",
+    "read_labelled",
     "shared_ids",
     "temporal_distance",
+    "with_strictness",
 ]

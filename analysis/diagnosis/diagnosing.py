@@ -18,7 +18,7 @@ from unperturbed.analysis.diagnosis.kinds import KINDS, Crash, Kind, error_types
 from unperturbed.analysis.diagnosis.temporal import temporal_distance
 from unperturbed.errors import DataError
 
-__all__ = ["DistanceChoice", "diagnose"]
+__all__ = ["DistanceChoice", "compared", "diagnose"]
 
 DistanceChoice = Literal["dropping", "occurrence", "temporal", "mannila"]
 """In the paper's order (section IV-B: "dropping and occurrences distances have been tested"), and the distance that temporal adapts."""
@@ -76,7 +76,7 @@ def diagnose(
     given = [references] if isinstance(references, EventTrace) else list(references)
     chosen = list(distances)
     _require_choice(given, chosen, as_paper=as_paper)
-    comparison = _compared(given, trace)
+    comparison = compared(given, trace)
     notes = _notes(comparison)
     computed = []
     for name in chosen:
@@ -114,7 +114,7 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
         raise ValueError("as_paper needs a distance")
 
 
-def _compared(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
+def compared(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
     """Put traces beside each other, or raise DataError where they do not fit together."""
     for one in [*references, trace]:
         _require_events(one)

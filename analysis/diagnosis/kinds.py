@@ -138,6 +138,8 @@ class LostEvents(Kind):
         Of a stream's events, that must be lost.
     agreeing : int
         How many event types of the stream must say the same: a single type varies for many reasons.
+    strictness : float
+        By which the threshold is multiplied; `calibrate` fits it.
     """
 
     name: ClassVar[str] = "lost events"
@@ -145,13 +147,14 @@ class LostEvents(Kind):
 
     least_share: float = 0.005
     agreeing: int = 3
+    strictness: float = 1.0
 
     def find(self, comparison: Comparison) -> Finding | None:
         """Return what was lost in the stream that lost most."""
         if not comparison.streams:
             return None
         floor = comparison.noise_floor(lambda one: max((self._lost(one, stream)[0] for stream in one.streams), default=0.0))
-        threshold = max(self.least_share, comparison.beyond_the_floor * (floor or 0.0))
+        threshold = self.strictness * max(self.least_share, comparison.beyond_the_floor * (floor or 0.0))
         share, lost, stream = max(
             ((*self._lost(comparison, each), each) for each in comparison.streams), key=lambda found: found[0]
         )
@@ -213,6 +216,8 @@ class SlowStreaming(Kind):
     ----------
     least_s, least_share : float
         Seconds that must be lost; where the unit of time is unknown, a share of the run.
+    strictness : float
+        By which the threshold is multiplied; `calibrate` fits it.
     """
 
     name: ClassVar[str] = "slow streaming"
@@ -220,6 +225,7 @@ class SlowStreaming(Kind):
 
     least_s: float = 0.05
     least_share: float = 0.03
+    strictness: float = 1.0
 
     def find(self, comparison: Comparison) -> Finding | None:
         """Return by how much the run falls behind."""
@@ -231,6 +237,7 @@ class SlowStreaming(Kind):
         )
         reached = _reached(comparison)
         threshold += max((comparison.uncertainty(stream, reached=reached) for stream in comparison.streams), default=0.0)
+        threshold *= self.strictness
         late = self._late(comparison)
         measured = float(late.max())
         if measured <= threshold:
@@ -283,6 +290,8 @@ class Desynchronisation(Kind):
         Share of the delay that both have, which is no offset between them.
     held_s, held_share : float
         For how long; the median over so long a stretch counts.
+    strictness : float
+        By which the threshold is multiplied; `calibrate` fits it.
     """
 
     name: ClassVar[str] = "desynchronisation"
@@ -293,6 +302,7 @@ class Desynchronisation(Kind):
     least_of_delay: float = 0.1
     held_s: float = 0.5
     held_share: float = 0.1
+    strictness: float = 1.0
 
     def find(self, comparison: Comparison) -> Finding | None:
         """Return the two streams that are furthest apart."""
@@ -304,6 +314,7 @@ class Desynchronisation(Kind):
             return None
         reached = _reached(comparison)
         threshold += max(comparison.uncertainty(stream, reached=reached) for stream in pair)
+        threshold *= self.strictness
         if measured <= threshold:
             return None
         offset = self._offset(comparison, *pair)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ class Command:
         """Add the logs and what to look for."""
         parser.add_argument(
             "logs",
-            nargs="+",
+            nargs="*",
             metavar="REFERENCE… TRACE",
             help="logs of runs that went well, six are good; the last is the one to diagnose, - is standard input",
         )
@@ -50,6 +51,13 @@ class Command:
         )
         parser.add_argument("--format", choices=("gstreamer", "ftrace", "simple", "csv"), help="of all logs (told from each)")
         parser.add_argument("--unit", choices=("ns", "us", "ms", "s", "ticks"), help="of timestamps, where the format has none")
+        parser.add_argument(
+            "--calibrate",
+            type=Path,
+            metavar="FOLDER",
+            help="fit thresholds to the labelled logs of FOLDER/labels.csv (columns log, group, label), write FOLDER/thresholds.json",
+        )
+        parser.add_argument("--thresholds", type=Path, metavar="FILE", help="thresholds that --calibrate fitted")
         parser.add_argument("--json", action="store_true", help="print the diagnosis as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -57,11 +65,13 @@ class Command:
         from unperturbed.analysis.diagnosis import diagnose
 
         _refuse(arguments)
+        if arguments.calibrate:
+            return _calibrate(arguments)
         *references, trace = (_read(path, arguments) for path in arguments.logs)
         diagnosis = diagnose(
             references,
             trace,
-            kinds=_kinds(arguments.distance),
+            kinds=_kinds(arguments),
             distances=_distances(arguments),
             first_only=arguments.find,
             as_paper=arguments.as_the_paper,
@@ -79,10 +89,15 @@ class Command:
 def _refuse(arguments: argparse.Namespace) -> None:
     from unperturbed.errors import SpecError
 
+    if arguments.calibrate:
+        if arguments.logs:
+            raise SpecError(
+                f"--calibrate reads the logs that {arguments.calibrate}/labels.csv names; leave out {' '.join(arguments.logs)}"
+            )
+        return
     if len(arguments.logs) < 2:
-        raise SpecError(
-            f"only {arguments.logs[0]} is given: give at least one log of a run that went well, and last the one to diagnose"
-        )
+        given = f"only {arguments.logs[0]} is given" if arguments.logs else "no log is given"
+        raise SpecError(f"{given}: give at least one log of a run that went well, and last the one to diagnose")
     if arguments.logs.count("-") > 1:
         raise SpecError("standard input holds one log: give - once")
     if not 0 <= arguments.theta <= 1:
@@ -91,18 +106,40 @@ def _refuse(arguments: argparse.Namespace) -> None:
         raise SpecError("--as-the-paper needs --distance, --find or --all")
 
 
+def _calibrate(arguments: argparse.Namespace) -> int:
+    """Fit thresholds, print and write them."""
+    from unperturbed.analysis.diagnosis import calibrate, read_labelled
+    from unperturbed.analysis.diagnosis.calibrating import write_strictness
+
+    fitted = calibrate(read_labelled(arguments.calibrate, **_reading(arguments)))
+    write_strictness(arguments.calibrate / "thresholds.json", fitted)
+    if arguments.json:
+        print(json.dumps([vars(one) for one in fitted], indent=2))
+    else:
+        from unperturbed.harness.terminal_diagnosis import show_fitted
+
+        show_fitted(fitted, arguments.calibrate / "thresholds.json")
+    return 0
+
+
 def _read(path: str, arguments: argparse.Namespace) -> EventTrace:
     from unperturbed.analysis.diagnosis import read_events
 
+    return read_events(path, **_reading(arguments))
+
+
+def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
     fields = tuple(field.strip() for field in arguments.identity.split(","))
-    return read_events(path, format=arguments.format, unit=arguments.unit, identity=fields)
+    return {"format": arguments.format, "unit": arguments.unit, "identity": fields}
 
 
-def _kinds(distance: str | None) -> list[Kind]:
-    from unperturbed.analysis.diagnosis import KINDS
+def _kinds(arguments: argparse.Namespace) -> list[Kind]:
+    from unperturbed.analysis.diagnosis import KINDS, with_strictness
+    from unperturbed.analysis.diagnosis.calibrating import read_strictness
 
-    stands_on = "temporal" if distance == "mannila" else distance
-    return [kind for kind in KINDS.values() if distance is None or kind.distance == stands_on]
+    kinds = with_strictness(read_strictness(arguments.thresholds)) if arguments.thresholds else KINDS
+    stands_on = "temporal" if arguments.distance == "mannila" else arguments.distance
+    return [kind for kind in kinds.values() if stands_on is None or kind.distance == stands_on]
 
 
 def _distances(arguments: argparse.Namespace) -> Sequence[DistanceChoice]:

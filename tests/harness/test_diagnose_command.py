@@ -104,3 +104,24 @@ def test_logs_that_do_not_go_together_are_exit_code_2(capsys: pytest.CaptureFixt
     code, _, error = run(capsys, *REFERENCES, str(backwards))
     assert code == 2
     assert "backwards" in error
+
+
+def test_thresholds_are_fitted_and_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    labels = {"reference-0": "reference", "reference-1": "reference", "clean-2": "clean", "offset-500": "desynchronisation"}
+    rows = [f"{name}.log.gz,avi,{label}" for name, label in labels.items()]
+    (tmp_path / "labels.csv").write_text("\n".join(["log,group,label", *rows]))
+    for name in labels:
+        (tmp_path / f"{name}.log.gz").symlink_to(log(name))
+    code, output, _ = run(capsys, "--calibrate", str(tmp_path))
+    assert code == 0
+    assert "desynchronisation" in output
+    fitted = json.loads((tmp_path / "thresholds.json").read_text())
+    assert set(fitted) == {"lost events", "desynchronisation", "slow streaming"}
+    (tmp_path / "blunt.json").write_text(json.dumps({"desynchronisation": 100}))
+    assert run(capsys, *REFERENCES, log("offset-500"), "--thresholds", str(tmp_path / "thresholds.json"))[0] == 4
+    assert run(capsys, *REFERENCES, log("offset-500"), "--thresholds", str(tmp_path / "blunt.json"))[0] == 0
+    (tmp_path / "labels.csv").write_text("log,group\n")
+    code, _, error = run(capsys, "--calibrate", str(tmp_path))
+    assert (code, "no column label" in error) == (2, True)
+    assert run(capsys, "--calibrate", str(tmp_path), log("clean-2"))[0] == 2
+    assert run(capsys, *REFERENCES, "--thresholds", str(tmp_path / "labels.csv"))[0] == 2

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unperturbed.analysis.diagnosis import KINDS, EventTrace, Kind, diagnose, read_events
+from unperturbed.analysis.diagnosis import (
+    KINDS,
+    EventTrace,
+    Kind,
+    LabelledTrace,
+    calibrate,
+    diagnose,
+    read_events,
+    with_strictness,
+)
 from unperturbed.analysis.diagnosis.comparison import compare, fill
 from unperturbed.analysis.diagnosis.events import Reading
 from unperturbed.errors import DataError
@@ -257,3 +266,36 @@ def test_the_noise_floor_is_what_references_give_among_themselves() -> None:
     comparison = compare(REFERENCES, play(1, lost=0.5))
     assert comparison.noise_floor(lambda one: float(one.observed.trace.duration)) == max(one.duration for one in REFERENCES)
     assert compare(REFERENCES[:1], play(1)).noise_floor(lambda _: 1.0) is None
+
+
+def labelled(seed: int, label: str, **how: float) -> LabelledTrace:
+    return LabelledTrace(REFERENCES, play(seed, **how), label)
+
+
+def test_thresholds_are_fitted_from_labelled_traces() -> None:
+    clean = [labelled(seed, "clean") for seed in range(5)]
+    faint = [labelled(seed, APART, offset_ms=20) for seed in range(5)]
+    fitted = {one.kind: one for one in calibrate([*clean, *faint, labelled(9, CRASH, stop_at=0.5)])}
+    assert list(fitted) == [LOST, APART, SLOW]
+    assert (fitted[APART].found_before, fitted[APART].found, fitted[APART].false_alarms) == (0, 5, 0)
+    kinds = with_strictness({name: one.strictness for name, one in fitted.items()})
+    assert [one.kind for one in diagnose(REFERENCES, faint[0].trace, kinds=kinds.values()).findings] == [APART]
+    assert diagnose(REFERENCES, play(77), kinds=kinds.values()).verdict == "clean"
+
+
+def test_thresholds_become_stricter_where_clean_traces_ask_for_it() -> None:
+    noisy = [labelled(seed, "clean", pace=1 + 0.02 * seed) for seed in range(5)]
+    slow = {one.kind: one for one in calibrate(noisy)}[SLOW]
+    assert slow.strictness > 1
+    assert (slow.false_alarms_before > 0, slow.false_alarms) == (True, 0)
+
+
+def test_what_cannot_be_fitted() -> None:
+    with pytest.raises(DataError, match="no trace is labelled clean"):
+        calibrate([labelled(1, SLOW, pace=2)])
+    with pytest.raises(DataError, match="is labelled 'odd'"):
+        calibrate([labelled(1, "odd")])
+    with pytest.raises(DataError, match="no strictness of 'crash or truncation'"):
+        with_strictness({CRASH: 2.0})
+    with pytest.raises(DataError, match="a positive number"):
+        with_strictness({SLOW: -1.0})
