@@ -72,7 +72,9 @@ class Change:
         name = "stress" if self.disturbs_host else self.name
         how = "one stream" if not pipeline.audio_decoder else "late dropped" if pipeline.drops_late else "late shown"
         effects = (
-            EFFECTS[key] for key in ((name, self.place, how), (name, self.place), (name, how), (name,)) if key in EFFECTS
+            EFFECTS[key]
+            for key in ((name, self.place, pipeline.name), (name, self.place, how), (name, self.place), (name, how), (name,))
+            if key in EFFECTS
         )
         return next(effects)
 
@@ -99,6 +101,10 @@ EFFECTS = {
         LOST,
         "each picture waits: beyond its period pictures come late and are dropped, so that sound and picture stay together",
     ),
+    ("drop", "coded", "avi"): (
+        LOST,
+        "coded pictures are dropped, which AVI does not time: those after them come earlier, ahead of the sound, and are spoilt",
+    ),
     ("drop", "coded"): (LOST, "coded pictures are dropped: they are missing, and what is decoded from them is spoilt"),
     ("drop", "picture"): (LOST, "decoded pictures are dropped: they are missing, and nothing else changes"),
     ("drop", "sound"): (LOST, "pieces of the decoded sound are dropped: the sound has holes, the picture is whole"),
@@ -117,7 +123,7 @@ EFFECTS = {
     ),
     ("stress", "late dropped"): (LOST, "the player gets less of its processor: pictures come late and are dropped"),
 }
-"""Change, place where that matters, and how the pipeline plays → kind of anomaly, and what happens."""
+"""Change, place where that matters, and the pipeline or how it plays → kind of anomaly, and what happens."""
 
 CHANGES = (
     Change("sleep-time", "coded", "ms a picture", {2: 2, 5: 2, 30: 2, 45: 2, 60: 2, 90: 2}, {20: 1, 50: 1, 60: 1, 80: 1}),

@@ -59,13 +59,13 @@ class Shown:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was shown of a clip. Times in milliseconds; shares of what was due up to the last picture shown.
+    """What was shown of a clip. Times in milliseconds.
 
     Attributes
     ----------
     end_reached : whether the end of the clip reached every sink, without an error.
     pictures_due, pictures_shown : of the whole clip.
-    pictures_lost_share, lost_in_sequence, sound_lost_share : what is missing before the last that was shown.
+    pictures_lost_share, lost_in_sequence, sound_lost_share : what is missing of the clip when its end was reached, else before the last that was shown.
     missing_end_ms : of the clip after the last picture or sound shown.
     late_ms : the most that the stream that was less late came after the clip's pace, from its first buffer on; the picture's, without sound.
     sound_late_ms, sound_early_ms : the largest offsets of sound against picture that were held; 0 without sound.
@@ -114,17 +114,17 @@ def measure(shown: Mapping[str, Sequence[Shown]], ended: Set[str], clip: Clip, s
     pictures, sound = shown["screen"], shown["speaker"]
     streams = [shown[sink] for sink in sinks]
     numbers = [round(picture.due_ms / FRAME_MS) for picture in pictures]
-    gaps = [later - earlier - 1 for earlier, later in pairwise(numbers)]
-    gaps = [numbers[0], *gaps] if numbers else []
-    due_before_last = numbers[-1] + 1 if numbers else clip.frames
+    whole = ended >= set(sinks)
+    due_until = clip.frames if whole or not numbers else numbers[-1] + 1
+    gaps = [later - earlier - 1 for earlier, later in pairwise([-1, *numbers, due_until])]
     offsets = _held(_offsets(pictures, sound))
     return Measured(
-        end_reached=ended >= set(sinks),
+        end_reached=whole,
         pictures_due=clip.frames,
         pictures_shown=len(pictures),
-        pictures_lost_share=round(1 - len(pictures) / due_before_last, 4),
-        lost_in_sequence=max(gaps, default=clip.frames),
-        sound_lost_share=round(_sound_lost(sound), 4) if "speaker" in sinks else 0.0,
+        pictures_lost_share=round(1 - len(pictures) / due_until, 4),
+        lost_in_sequence=max(gaps),
+        sound_lost_share=round(_sound_lost(sound, clip_ms if whole else 0.0), 4) if "speaker" in sinks else 0.0,
         missing_end_ms=round(
             max(0.0, *(clip_ms - (stream[-1].due_ms + stream[-1].lasts_ms) if stream else clip_ms for stream in streams)), 1
         ),
@@ -170,11 +170,11 @@ def _late(buffers: Sequence[Shown]) -> float:
     return max((buffer.lateness_ms - buffers[0].lateness_ms for buffer in buffers), default=0.0)
 
 
-def _sound_lost(sound: Sequence[Shown]) -> float:
-    """Return the share of the sound that is missing before the end of what was played."""
+def _sound_lost(sound: Sequence[Shown], until_ms: float) -> float:
+    """Return the share of the sound that is missing before the last that was played, and before a time."""
     if not sound:
         return 1.0
-    end_ms = sound[-1].due_ms + sound[-1].lasts_ms
+    end_ms = max(until_ms, sound[-1].due_ms + sound[-1].lasts_ms)
     return max(0.0, 1 - sum(buffer.lasts_ms for buffer in sound) / end_ms)
 
 
