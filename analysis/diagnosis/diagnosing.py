@@ -102,7 +102,9 @@ def diagnose(
         notes.append("one reference does not tell how much clean runs differ, and this may be no more; give several")
     names = tuple(one.name for one in given)
     looked_for = tuple(kind.name for kind in wanted)
-    return Diagnosis(verdict, tuple(findings), tuple(notes), names, trace.name, trace.unit, looked_for, tuple(computed))
+    return Diagnosis(
+        verdict, tuple(findings), tuple(notes), names, trace.name, trace.unit, looked_for, tuple(computed), comparison
+    )
 
 
 def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], *, as_paper: bool) -> None:
@@ -189,7 +191,7 @@ def _require_same_pipeline(comparison: Comparison, references: Sequence[Occurren
     here = set_up(one)
     lacked = {number for number in every if not one.counts[number]}
     foreign, lacking = len(here - some) / max(1, len(here)), len(lacked) / max(1, len(every))
-    began = any(one.counts[number] for number in steady)
+    began = any(one.counts[number] for stream in comparison.streams for number in stream.numbers)
 
     def plugins(numbers: set[int]) -> set[str]:
         return {comparison.types[number].plugin for number in numbers}

@@ -49,7 +49,7 @@ class Finding:
     summary : str
         What, how strong, in one line.
     strength : mapping of str to float
-        Physical numbers with their unit in the name, as {"lost_events": 22, "lost_share": 0.29}.
+        Physical numbers, as {"lost_events": 22, "lost_share": 0.29}; times in ticks of the diagnosis' unit.
     since : int or None
         From when on: ticks since the trace's first event.
     plugin, element : str
@@ -157,6 +157,9 @@ class Diagnosis:
         Kinds that were looked for.
     distances : tuple of PaperDistance
         Those that were asked for.
+    comparison : Comparison
+        What this stands on: counts, and each stream's way in the references (`usual`), in the trace (`moments`) and between (`delays`), as
+        a picture of both would show them.
     """
 
     verdict: Verdict
@@ -166,12 +169,13 @@ class Diagnosis:
     trace: str
     unit: str
     kinds: tuple[str, ...]
-    distances: tuple[PaperDistance, ...] = ()
+    distances: tuple[PaperDistance, ...]
+    comparison: Comparison = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `json` can write."""
+        """Return what `json` can write; all but the comparison."""
         return {
-            **vars(self),
+            **{name: value for name, value in vars(self).items() if name != "comparison"},
             "findings": [one.to_json() for one in self.findings],
             "distances": [one.to_json() for one in self.distances],
         }

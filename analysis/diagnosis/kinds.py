@@ -189,9 +189,16 @@ class LostEvents(Kind):
         return share, share * float(np.median(expected))
 
     def _announced(self, comparison: Comparison, lost: float) -> list[EventType]:
-        """Return new types that come about as often as events are lost, the first to occur first: an element tells what it drops."""
+        """Return new types that come about as often as events are lost: an element tells what it drops.
+
+        First those of elements that are no streams: what gets lost on its way is noticed where it should arrive, too.
+        """
         often: list[int] = np.flatnonzero(comparison.new & (comparison.observed.counts >= lost / 2)).tolist()
-        return [comparison.types[number] for number in sorted(often, key=lambda one: comparison.observed.times(one)[0])]
+        ends = {stream.name for stream in comparison.streams}
+        return sorted(
+            (comparison.types[number] for number in sorted(often, key=lambda one: comparison.observed.times(one)[0])),
+            key=lambda event: event.element in ends,
+        )
 
     def _since(self, comparison: Comparison, stream: Stream) -> int | None:
         """Return when fewer events had come than in any reference, and since then ever more."""

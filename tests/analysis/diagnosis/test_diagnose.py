@@ -133,13 +133,22 @@ def test_real_clean_logs_are_clean(logs: dict[str, EventTrace]) -> None:
 def test_real_anomalies(logs: dict[str, EventTrace], count: int) -> None:
     given = of_reference(logs)[:count]
     (lost,) = diagnose(given, logs["drop-picture-0.3"]).findings
-    assert (lost.kind, lost.strength["lost_events"], lost.element) == (LOST, pytest.approx(22), "screen")
+    assert (lost.kind, lost.strength["lost_events"], lost.element) == (LOST, pytest.approx(22), "picture")
     (crash,) = diagnose(given, logs["error-after-coded-0.9"]).findings
     assert (crash.kind, crash.plugin, crash.element) == (CRASH, "identity", "coded")
     assert crash.strength["end_reached_share"] == pytest.approx(0.9, abs=0.01)
     (late,) = diagnose(given, logs["offset-500"]).findings
     assert (late.kind, late.element) == (APART, "speaker")
     assert late.strength["offset"] == pytest.approx(500 * MS, rel=0.01)
+
+
+def test_a_real_log_that_stops_early_or_before_anything_is_played(logs: dict[str, EventTrace]) -> None:
+    whole = logs["clean-2"]
+    start = int(whole.timestamps[0])
+    for share in (0.02, 0.3, 0.95):
+        (crash,) = diagnose(of_reference(logs), whole.between(start, start + round(share * whole.duration))).findings
+        assert crash.kind == CRASH
+        assert crash.strength["end_reached_share"] == pytest.approx(max(0, share - 0.02), abs=0.1)
 
 
 def test_streams_are_sinks_where_the_log_tells_them_apart_and_plugins_elsewhere(logs: dict[str, EventTrace]) -> None:
@@ -183,6 +192,14 @@ def test_json_holds_everything() -> None:
     assert told["findings"][0]["carriers"][0]["event"].startswith("video:")
     assert [one["name"] for one in told["distances"]] == ["dropping", "occurrence", "temporal", "mannila"]
     assert told["distances"][2]["exceeds"]
+
+
+def test_a_picture_can_be_drawn_of_what_the_diagnosis_stands_on() -> None:
+    comparison = diagnose(REFERENCES, play(6, offset_ms=150)).comparison
+    late = {stream.name: comparison.moments(stream) - comparison.usual(stream) for stream in comparison.streams}
+    assert np.median(late["audio"] - late["video"]) == pytest.approx(150 * MS, rel=0.05)
+    for stream in comparison.streams:
+        np.testing.assert_allclose(np.median(comparison.delays(stream), axis=0), late[stream.name], atol=60 * MS)
 
 
 def test_the_papers_rule_takes_any_distance_for_an_anomaly() -> None:
