@@ -65,7 +65,7 @@ class Measured:
     ----------
     end_reached : whether the end of the clip reached every sink, without an error.
     pictures_due, pictures_shown : of the whole clip.
-    pictures_lost_share, lost_in_sequence, sound_lost_share : what is missing of the clip when its end was reached, else before the last that was shown.
+    pictures_lost_share, lost_in_sequence, sound_lost_share : what is missing until the clip's end, or the last shown where it was not reached.
     missing_end_ms : of the clip after the last picture or sound shown.
     late_ms : the most that the stream that was less late came after the clip's pace, from its first buffer on; the picture's, without sound.
     sound_late_ms, sound_early_ms : the largest offsets of sound against picture that were held; 0 without sound.
