@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TypeVar
@@ -157,8 +158,14 @@ def _over_pairs(
 
     pool = Parallel(n_jobs=threads, prefer="threads", return_as="generator", batch_size=1)
     done: list[_Result] = []
-    for results in pool(delayed(results_of)(chunk) for chunk in chunks):
-        done += results
-        if progress is not None:
-            progress(len(done), len(pairs))
+    in_order = pool(delayed(results_of)(chunk) for chunk in chunks)
+    try:
+        for results in in_order:
+            done += results
+            if progress is not None:
+                progress(len(done), len(pairs))
+    finally:
+        with warnings.catch_warnings():  # joblib warns of chunks that nobody takes, as when a user stops
+            warnings.simplefilter("ignore", UserWarning)
+            in_order.close()
     return done

@@ -123,10 +123,8 @@ static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int o
         sampler->quanta.count = 0;
         write_record(sampler, 0);
     }
-    if (is_work) {
-        sampler->quanta.left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+    if (is_work)
         set_timer(sampler);
-    }
     if (is_simulated())
         CALLGRIND_TOGGLE_COLLECT;
 }

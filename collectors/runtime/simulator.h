@@ -4,6 +4,9 @@
 
 #include "runtime.h"
 
+#include <string.h>
+#include <ucontext.h>
+
 #if defined(__has_include)
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
@@ -15,20 +18,18 @@
 #define RUNNING_ON_VALGRIND 0
 #endif
 
-/* Far shorter than a simulator's quantum, so that one tick waits at the end of each. It is armed anew at every tick: a second one that waited already would
- * be delivered at once, before the program did anything. */
+/* Far shorter than a simulator's quantum, so that one tick waits at the end of each. It is armed anew at every tick, and yet a second one may wait already when
+ * the handler is left (the host was busy meanwhile): valgrind looks for signals there, and delivers it before the program did anything. */
 #define WORK_TICK_NS 200000
 #define UNEVEN_SHARE 20 /* one tick in so many lost to system calls, and intervals of work are no longer even */
-/* Of processor time: a quantum of the smallest blocks takes 1 to 3 ms, leaving the handler and going back a tenth of this. */
-#define SHORTEST_QUANTUM_NS 500000
+#define REGISTERS 34 /* at most */
 
 /* Quanta of work, of 100,000 basic blocks each. */
 struct quanta {
-    uint64_t count;  /* since the last record */
-    uint64_t all;    /* since the beginning */
-    uint64_t calls;  /* ticks that came by a system call instead */
-    int64_t left_ns; /* the processor time at which the last tick was left, */
-    uintptr_t place; /* and where the program stood then */
+    uint64_t count;                /* since the last record */
+    uint64_t all;                  /* since the beginning */
+    uint64_t calls;                /* ticks that came by a system call instead */
+    uint64_t registers[REGISTERS]; /* of the program at the last tick */
 };
 
 /* Has callgrind end an interval that carries the record's number: its dumps hold the events since the dump before. */
@@ -47,41 +48,57 @@ static APART void dump_simulated(uint64_t position)
 }
 
 #if defined(__x86_64__)
-#include <ucontext.h>
-static uintptr_t next_instruction(void *context) { return (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP]; }
+/* General registers, the next instruction and the flags. */
+static const void *registers(const ucontext_t *context) { return context->uc_mcontext.gregs; }
+static const size_t registers_size = (REG_EFL + 1) * sizeof(greg_t);
 
 /* Tells whether the tick came by a system call that waited, not at the end of a quantum: the word before the next instruction is `syscall`. */
-static int in_system_call(void *context)
+static int in_system_call(const ucontext_t *context)
 {
-    const unsigned char *next = (const unsigned char *)next_instruction(context);
+    const unsigned char *next = (const unsigned char *)context->uc_mcontext.gregs[REG_RIP];
     return next[-2] == 0x0f && next[-1] == 0x05;
 }
-#else
-static uintptr_t next_instruction(void *context)
+#elif defined(__aarch64__)
+/* General registers, the stack's end, the next instruction and the state word, which lie behind each other. */
+static const void *registers(const ucontext_t *context) { return context->uc_mcontext.regs; }
+static const size_t registers_size = REGISTERS * sizeof(uint64_t);
+
+static int in_system_call(const ucontext_t *context)
 {
     (void)context;
     return 0;
 }
+#else
+static const void *registers(const ucontext_t *context) { return context; }
+static const size_t registers_size = 0;
 
-static int in_system_call(void *context)
+static int in_system_call(const ucontext_t *context)
 {
     (void)context;
     return 0;
 }
 #endif
 
-/* A tick at the end of a quantum of work; not one that came while a call waited, nor one that came before the program went on after the last. */
-static int ends_quantum(struct quanta *quanta, void *context)
+/* Tells whether the program did something since the last tick. No time is asked: it passes on a busy host, or under a hypervisor, whoever works. */
+static int went_on(struct quanta *quanta, const ucontext_t *context)
 {
-    uintptr_t place = next_instruction(context);
-    int stands = place == quanta->place;
-    quanta->place = place;
+    if (registers_size == 0)
+        return 1;
+    int stands = memcmp(quanta->registers, registers(context), registers_size) == 0;
+    memcpy(quanta->registers, registers(context), registers_size);
+    return !stands;
+}
+
+/* A tick at the end of a quantum of work; not one that came while a call waited, nor one that came before the program went on after the last. */
+static int ends_quantum(struct quanta *quanta, const void *context)
+{
+    int moved = went_on(quanta, context);
     if (in_system_call(context)) {
         quanta->calls++;
         return 0;
     }
-    quanta->all++;
-    return !(stands && unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - quanta->left_ns < SHORTEST_QUANTUM_NS);
+    quanta->all += (uint64_t)moved;
+    return moved;
 }
 
 #endif

@@ -33,8 +33,8 @@ def test_libpapi_answers_for_itself() -> None:
     if core_pmus(REAL):
         return
     assert verdict.presets == 0
-    assert verdict.disabled
-    assert verdict.disabled in papi(REAL, verdict).what
+    # Where there is no PMU, some builds of libpapi switch the component off and say why; others leave it on, with nothing to offer.
+    assert (verdict.disabled or "offers none of its presets") in papi(REAL, verdict).what
 
 
 @pytest.mark.parametrize(
