@@ -80,7 +80,7 @@ def play(
 
 def test_the_plan_has_the_papers_counts_and_references_apart(code: SimpleNamespace) -> None:
     planned = code.plan.plan_traces(1)
-    assert Counter(trace.role for trace in planned) == {"clean": 130, "anomalous": 170, "reference": 72}
+    assert Counter(trace.role for trace in planned) == {"clean": 130, "anomalous": 170, "reference": 120}
     assert len({trace.name for trace in planned}) == len(planned)
     references = Counter((trace.pipeline.name, trace.clip.name) for trace in planned if trace.role == "reference")
     tested = Counter((trace.pipeline.name, trace.clip.name) for trace in planned if trace.role != "reference")
