@@ -31,6 +31,8 @@ _TYPES_A_STREAM = 15
 """Types whose times are looked at in each stream; more of them say the same again."""
 _GRID = 60
 """Points at which progress is compared."""
+_END = 0.1
+"""Share of a stream that is its end: what comes before a sink is over earlier than the sink is."""
 _SINKS = "basesink"
 """GStreamer's base class of all sinks logs as this, whatever the sink: what is played arrives there."""
 
@@ -217,7 +219,7 @@ class Comparison:
 
     @cached_property
     def endings(self) -> Flags:
-        """Types that occur in every reference, and only when its streams come to their end or later: shape (types,)."""
+        """Types that occur in every reference, and only in the last tenth of its streams or later: shape (types,)."""
         flags = self.lowest > 0
         for one in self.references:
             end = self._stream_end(one)
@@ -226,12 +228,14 @@ class Comparison:
         return flags
 
     def _stream_end(self, one: Occurrences) -> float:
-        """Return when a reference's streams are over but for two periods; the latest, or the trace's end where there are no streams."""
-        ends = [0.0]
+        """Return when the last tenth of a reference's streams begins, of the latest; the trace's end where there are no streams."""
+        ends = []
         for stream in self.streams:
             times = [one.times(number) for number in stream.numbers]
-            ends.append(float(np.median([each[-1] - 2 * (each[-1] - each[0]) / (len(each) - 1) for each in times])))
-        return max(ends) if self.streams else float(one.trace.duration)
+            ends.append(
+                float(np.median([each[-1] - max(_END * (each[-1] - each[0]), 2 * np.diff(each).mean()) for each in times]))
+            )
+        return max(ends, default=float(one.trace.duration))
 
     @cached_property
     def span(self) -> tuple[float, float]:
