@@ -33,7 +33,11 @@ def plan_text(campaign: Campaign, plan: Plan) -> str:
     software = spec["measure"]["software"]
     left_out = [name for name in software if name not in held and name != anchor]
     spec["measure"]["software"] = {name: event for name, event in software.items() if name not in left_out}
-    spec.setdefault("campaign", {})["subsets"] = {subset.name: list(subset.metrics) for subset in plan.subsets}
+    spec["name"] = f"{campaign.name}-plan"  # a campaign of its own, beside the spec's
+    design = spec.setdefault("campaign", {})
+    design["subsets"] = {subset.name: list(subset.metrics) for subset in plan.subsets}
+    # Fewer runs than certified a subset would leave the same subset undecided.
+    design["runs"] = max([campaign.campaign.runs, *(subset.repetitions for subset in plan.subsets)])
     _name_from_the_root(spec["program"], campaign.folder)
     head = [
         f"# A certified plan: `unperturbed partition {campaign.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy "

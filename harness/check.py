@@ -243,7 +243,7 @@ def _check_pass(the: _Pass, found: _Found) -> None:
     for item in planned:
         checked = the.traces.get(item.name, ())
         if len(checked) < min(_FEWEST, item.runs):
-            why = f"only {len(checked)} of {item.runs} runs gave a trace"
+            why = f"only {len(checked)} of {item.runs} runs are there to judge"
             found.parts[item.name].append(_unchecked(campaign, item.name, why, how.method))
             continue
         inner = baseline.inner(checked, method=how.method)
@@ -330,7 +330,8 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
     if not found.against_sham[item.name]:
         if verdict.verdict == "perturbed" and found.parts[sham]:
             found.note(
-                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell layout and no-ops from counting in {item.name}."
+                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell layout and no-ops from counting in {item.name}: "
+                f"set runs: {MINIMUM_RUNS} or more, and the same command goes on."
             )
         return verdict
     layout, counting = combine_checks(sham, *found.parts[sham]), combine_checks(item.name, *found.against_sham[item.name])
@@ -338,14 +339,14 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
     origins = [change.origin for change in verdict.changes if change.origin is not None]
     if origins:
         told = {
-            "layout": "come without any counting, with the layout of the code or with the no-ops that stand for the increments: its sham, which "
-            "executes these and counts nothing, shows them too",
-            "counting": "come with the counting",
-            "both": "come with both, counting and what the sham shows (layout or no-ops)",
-            "unclear": "cannot be told apart by these runs",
+            "layout": "without any counting, with the rewritten code (where it lies, what the compiler made of it, the no-ops that stand for the "
+            "increments): its sham, which counts nothing, shows the same",
+            "counting": "with the counting",
+            "both": "with both, the counting and what the sham shows",
+            "unclear": "with either, which these runs cannot tell",
         }
         parts = [f"{origins.count(name)} {words}" for name, words in told.items() if name in origins]
-        found.note(f"{item.name}: of {len(origins)} perturbed pairs within a run {'; '.join(parts)}.")
+        found.note(f"{item.name}: of {len(origins)} perturbed pairs within a run come: {'; '.join(parts)}.")
     return verdict
 
 

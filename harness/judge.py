@@ -10,6 +10,7 @@ from typing import Literal
 
 from unperturbed.analysis.report import ReportContent, to_json
 from unperturbed.errors import SpecError
+from unperturbed.harness.campaign import CAMPAIGN
 from unperturbed.harness.check import Checked, HowChecked, check, read_traces
 from unperturbed.harness.disturbance import disturbed_runs
 from unperturbed.harness.manifest import Manifest, RunState
@@ -41,8 +42,13 @@ def recorded_campaign(folder: Path) -> Campaign:
         )
     with Manifest(manifest_path) as manifest:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
+        purpose = manifest.fact("purpose") or CAMPAIGN
     if text is None:
         raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
+    if purpose != CAMPAIGN:
+        raise SpecError(
+            f"{folder} holds {purpose}, whose runs are judged as it goes; run its plan.yaml for a campaign that can be checked"
+        )
     return parse_spec(text, path, Path(path).parent, recorded=True)
 
 

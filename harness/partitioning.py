@@ -123,6 +123,7 @@ def partition_campaign(
     with opened(bare, folder, progress, purpose=_PURPOSE) as (session, samplings, manifest):
         manifest.reopen()
         runs = _Runs(session, samplings, manifest, progress)
+        runs.build(metrics)  # the first candidate: what is wrong with an event is said before hours of baseline runs
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
         settings = _settings(campaign, search, sum(seconds) / len(seconds))
         anchored = campaign.analysis.anchor is not None
@@ -189,14 +190,18 @@ class _Runs:
     given: dict[str, int] = field(default_factory=dict)
     failed: bool = False
 
-    def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
-        """Return traces of so many further runs of a subset in each pass."""
+    def build(self, subset: tuple[str, ...]) -> str:
+        """Build a candidate unless it is built; return its configuration's name."""
         anchor = self.session.campaign.analysis.anchor
-        software = (*(() if anchor is None else (anchor,)), *subset)
         name = self._name(subset)
         if name not in self.session.built:
-            item = Configuration(name, software, repetitions)
+            item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
             self.session = with_configuration(self.session, item, self.samplings, self.manifest, self.progress)
+        return name
+
+    def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
+        """Return traces of so many further runs of a subset in each pass."""
+        name = self.build(subset)
         return [trace for traces in self._further(name, repetitions).values() for trace in traces]
 
     def references(self) -> dict[str, Reference]:

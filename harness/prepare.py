@@ -33,6 +33,7 @@ from unperturbed.harness.requirements import (
     plan_counting,
 )
 from unperturbed.harness.run import Result, Sampling, TimedOutError, run_plain
+from unperturbed.harness.sampling_notes import length_of_interval
 from unperturbed.harness.session import UNTOUCHED, Session, build_configurations, execute_in
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.fields import SHORTEST_INTERVAL_NS
@@ -219,10 +220,10 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
                 session, first, BASELINE, fresh(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0
             )
             seconds = time.monotonic() - started
-            _check_length(len(trace), first.interval_ns, asked.records)
             interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
             if asked.records is not None:
                 interval_ns, note = _interval_for(asked.records, len(trace) * first.interval_ns, clock)
+            _check_length(round(len(trace) * first.interval_ns / interval_ns), interval_ns, clock, asked.records)
             manifest.set_facts(
                 **{
                     fact: {
@@ -279,12 +280,12 @@ def _rehearse(session: Session, sampling: Sampling, name: str, milestones: Miles
         ) from None
 
 
-def _check_length(intervals: int, interval_ns: int, records: int | None) -> None:
-    """Refuse now a run that is too short to be judged later."""
-    if records is None and intervals < MINIMUM_INTERVALS:
-        shortest = interval_ns <= SHORTEST_INTERVAL_NS
+def _check_length(intervals: int, interval_ns: int, clock: str, records: int | None) -> None:
+    """Refuse now a run that is too short to be judged later. An interval that was chosen by the number of records is the shortest there is."""
+    if intervals < MINIMUM_INTERVALS:
+        shortest = records is not None or interval_ns <= SHORTEST_INTERVAL_NS
         raise RunError(
-            f"the pilot run has {intervals} intervals of {interval_ns / 1e6:g} ms, and at least {MINIMUM_INTERVALS} are needed: "
+            f"the pilot run has {intervals} intervals of {length_of_interval(interval_ns, clock)}, and at least {MINIMUM_INTERVALS} are needed: "
             f"{'give the program more work' if shortest else 'use a shorter interval, or give the program more work'}"
         )
 

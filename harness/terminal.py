@@ -191,9 +191,11 @@ def _worst(verdict: Verdict) -> str:
         f"tolerance ±{change.tolerance:g}"
     )
     if change.origin not in (None, "unclear"):
-        text += {"layout": ", by layout", "counting": ", by counting", "both": ", by layout and by counting"}[
-            str(change.origin)
-        ]
+        text += {
+            "layout": "; not by the counting: its sham shows it too",
+            "counting": "; by the counting: its sham does not show it",
+            "both": "; by the counting and by what its sham shows",
+        }[str(change.origin)]
     undecided = sum(change.verdict == "undecided" for change in verdict.changes)
     if undecided and verdict.method == "runs":
         enough = "more than 200" if verdict.runs_to_decide is None else f"about {verdict.runs_to_decide}"

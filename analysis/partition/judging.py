@@ -237,7 +237,7 @@ def _seen(changes: Sequence[Change]) -> power.Seen:
 
 def _carried(verdict: Verdict) -> tuple[str, ...]:
     open_ones = [change for change in verdict.changes if change.verdict != "unperturbed"]
-    open_ones.sort(key=lambda change: -abs(change.effect))
+    open_ones.sort(key=lambda change: (change.verdict != "perturbed", -abs(change.effect)))
     lost = [f"{name}: {why}" for name, why in verdict.lost]
     return (
         *(f"{each.check} {each.label} {each.effect:+.2f} [{each.low:+.2f}, {each.high:+.2f}]" for each in open_ones),

@@ -15,7 +15,10 @@ from unperturbed.analysis.partition.strategies import STRATEGIES, Strategy
 
 __all__ = ["chosen_strategy", "search"]
 
-_ADVICE = "measure it at a larger interval, with the outside sampler, or count a rarer event that tells the same"
+_ADVICE = (
+    "measure it at a larger interval, with the outside sampler where the processor counts, or count a rarer event that tells the same; a sham "
+    "build tells whether it is the counting at all"
+)
 
 
 def search(

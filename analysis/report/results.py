@@ -34,6 +34,11 @@ class Result:
     alpha: float
     tolerance: float
 
+    @property
+    def is_sham(self) -> bool:
+        """Tell whether nothing was measured in it: it shows what the rewritten code does without the counting."""
+        return self.configuration.startswith("sham-")
+
     def of(self, check: CheckName) -> tuple[Change, ...]:
         """Return the changes of one check."""
         return tuple(change for change in self.changes if change.check == check)

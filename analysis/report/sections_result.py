@@ -42,7 +42,7 @@ def top(content: ReportContent, found: Sequence[Result]) -> Html:
         "header",
         tag("p", "Unperturbed: which numbers has measuring changed?", class_="kicker"),
         tag("h1", content.campaign),
-        tag("p", campaign_sentence(found), class_="answer"),
+        tag("p", campaign_sentence([result for result in found if not result.is_sham]), class_="answer"),
         _chips(found),
         _question(content),
         headline_facts(content),

@@ -215,6 +215,10 @@ def advice(result: Result, content: ReportContent) -> tuple[str, ...]:
 
 
 def _advice_perturbed(result: Result, content: ReportContent) -> tuple[str, ...]:
+    if result.is_sham:
+        return (
+            "Nothing is counted in a sham: what moved comes with the rewritten code. `layouts: varied` puts layout into what counts as usual.",
+        )
     anchor = content.settings.anchor
     origins = {change.origin for change in result.having("perturbed")}
     own = [name for name in result.software if name != anchor]

@@ -184,3 +184,18 @@ def test_what_cannot_be_partitioned_is_said(found: Found, tmp_path: Path) -> Non
     assert "there is no software metric to partition" in refused(measure__software={})
     assert "at least 3 are needed" in refused("--repetitions", "2")
     assert "holds a search for a partition" in unperturbed(found.folder, "run", found.spec, "--campaign", found.campaign).stderr
+
+
+def test_an_event_that_is_nowhere_is_said_before_any_baseline_run(tmp_path: Path) -> None:
+    software = {"steps": {"enter": "stpe"}, "rounds": {"enter": "no_such_function"}}
+    spec = write_spec(tmp_path, campaign=DESIGN, analysis=ANALYSIS, measure__software=software, **SAMPLING)
+    ended = unperturbed(tmp_path, "partition", spec)
+    assert ended.returncode == 2, ended.stderr
+    assert "no place" in ended.stderr
+    assert done_runs(tmp_path / "campaigns" / "phases-partition") in ([], ["0000"])
+
+
+def test_a_searchs_folder_is_no_campaign_to_check(found: Found) -> None:
+    ended = unperturbed(found.folder, "check", found.campaign)
+    assert ended.returncode == 2, ended.stderr
+    assert "run its plan.yaml for a campaign that can be checked" in ended.stderr

@@ -197,3 +197,11 @@ def test_a_campaign_goes_on_when_more_runs_are_asked_for(tmp_path: Path) -> None
     assert said["settings"]["tolerance"] == 0.3
     assert any("extended from 8 runs by 2" in note for note in said["notes"])
     assert len(said["verdicts"][0]["changes"][0]["reference"]) == 6
+
+
+def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path: Path) -> None:
+    """The chosen interval is the shortest there is, so nothing but more work helps; nobody wants to hear it after all runs."""
+    spec = write_spec(tmp_path, program__run="{build}/phases 20", measure__clock="work", measure__interval={"records": 200})
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 1, done.stderr
+    assert "intervals of 100,000 basic blocks, and at least 30 are needed: give the program more work" in done.stderr
