@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.diagnosis.diagnosing import DistanceChoice
     from unperturbed.analysis.diagnosis.kinds import Kind
 
-DISTANCES = ("dropping", "occurrence", "temporal", "mannila")
+DISTANCES: tuple[DistanceChoice, ...] = ("dropping", "occurrence", "temporal", "mannila")
 _ANOMALOUS = 4
 
 
