@@ -68,6 +68,7 @@ validate:
 	$(python) experiments/alignment/evaluate.py --pairs 9
 	@tools/setup.sh media
 	$(python) experiments/diagnosis/record.py campaigns/diagnosis
+	$(python) experiments/diagnosis/evaluate.py
 	@echo 'on a host whose processor counts, also: $(python) experiments/alignment/evaluate.py --processor'
 
 clean:
