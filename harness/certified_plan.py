@@ -39,9 +39,10 @@ def plan_text(campaign: Campaign, plan: Plan) -> str:
     # Fewer runs than certified a subset would leave the same subset undecided.
     design["runs"] = max([campaign.campaign.runs, *(subset.repetitions for subset in plan.subsets)])
     _name_from_the_root(spec["program"], campaign.folder)
+    what = "A certified plan" if plan.subsets else "What a search found"
     head = [
-        f"# A certified plan: `unperturbed partition {campaign.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy "
-        f"{plan.strategy}, seed {plan.seed}, {plan.runs_used} runs.",
+        f"# {what}: `unperturbed partition {campaign.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy {plan.strategy}, "
+        f"seed {plan.seed}, {plan.runs_used} runs.",
         f"# With a chance of at most {plan.alpha:g} any of these subsets changes a correlation by more than {plan.tolerance:g}"
         " (α and tolerance of the spec).",
         "# A certificate holds for this program, input, interval and host. plan.json has all the evidence.",

@@ -57,10 +57,12 @@ class Partitioned:
     ----------
     plan : the best so far where the search was stopped.
     failed : a run failed for good, and the search cannot go on without it; `plan.stopped` says which.
+    notes : what else should be known: what speaks against the baselines, metrics that counted nothing. A sentence each.
     """
 
     plan: Plan
     failed: bool
+    notes: tuple[str, ...] = ()
 
 
 class _RunFailed(Stop):
@@ -150,10 +152,10 @@ def partition_campaign(
         )
         _write(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
         _write(folder / "plan.yaml", plan_text(campaign, plan))
-        write_partition(
-            folder / "partition.html", partition_content(campaign, plan, read_traces(folder, manifest), manifest), plan
-        )
-    return Partitioned(plan, runs.failed)
+        notes = runs.told(metrics)
+        content = partition_content(campaign, plan, read_traces(folder, manifest), manifest)
+        write_partition(folder / "partition.html", replace(content, notes=(*notes, *content.notes)), plan)
+    return Partitioned(plan, runs.failed, notes)
 
 
 def _settings(campaign: Campaign, search: Search, seconds_per_run: float | None) -> Settings:
@@ -181,6 +183,7 @@ class _Runs:
     given : runs of each configuration that were handed out so far, in each pass: a search that is started again begins with none, and
         gets the recorded ones before any is made.
     failed : a run failed for good.
+    against : sentences that speak against the baselines. counted : software metrics that counted something.
     """
 
     session: Session
@@ -189,6 +192,14 @@ class _Runs:
     progress: Progress
     given: dict[str, int] = field(default_factory=dict)
     failed: bool = False
+    against: dict[str, None] = field(default_factory=dict)
+    counted: dict[str, bool] = field(default_factory=dict)
+
+    def told(self, metrics: tuple[str, ...]) -> tuple[str, ...]:
+        """Return what should be known beside the plan, a sentence each."""
+        silent = [metric for metric in metrics if self.counted.get(metric) is False]
+        said = f"{', '.join(silent)} counted nothing in any run: is that the event that you meant?" if silent else ""
+        return (*filter(None, [said]), *self.against)
 
     def build(self, subset: tuple[str, ...]) -> str:
         """Build a candidate unless it is built; return its configuration's name."""
@@ -202,7 +213,10 @@ class _Runs:
     def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
         """Return traces of so many further runs of a subset in each pass."""
         name = self.build(subset)
-        return [trace for traces in self._further(name, repetitions).values() for trace in traces]
+        made = [trace for traces in self._further(name, repetitions).values() for trace in traces]
+        for metric in subset:
+            self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
+        return made
 
     def references(self) -> dict[str, Reference]:
         """Return what subsets are held against, from runs that were not handed out yet."""
@@ -231,6 +245,7 @@ class _Runs:
                 )
                 for name in (BASELINE, names[-1])
             )
+            self.against |= dict.fromkeys(pure.stability().sentences())
             found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(campaign, traces[0]), anchor)
         if not found:
             raise DataError("no pass counts a hardware metric in which perturbation could show")

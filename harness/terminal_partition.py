@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -52,7 +53,7 @@ class PartitionProgress(TerminalProgress):
         self._line(f"{measurement.runs_used:5} runs  {stage}: {subset}: [{style}]{outcome.verdict}[/{style}]{carried}")
 
 
-def show_plan(plan: Plan, folder: Path) -> None:
+def show_plan(plan: Plan, folder: Path, notes: Sequence[str] = ()) -> None:
     """Print the certified subsets with what they rest on, then what is in none, and where the plan stands."""
     console = Console(highlight=False)
     table = Table(
@@ -84,11 +85,13 @@ def show_plan(plan: Plan, folder: Path) -> None:
     if not plan.complete:
         go_on = ", with a higher limit" if plan.stopped.startswith("max_") else ""
         console.print(f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; the same command goes on{go_on}", soft_wrap=True)
-    console.print(
-        f"{plan.runs_used} runs after the first baseline. With a chance of at most {plan.alpha:g} any of these certificates is wrong "
-        f"(a correlation changed by more than {plan.tolerance:g}).",
-        soft_wrap=True,
+    for note in notes:
+        console.print(f"[dim]note:[/dim] {escape(note)}", soft_wrap=True)
+    certificates = (
+        f" With a chance of at most {plan.alpha:g} any of these certificates is wrong (a correlation changed by more than "
+        f"{plan.tolerance:g})."
     )
+    console.print(f"{plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}", soft_wrap=True)
     console.print(f"plan: {folder / 'plan.yaml'} (for unperturbed run), evidence: {folder / 'plan.json'}", soft_wrap=True)
     console.print(f"picture: {folder / 'partition.html'}", soft_wrap=True)
 

@@ -240,7 +240,10 @@ def _carried(verdict: Verdict) -> tuple[str, ...]:
     open_ones.sort(key=lambda change: (change.verdict != "perturbed", -abs(change.effect)))
     lost = [f"{name}: {why}" for name, why in verdict.lost]
     return (
-        *(f"{each.check} {each.label} {each.effect:+.2f} [{each.low:+.2f}, {each.high:+.2f}]" for each in open_ones),
+        *(
+            f"{each.check} {each.label} {each.effect:+.2f} [{each.low:+.2f}, {each.high:+.2f}]{f' ({each.note})' if each.note else ''}"
+            for each in open_ones
+        ),
         *lost,
     )
 

@@ -63,7 +63,7 @@ class Command:
         if arguments.json:
             print(json.dumps(plan.to_json(), indent=2, ensure_ascii=False))
         else:
-            show_plan(plan, folder)
+            show_plan(plan, folder, found.notes)
         if plan.stopped == "interrupted":
             return _INTERRUPTED
         if found.failed:

@@ -195,6 +195,24 @@ def test_an_event_that_is_nowhere_is_said_before_any_baseline_run(tmp_path: Path
     assert done_runs(tmp_path / "campaigns" / "phases-partition") in ([], ["0000"])
 
 
+def test_a_metric_that_counts_nothing_is_told(tmp_path: Path) -> None:
+    software = {"rounds": {"enter": "begin_round"}, "never": {"enter": "never_called"}}
+    spec = write_spec(
+        tmp_path,
+        campaign={**DESIGN, "subsets": {"all": ["never"]}},
+        analysis={**ANALYSIS, "anchor": "rounds"},
+        **SAMPLING,
+        measure__software=software,
+    )
+    (source,) = (tmp_path / "phases").glob("*.c")
+    source.write_text("void never_called(void);\nvoid never_called(void) {}\n" + source.read_text())
+    ended = unperturbed(tmp_path, "partition", spec, "--max-runs", "8")
+    assert "note: never counted nothing in any run: is that the event that you meant?" in ended.stdout, (
+        ended.stdout + ended.stderr
+    )
+    assert "never counted nothing in any run" in (tmp_path / "campaigns" / "phases-partition" / "partition.html").read_text()
+
+
 def test_a_searchs_folder_is_no_campaign_to_check(found: Found) -> None:
     ended = unperturbed(found.folder, "check", found.campaign)
     assert ended.returncode == 2, ended.stderr
