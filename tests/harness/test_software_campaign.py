@@ -30,7 +30,7 @@ ALLOCATING = """
 #include <stdlib.h>
 enum state { IDLE, BUSY = 7 };
 static struct { int length; enum state state; } queue;
-__attribute__((noinline)) static void serve(volatile unsigned long *work) { for (int k = 0; k < 400000; k++) *work += k; }
+__attribute__((noinline)) static void serve(volatile unsigned long *work) { for (int k = 0; k < 60000; k++) *work += k; }
 int main(void) {
     volatile unsigned long work = 0;
     for (int i = 0; i < 3000; i++) {
