@@ -59,7 +59,7 @@ class WarpPath:
             self.x_index,
             self.cost,
             anchors=tuple((j, i) for i, j in self.anchors),
-            dropped=tuple((j, i) for i, j in self.dropped),
+            dropped=tuple(sorted((j, i) for i, j in self.dropped)),
             scale=self.scale,
         )
 

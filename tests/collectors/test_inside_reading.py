@@ -159,13 +159,15 @@ def test_reset_keeps_events_that_another_pmu_counts_than_the_leaders(build: Buil
 int main(void) {{ for (int i = 0; i < 20000; i++) {{ getppid(); if (i % 20 == 0) touch(1); busy(3000); }} return 0; }}
 """
     events = (Event("perf::task-clock", 1, 1, kernel=True), tracepoint, Event("perf::page-faults", 1, 2, kernel=True))
-    counts = {}
+    counts, ticks = {}, {}
     for reset in (False, True):
         setup = Setup("perf_event", 1_000_000, "monotonic", events, reset=reset)
         records, done = run(build(text), setup)
         assert (done.returncode, records.state) == (0, "finished")
         assert len(records.rows) > 20
         counts[reset] = records.rows["hardware"][-1] - records.rows["hardware"][0]
-    assert 20_000 <= counts[False][1] < 23_000
-    assert 0.95 * counts[False][1] < counts[True][1] < 1.2 * counts[False][1], "the calls that reset are counted too"
+        ticks[reset] = len(records.rows)
+    # Its own calls, and a few that each tick makes: on a slow host there are more ticks.
+    assert 20_000 <= counts[False][1] < 20_000 + 8 * ticks[False] + 500
+    assert 20_000 <= counts[True][1] < 20_000 + 16 * ticks[True] + 500, "the calls that reset are counted too"
     assert 0.9 * counts[False][2] < counts[True][2] < 1.1 * counts[False][2]

@@ -82,7 +82,7 @@ def test_a_configuration_without_enough_runs_is_undecided_not_unperturbed(campai
     checked = check(recorded, traces)
     found = checked.verdicts[0]
     assert found.verdict != "unperturbed"
-    assert found.lost == (("steps", "only 1 of 3 runs gave a trace"),)
+    assert found.lost == (("steps", "only 1 of 3 runs are there to judge"),)
     # The other pass was checked all the same, and is part of the same verdict.
     assert found.changes
     assert found.overhead.instructions is not None

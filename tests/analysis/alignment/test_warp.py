@@ -247,3 +247,12 @@ def test_read_only_and_strided_series_are_taken():
     rows.setflags(write=False)
     assert dtw(rows[:, 1], rows[::2, 1]).cost == dtw(rows[:, 1].copy(), rows[::2, 1].copy()).cost
     assert dtw(rows, rows[::2]).cost == dtw(rows.copy(), rows[::2].copy()).cost
+
+
+def test_dropped_anchors_are_in_order_seen_from_either_side():
+    """A falling series of anchors: whichever is kept, the others lie the other way round for the other series."""
+    x, y = np.arange(11.0), np.arange(10.0)
+    path = anchored_dtw(x, y, [(0, 2), (1, 1), (2, 0)])
+    for one in (path, path.swapped()):
+        assert list(one.dropped) == sorted(one.dropped)
+        assert len(one.dropped) == 2
