@@ -9,6 +9,7 @@
     markup      HTML that escapes                    sections_* the page's sections
     page        render, write_report                 alignment_page   two runs, aligned
     partition_page   a plan, its evidence, its search (sections_, figures_, words_partition)
+    diagnosis_page   an event trace beside its references (figures_diagnosis)
     document    one self-contained HTML file         report.css, report.js
 
 plotly.js is read when a page is rendered, not when this package is imported.
@@ -24,6 +25,7 @@ from unperturbed.analysis.report.content import (
     Settings,
     to_json,
 )
+from unperturbed.analysis.report.diagnosis_page import render_diagnosis
 from unperturbed.analysis.report.document import write_page
 from unperturbed.analysis.report.page import render, write_report
 from unperturbed.analysis.report.partition_page import render_partition, write_partition
@@ -37,6 +39,7 @@ __all__ = [
     "Settings",
     "render",
     "render_alignment",
+    "render_diagnosis",
     "render_partition",
     "to_json",
     "write_page",

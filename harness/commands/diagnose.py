@@ -59,6 +59,7 @@ class Command:
         )
         parser.add_argument("--thresholds", type=Path, metavar="FILE", help="thresholds that --calibrate fitted")
         parser.add_argument("--json", action="store_true", help="print the diagnosis as JSON")
+        parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with both timelines, differences marked")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Diagnose and print; 4 when the trace is anomalous."""
@@ -77,6 +78,10 @@ class Command:
             as_paper=arguments.as_the_paper,
             theta=arguments.theta,
         )
+        if arguments.html:
+            from unperturbed.analysis.report import render_diagnosis, write_page
+
+            write_page(arguments.html, render_diagnosis(diagnosis))
         if arguments.json:
             print(json.dumps(diagnosis.to_json(), indent=2, ensure_ascii=False))
         else:

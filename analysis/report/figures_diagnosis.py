@@ -1,0 +1,228 @@
+"""The figure of a diagnosis: reference and trace as two timelines on one axis, what differs marked, and the streams' delays below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.analysis.report.chart import SERIES, Figure, axis, label, layout, plot_text, short, stacked
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unperturbed.analysis.diagnosis import Comparison, Diagnosis
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["differences", "lanes_of", "timelines"]
+
+_BINS = 120
+_LANES = 9
+_LANE_HEIGHT = 46
+_HALF = 0.44
+"""Most of a lane's height that one of its two timelines takes."""
+_DELAYS = 6
+"""Streams whose delays are drawn: as many as there are colours."""
+
+
+def timelines(diagnosis: Diagnosis) -> Figure:
+    """Draw a lane for each stream and plugin, the references' events upward and the trace's downward, and the streams' delays.
+
+    Notes
+    -----
+    At most some thousand marks, however long the traces are: events are counted in short intervals.
+    """
+    comparison = diagnosis.comparison
+    tick = 1 / (comparison.ticks_a_second or 1)
+    unit = "s" if comparison.ticks_a_second else "ticks"
+    lanes = lanes_of(comparison)
+    longest = max(one.trace.duration for one in (*comparison.references, comparison.observed))
+    edges = np.linspace(0, max(1, longest), _BINS + 1)
+    data = _lane_bars(comparison, lanes, edges, tick, unit)
+    curves, in_ms = _delay_curves(diagnosis, tick, unit)
+    heights = [_LANE_HEIGHT * len(lanes), 150.0] if curves else [_LANE_HEIGHT * len(lanes)]
+    panels = stacked(heights, 48)
+    marks = [(one.kind, one.since * tick) for one in diagnosis.findings if one.since is not None]
+    top, bottom = 56 + 18 * len(marks), 54
+    figure = layout(
+        round(sum(heights) + 48 * (len(heights) - 1) + top + bottom),
+        margin={"l": 150, "r": 20, "t": top, "b": bottom},
+        barmode="overlay",
+        bargap=0,
+        shapes=[
+            {
+                "type": "line",
+                "x0": at,
+                "x1": at,
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": "@ink", "width": 1.5, "dash": "dot"},
+            }
+            for _, at in marks
+        ],
+        annotations=[
+            label(
+                plot_text(f"{kind}, since {at:.4g} {unit}"),
+                at,
+                1,
+                xref="x",
+                yshift=2 + 18 * place,
+                xanchor="left" if at < longest * tick / 2 else "right",
+            )
+            for place, (kind, at) in enumerate(marks)
+        ],
+    )
+    # The legend stands above the names of the findings.
+    figure["legend"] |= {"y": 1 + (8 + 18 * len(marks)) / (figure["height"] - top - bottom)}
+    figure["xaxis"] = axis(f"time since the first event, {unit}", range=[0, edges[-1] * tick], anchor="y2" if curves else "y")
+    figure["yaxis"] = axis(
+        domain=panels[0],
+        range=[len(lanes) - 0.5, -0.5],
+        tickmode="array",
+        tickvals=list(range(len(lanes))),
+        ticktext=[plot_text(name or "no plugin", 20) for name, _ in lanes],
+        fixedrange=True,
+        showgrid=False,
+    )
+    if curves:
+        figure["yaxis2"] = axis(f"delay, {'ms' if in_ms else unit}", domain=panels[1], zeroline=True, zerolinecolor="@axis")
+    return Figure(
+        "diagnosis-timelines",
+        [*data, *curves],
+        figure,
+        f"Events of the references and of the trace over time, in {len(lanes)} lanes; what is missing or added is marked. "
+        "Below, how late each stream is. The tables hold the numbers.",
+    )
+
+
+def lanes_of(comparison: Comparison) -> list[tuple[str, list[int]]]:
+    """Return (name, its types) of all streams, and of the plugins that differ most or log most."""
+    types = comparison.types
+    lanes: dict[str, list[int]] = {}
+    for stream in comparison.streams:
+        first = types[stream.numbers[0]]
+        if stream.name != first.plugin:  # a sink: what its base class logs for it
+            lanes[stream.name] = [
+                number for number, kind in enumerate(types) if (kind.plugin, kind.element) == (first.plugin, stream.name)
+            ]
+    plugins: dict[str, list[int]] = {}
+    for number, kind in enumerate(types):
+        plugins.setdefault(kind.plugin, []).append(number)
+    amounts = comparison.observed.counts + comparison.highest
+
+    def weight(name: str) -> tuple[float, int]:
+        return float(np.abs(comparison.excess[plugins[name]]).sum()), int(amounts[plugins[name]].sum())
+
+    ranked = sorted(plugins, key=weight, reverse=True)
+    return [*lanes.items(), *((name, plugins[name]) for name in ranked)][:_LANES]
+
+
+def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
+    """Return how many events are missing from and added to each interval, beyond what the references allow.
+
+    Parameters
+    ----------
+    here : shape (intervals,)
+        The trace's counts.
+    theirs : shape (references, intervals)
+        A neighbouring interval's count is allowed too, and as far again as references vary; with one, the square root of its count.
+
+    Returns
+    -------
+    missing, added : shape (intervals,)
+    """
+    near = np.pad(theirs, ((0, 0), (1, 1)), mode="edge")
+    around = np.concatenate((near[:, :-2], near[:, 1:-1], near[:, 2:]))
+    low, high = around.min(axis=0), around.max(axis=0)
+    slack = theirs.max(axis=0) - theirs.min(axis=0) if len(theirs) > 1 else np.sqrt(theirs[0])
+    return np.maximum(0, low - slack - here), np.maximum(0, here - high - slack)
+
+
+def _lane_bars(
+    comparison: Comparison, lanes: list[tuple[str, list[int]]], edges: Floats, tick: float, unit: str
+) -> list[dict[str, Any]]:
+    middles, width = (edges[:-1] + edges[1:]) / 2 * tick, float(edges[1] - edges[0]) * tick
+    looks = {"references": "@series-1", "trace": "@muted-bar", "missing": "@perturbed", "added": "@series-5"}
+    bars: dict[str, dict[str, list[Any]]] = {name: {key: [] for key in ("x", "y", "base", "customdata")} for name in looks}
+
+    def counted(numbers: list[int]) -> Floats:
+        each = [
+            np.histogram(np.concatenate([one.times(number) for number in numbers]), edges)[0]
+            for one in (*comparison.references, comparison.observed)
+        ]
+        return np.array(each, dtype=np.float64)
+
+    for lane, (_, numbers) in enumerate(lanes):
+        *references, here = counted(numbers)
+        theirs = np.array(references)
+        usual = np.median(theirs, axis=0)
+        missing, added = differences(here, theirs)
+        # The square root keeps a steady stream visible beside the burst of a start.
+        most = np.sqrt(max(1.0, (here + missing).max(), usual.max())) / _HALF
+        for name, low, high, told, sign in (
+            ("references", 0 * usual, usual, usual, -1),
+            ("trace", 0 * here, here, here, 1),
+            ("missing", here, here + missing, missing, 1),
+            ("added", here - added, here, added, 1),
+        ):
+            drawn = high > low
+            bars[name]["x"] += short(middles[drawn], 5)
+            bars[name]["base"] += short(lane + sign * np.sqrt(low[drawn]) / most)
+            bars[name]["y"] += short(sign * (np.sqrt(high[drawn]) - np.sqrt(low[drawn])) / most)
+            bars[name]["customdata"] += short(told[drawn])
+    return [
+        {
+            "type": "bar",
+            "name": name,
+            **bars[name],
+            "width": width,
+            "marker": {"color": colour, "line": {"width": 0}},
+            "hovertemplate": f"{name}: %{{customdata}} events within {width:.3g} {unit}, at %{{x}} {unit}<extra></extra>",
+        }
+        for name, colour in looks.items()
+    ]
+
+
+def _delay_curves(diagnosis: Diagnosis, tick: float, unit: str) -> tuple[list[dict[str, Any]], bool]:
+    """Return lines of the streams' delays, the references' range, and whether they are in ms."""
+    comparison = diagnosis.comparison
+    reached = min((one.strength.get("end_reached_share", 1.0) for one in diagnosis.findings), default=1.0)
+    curves = []
+    for stream in comparison.streams[:_DELAYS]:
+        delays = comparison.delays(stream, reached=reached) * tick
+        if np.isfinite(delays).all():
+            late = np.median(delays, axis=0)
+            curves.append((stream.name, comparison.moments(stream) * tick, late, late - delays))
+    in_ms = unit == "s" and all(np.abs(late).max() < 1 for _, _, late, _ in curves)
+    scale, said = (1e3, "ms") if in_ms else (1.0, unit)
+    drawn: list[dict[str, Any]] = []
+    for place, (name, moments, late, ranges) in enumerate(curves):
+        low, high = ranges.min(axis=0) * scale, ranges.max(axis=0) * scale
+        style = {"type": "scatter", "mode": "lines", "yaxis": "y2"}
+        drawn.append(
+            style
+            | {
+                "name": "references' range of delays",
+                "showlegend": place == 0,
+                "legendgroup": "range",
+                "x": short([*moments, *moments[::-1]], 5),
+                "y": short([*high, *low[::-1]]),
+                "fill": "toself",
+                "fillcolor": "@band",
+                "line": {"width": 0, "color": "@band"},
+                "hoverinfo": "skip",
+            }
+        )
+        drawn.append(
+            style
+            | {
+                "name": plot_text(f"delay of {name or 'no plugin'}", 32),
+                "x": short(moments, 5),
+                "y": short(late * scale),
+                "line": {"color": SERIES[place], "width": 2},
+                "hovertemplate": f"%{{y}} {said} later, at %{{x}} {unit}",
+            }
+        )
+    return drawn, in_ms
