@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["differences", "lanes_of", "timelines"]
 
 _BINS = 120
+_AROUND = 5
+"""Neighbouring intervals that are compared together."""
 _LANES = 9
 _LANE_HEIGHT = 46
 _HALF = 0.44
@@ -127,17 +129,24 @@ def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
     here : shape (intervals,)
         The trace's counts.
     theirs : shape (references, intervals)
-        A neighbouring interval's count is allowed too, and as far again as references vary; with one, the square root of its count.
+        What five neighbouring intervals hold together must leave their range by as much again as they vary; with one, by the square root of
+        its count. So events that only came a little earlier or later are no difference.
 
     Returns
     -------
     missing, added : shape (intervals,)
+        Against the median of the references.
     """
-    near = np.pad(theirs, ((0, 0), (1, 1)), mode="edge")
-    around = np.concatenate((near[:, :-2], near[:, 1:-1], near[:, 2:]))
-    low, high = around.min(axis=0), around.max(axis=0)
-    slack = theirs.max(axis=0) - theirs.min(axis=0) if len(theirs) > 1 else np.sqrt(theirs[0])
-    return np.maximum(0, low - slack - here), np.maximum(0, here - high - slack)
+
+    def around(counts: Floats) -> Floats:
+        return np.convolve(counts, np.ones(_AROUND), mode="same")
+
+    sums = np.array([around(one) for one in theirs])
+    low, high = sums.min(axis=0), sums.max(axis=0)
+    slack = high - low if len(theirs) > 1 else np.sqrt(low)
+    usual = np.median(theirs, axis=0)
+    fewer, more = around(here) < low - slack, around(here) > high + slack
+    return np.where(fewer, np.maximum(0, usual - here), 0), np.where(more, np.maximum(0, here - usual), 0)
 
 
 def _lane_bars(
