@@ -10,6 +10,7 @@ import pytest
 from unperturbed.analysis.diagnosis import Diagnosis, EventTrace, diagnose, read_events
 from unperturbed.analysis.report import render_diagnosis, write_page
 from unperturbed.analysis.report.figures_diagnosis import differences, lanes_of, timelines
+from unperturbed.harness.cli import main
 
 from .browser import chromium_missing, open_report
 from .test_page import Document
@@ -50,6 +51,14 @@ def test_the_verdict_stands_first_then_picture_carriers_noise_reading_and_refere
     assert page.index('class="answer"') < places[0]
     assert late.findings[0].carriers[0].event.name in text
     assert all(name in text for name in late.references)
+
+
+def test_the_command_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    logs = [str(PLAYING / f"{name}.log.gz") for name in ("reference-0", "reference-1", "drop-picture-0.3")]
+    assert main(["diagnose", *logs, "--html", str(path)]) == 4
+    assert "The trace is anomalous: lost events, against 2 references." in _text(path.read_text())
+    assert path.stat().st_size < 5_900_000
 
 
 def test_missing_and_added_events_are_counted_beyond_what_references_allow() -> None:
