@@ -20,7 +20,7 @@ quickstart:
 
 test:
 	@tools/setup.sh test
-	$(python) -m pytest
+	$(python) -m pytest -n 2 --dist loadfile
 
 test-pmu:
 	@tools/setup.sh pmu
