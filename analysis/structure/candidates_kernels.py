@@ -1,0 +1,237 @@
+"""The compiled loops that try many words at once, each beside those that a dictionary has already.
+
+A lane of vectors for each candidate: all go through the sequence together, with the bits of their LCS (see `decomposition_kernels`) and their least
+costs so far. Costs are whole numbers of a small unit and nothing is kept but the last of them, so that the loops over lanes have no branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numba.extending import register_jitable
+
+__all__ = ["cheapest_path", "cheapest_words", "costs_with"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_NONE = 1 << 29
+"""No cost, and more than any: twice this is a number of 32 bits."""
+_LANES = 128
+"""Candidates that go together: their state and the costs of the last positions stay in the first cache."""
+
+
+def _compilable(function: _Function) -> _Function:
+    marked: _Function = register_jitable(function)
+    return marked
+
+
+@_compilable
+def _fill(
+    ones: Any,
+    distances: Any,
+    full: Any,
+    begun: Any,
+    firsts: Any,
+    before: int,
+    merging: bool,
+    edit_price: Any,
+    merged_price: int,
+) -> None:
+    """Set all lanes to the beginning of a segment behind a symbol, −1 for none; `full` and `begun` are those of whole words."""
+    bits, number = ones.dtype.type, distances.dtype.type
+    ones[:] = full
+    distances[:] = begun
+    if merging and before >= 0:
+        for lane in range(len(ones)):
+            if firsts[lane] == before:
+                ones[lane] = full[lane] << bits(1)
+                distances[lane] = number(begun[lane] - edit_price + merged_price)
+
+
+@_compilable
+def _begin(full: Any, begun: Any, lengths: Any, prices: Any, edit_price: Any) -> None:
+    bits, number = full.dtype.type, begun.dtype.type
+    for lane in range(len(full)):
+        full[lane] = bits(bits(0) - bits(1)) << bits(8 * full.itemsize - lengths[lane])
+        begun[lane] = number(edit_price * lengths[lane] + prices[lane])
+
+
+@_compilable
+def _grow(ones: Any, masks: Any, distances: Any, edit_price: Any) -> Any:
+    """Let all lanes' segments grow by a symbol; return the least of their costs."""
+    bits, number = ones.dtype.type, distances.dtype.type
+    least = number(_NONE)
+    for lane in range(len(ones)):
+        before = ones[lane]
+        kept = bits(before & masks[lane])
+        total = bits(before + kept)
+        ones[lane] = bits(total | (before ^ kept))
+        distance = number(distances[lane] + (number(-edit_price) if total < before else edit_price))
+        distances[lane] = distance
+        least = min(least, distance)
+    return least
+
+
+def cheapest_words(
+    codes: Any,
+    masks: Any,
+    lengths: Any,
+    firsts: Any,
+    reaches: Any,
+    prices: Any,
+    edit_price: int,
+    merging: bool,
+    merged_price: int,
+    stretch_price: int,
+    before: Any,
+) -> Any:
+    """Return for each start and length of a segment the least cost of a word, the lane of it, and the least of all others, int32.
+
+    `_NONE` and −1 where a stretch costs no more. Lanes are words, those of the longest reach first; otherwise they are as for `costs_with`. `before`
+    are the costs of the symbols before each position as stretches: int64, shape (n + 1,), or empty if a stretch bounds nothing.
+    """
+    count = len(lengths)
+    widest = min(reaches[0], len(codes)) if count else 0
+    least, second = np.full((len(codes), widest), _NONE, np.int32), np.full((len(codes), widest), _NONE, np.int32)
+    which = np.full((len(codes), widest), -1, np.int32)
+    active = np.zeros(widest, np.int64)
+    for at in range(widest):
+        active[at] = (reaches > at).sum()
+    edit = np.int32(edit_price)
+    full, ones = np.empty(count, masks.dtype), np.empty(count, masks.dtype)
+    begun, distances = np.empty(count, np.int32), np.empty(count, np.int32)
+    _begin(full, begun, lengths, prices, edit)
+    for start in range(len(codes)):
+        _fill(ones, distances, full, begun, firsts, codes[start - 1] if start else -1, merging, edit, merged_price)
+        for at in range(min(widest, len(codes) - start)):
+            lanes = active[at]
+            best = _grow(ones[:lanes], masks[codes[start + at], :lanes], distances[:lanes], edit)
+            if len(before) and best >= stretch_price + before[start + at + 1] - before[start]:
+                continue
+            least[start, at] = best
+            following = np.int32(_NONE)
+            for lane in range(lanes):
+                if distances[lane] == best and which[start, at] < 0:
+                    which[start, at] = lane
+                else:
+                    following = min(following, distances[lane])
+            second[start, at] = following
+    return least, which, second
+
+
+def cheapest_path(least: Any, which: Any, stretch_price: int, symbol_prices: Any) -> Any:
+    """Return the cuts and words of the cheapest decomposition by these costs: as `decomposition_kernels.cheapest`, but for ties."""
+    size, widest = least.shape
+    costs, starts = np.full(size + 1, 2 * _NONE, np.int64), np.zeros(size + 1, np.int64)
+    chosen = np.full(size + 1, -1, np.int64)
+    costs[0] = 0
+    open_cost, opened = np.int64(2 * _NONE), 0
+    segments = np.zeros(size + 1, np.int64)
+    for start in range(size + 1):
+        if open_cost < costs[start]:
+            costs[start], starts[start], chosen[start], segments[start] = open_cost, opened, -1, segments[opened] + 1
+        if start == size:
+            break
+        base = costs[start]
+        for at in range(min(widest, size - start)):
+            if least[start, at] < _NONE and base + least[start, at] < costs[start + at + 1]:
+                end = start + at + 1
+                costs[end], starts[end], chosen[end] = base + least[start, at], start, which[start, at]
+                segments[end] = segments[start] + 1
+        if base + stretch_price < open_cost:
+            open_cost, opened = base + stretch_price, start
+        open_cost += symbol_prices[start]
+    cuts, words = np.zeros(segments[size] + 1, np.int64), np.empty(segments[size], np.int64)
+    end = size
+    for segment in range(segments[size] - 1, -1, -1):
+        cuts[segment + 1], words[segment] = end, chosen[end]
+        end = starts[end]
+    return cuts, words
+
+
+@_compilable
+def _step(ones: Any, masks: Any, distances: Any, base: Any, ahead: Any, edit_price: Any) -> None:
+    """Let all lanes' segments grow by a symbol, and offer their costs to the position ahead."""
+    bits, number = ones.dtype.type, ahead.dtype.type
+    for lane in range(len(ones)):
+        before = ones[lane]
+        kept = bits(before & masks[lane])
+        total = bits(before + kept)
+        ones[lane] = bits(total | (before ^ kept))
+        # The price is in the distance, and the symbol's own edit is taken back twice where the LCS has grown.
+        distances[lane] = number(distances[lane] + (number(-edit_price) if total < before else edit_price))
+        ahead[lane] = min(ahead[lane], number(base[lane] + distances[lane]))
+
+
+@_compilable
+def _offer(base: Any, price: Any, ahead: Any) -> None:
+    number = ahead.dtype.type
+    for lane in range(len(base)):
+        ahead[lane] = min(ahead[lane], number(base[lane] + price))
+
+
+def costs_with(
+    codes: Any,
+    least: Any,
+    which: Any,
+    second: Any,
+    without: int,
+    masks: Any,
+    lengths: Any,
+    firsts: Any,
+    reaches: Any,
+    prices: Any,
+    edit_price: int,
+    merging: bool,
+    merged_price: int,
+    stretch_price: int,
+    symbol_prices: Any,
+) -> Any:
+    """Return the least cost of a decomposition over the dictionary and each candidate.
+
+    Parameters
+    ----------
+    codes : int32, shape (n,)
+    least, which, second : int32, shape (n, widest)
+        What the dictionary's own words cost, as `cheapest_words` gives it.
+    without : the word that is replaced, or −1
+    masks : unsigned, shape (symbols, candidates)
+        Bits where a candidate has a symbol, the word's end at the highest one. It has no more symbols than there are bits.
+    lengths, firsts, reaches, prices : int32, shape (candidates,)
+        Of each candidate; its first symbol; symbols of the longest segment that it may stand for. Neighbours of like reach go together and are the
+        quicker for it.
+    edit_price, merging, merged_price, stretch_price, symbol_prices : whole numbers, and int32, shape (n,)
+        As for `decomposition_kernels.cheapest`.
+    """
+    size, widest = least.shape
+    costs = np.empty(len(lengths), np.int32)
+    edit, nothing = np.int32(edit_price), np.int32(_NONE)
+    for first in range(0, len(lengths), _LANES):
+        part = slice(first, min(first + _LANES, len(lengths)))
+        lanes = part.stop - first
+        reach = reaches[part].max()
+        rows = max(widest, reach) + 1
+        ahead = np.full((rows, lanes), nothing, np.int32)
+        ahead[0] = 0
+        opened = np.full(lanes, nothing, np.int32)
+        full, ones = np.empty(lanes, masks.dtype), np.empty(lanes, masks.dtype)
+        begun, distances = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
+        _begin(full, begun, lengths[part], prices[part], edit)
+        for start in range(size):
+            base = ahead[start % rows]
+            for lane in range(lanes):
+                base[lane] = min(base[lane], opened[lane])
+            for at in range(min(widest, size - start)):
+                price = least[start, at] if which[start, at] != without else second[start, at]
+                if price < nothing:
+                    _offer(base, price, ahead[(start + 1 + at) % rows])
+            _fill(ones, distances, full, begun, firsts[part], codes[start - 1] if start else -1, merging, edit, merged_price)
+            for at in range(min(reach, size - start)):
+                _step(ones, masks[codes[start + at], part], distances, base, ahead[(start + 1 + at) % rows], edit)
+            for lane in range(lanes):
+                opened[lane] = min(opened[lane], np.int32(base[lane] + stretch_price)) + symbol_prices[start]
+            base[:] = nothing  # the row is used anew
+        costs[part] = np.minimum(ahead[size % rows], opened)
+    return costs

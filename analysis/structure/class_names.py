@@ -1,0 +1,86 @@
+"""Names that tell classes of values apart: which metrics are high, which low."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.structure.scaling import RESOLUTION, FloatArray
+
+__all__ = ["band_names", "class_names"]
+
+_GAP = 0.2
+"""Share of a metric's range over the classes that must lie between two levels."""
+
+_LEAST_GAP = 3 * RESOLUTION
+"""A smaller one, on the scale, is no difference to speak of."""
+
+_LEVELS = {1: ("",), 2: ("low", "high"), 3: ("low", "medium", "high")}
+_MOST_METRICS = 3
+
+
+def class_names(centres: FloatArray, metrics: Sequence[str]) -> tuple[str, ...]:
+    """Name classes by the fewest metrics that tell each from all others, such as `PAPI_L2_TCM high, PAPI_BR_MSP low`.
+
+    Parameters
+    ----------
+    centres : float64, shape (k, metrics)
+        On one scale.
+    metrics : names
+
+    Returns
+    -------
+    tuple of str
+        All different. One class alone is `all alike`. Classes that no three metrics tell apart by low, medium and high are numbered.
+    """
+    if len(centres) == 1:
+        return ("all alike",)
+    levels = [_levels(column) for column in centres.T]
+    # Metrics in which classes differ most come first.
+    order = sorted(range(len(metrics)), key=lambda column: -float(np.ptp(centres[:, column])))
+    names = [_name(one, levels, order, metrics) for one in range(len(centres))]
+    counts = {name: names.count(name) for name in names}
+    seen = dict.fromkeys(names, 0)
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(f"{name} ({seen[name]})" if counts[name] > 1 else name)
+    return tuple(numbered)
+
+
+def _levels(column: FloatArray) -> tuple[str, ...]:
+    """Return the level of each class in one metric: at most two gaps divide them, the widest ones."""
+    ordered = np.sort(column)
+    gaps = np.diff(ordered)
+    wide = np.flatnonzero(gaps > max(_GAP * (ordered[-1] - ordered[0]), _LEAST_GAP))
+    cuts = sorted(wide[np.argsort(-gaps[wide], kind="stable")][:2].tolist())
+    level: NDArray[np.int64] = np.searchsorted(ordered[cuts], column, "left")
+    return tuple(_LEVELS[len(cuts) + 1][one] for one in level.tolist())
+
+
+def _name(one: int, levels: Sequence[tuple[str, ...]], order: Sequence[int], metrics: Sequence[str]) -> str:
+    others = [other for other in range(len(levels[0])) if other != one]
+    telling = [column for column in order if levels[column][one]]
+    best: tuple[int, ...] = ()
+    left = len(others) + 1
+    for size in range(1, min(_MOST_METRICS, len(telling)) + 1):
+        for chosen in combinations(telling, size):
+            alike = sum(all(levels[column][other] == levels[column][one] for column in chosen) for other in others)
+            if alike < left:
+                best, left = chosen, alike
+        if left == 0:
+            break
+    return ", ".join(f"{metrics[column]} {levels[column][one]}" for column in sorted(best)) or "unlike the others"
+
+
+def band_names(edges: FloatArray, metric: str) -> tuple[str, ...]:
+    """Name the bands between edges, such as `x < 3`, `3 ≤ x < 7`, `x ≥ 7`."""
+    if not len(edges):
+        return ("all alike",)
+    digits = next((count for count in range(6, 17) if len({f"{edge:.{count}g}" for edge in edges.tolist()}) == len(edges)), 17)
+    texts = [f"{edge:.{digits}g}" for edge in edges.tolist()]
+    inner = [f"{low} ≤ {metric} < {high}" for low, high in pairwise(texts)]
+    return (f"{metric} < {texts[0]}", *inner, f"{metric} ≥ {texts[-1]}")

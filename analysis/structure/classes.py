@@ -1,0 +1,341 @@
+"""Classes of elements: what they are called, and which class an element is of.
+
+Section 1 of "Structural analysis of measurement paths": a fixed set of elements is decomposed into a small number of classes, so that a
+long path becomes a short sequence of class indexes. The paper's elements are pages, modules or disk blocks; intervals of a trace are
+classified by `metric_classes`.
+"""
+
+from __future__ import annotations
+
+import string
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.analysis.structure.class_names import band_names
+from unperturbed.analysis.structure.scaling import FloatArray
+from unperturbed.errors import DataError
+
+__all__ = [
+    "BandClasses",
+    "Classes",
+    "GivenClasses",
+    "MostUsed",
+    "Quantiles",
+    "Ranges",
+    "given_classes",
+    "letter_of",
+    "most_used",
+    "own_classes",
+    "quantile_bands",
+    "range_bands",
+    "rows_of",
+]
+
+ClassMap: TypeAlias = Mapping[Any, Hashable] | Callable[[Any], Hashable]
+
+MOST_NUMBER = 255
+"""Greatest class number that a map may give."""
+
+_LARGEST = 1e150
+"""Of what can be classified: squares of larger values overflow."""
+
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits
+_OTHERS = "others"
+
+
+def letter_of(number: int) -> str:
+    """Return the letter that a class is shown by: A to Z, a to z, 0 to 9, then further letters of Unicode."""
+    return _LETTERS[number] if number < len(_LETTERS) else chr(0x100 + number - len(_LETTERS))
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Ask for bands of one metric that hold equally many elements.
+
+    Attributes
+    ----------
+    count : int
+        Bands; fewer come out where many elements have the same value.
+    """
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Ask for bands of one metric, or of addresses, that are equally wide, as cylinders of a disk are.
+
+    Attributes
+    ----------
+    count : int
+    low, high : float, optional
+        Bounds of all bands together, the smallest and the largest value by default. What lies outside belongs to the first or the last
+        band.
+    """
+
+    count: int
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class MostUsed:
+    """Ask for a class for each of the most used elements, and one for all others.
+
+    Attributes
+    ----------
+    count : int
+        Classes, that of the others included.
+    """
+
+    count: int
+
+
+class Classes(ABC):
+    """What decides which class an element is of. Classes are numbered from 0."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Name of each class."""
+
+    @abstractmethod
+    def assign(self, values: Any) -> NDArray[np.int32]:
+        """Return the class of each element by itself: shape (n,)."""
+
+    @abstractmethod
+    def describe(self) -> tuple[str, ...]:
+        """Return a line for each class, for people."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenClasses(Classes):
+    """Classes by a map from element to class.
+
+    Attributes
+    ----------
+    of : mapping or callable
+    numbers : mapping
+        From what the map gives to the class's number.
+    others : int, optional
+        Class of elements that the mapping does not have; None refuses them.
+    """
+
+    of: ClassMap
+    numbers: Mapping[Hashable, int]
+    others: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the map gives for each class, as text."""
+        return tuple(str(label) for label in self.numbers)
+
+    def assign(self, values: Iterable[Any]) -> NDArray[np.int32]:
+        """Return the class of each element.
+
+        Raises
+        ------
+        DataError
+            An element has no class; it is named, with its position.
+        """
+        labels = [self._label(element, position) for position, element in enumerate(values)]
+        missing = next((place for place, label in enumerate(labels) if label not in self.numbers), None)
+        if missing is not None:
+            raise DataError(
+                f"the class of element {missing} is {labels[missing]!r}, which is none of {', '.join(map(str, self.numbers)) or 'no classes'}"
+            )
+        return np.array([self.numbers[label] for label in labels], np.int32)
+
+    def _label(self, element: Any, position: int) -> Hashable:
+        if not isinstance(self.of, Mapping):
+            return _plain(self.of(element), position)
+        try:
+            if element in self.of:
+                return _plain(self.of[element], position)
+        except TypeError as error:
+            raise DataError(f"element {position}, {element!r}, is not hashable: give numbers, texts or tuples") from error
+        if self.others is None:
+            raise DataError(f"element {position}, {element!r}, has no class in the given map: add it, or give a function")
+        return tuple(self.numbers)[self.others]
+
+    def describe(self) -> tuple[str, ...]:
+        """Return a line for each class: its letter, its name, and how many elements a mapping gives it."""
+        if not isinstance(self.of, Mapping):
+            return tuple(f"{letter_of(number)}  {name}" for number, name in enumerate(self.names))
+        counts = Counter(self.numbers.get(label, -1) for label in self.of.values())
+        return tuple(f"{letter_of(number)}  {name}  ({counts[number]} different)" for number, name in enumerate(self.names))
+
+
+def given_classes(of: ClassMap, elements: Iterable[Any]) -> GivenClasses:
+    """Number the classes of a map.
+
+    Parameters
+    ----------
+    of : mapping or callable
+        From an element to its class. Whole numbers from 0 to 255 are the classes' numbers; other classes are numbered in the order of the
+        mapping, or in which a function gives them for these elements.
+    elements : iterable
+        Only a function is asked about them.
+
+    Raises
+    ------
+    DataError
+        A class is a negative or a large number, or not hashable.
+    """
+    if isinstance(of, Mapping):
+        labels = [_plain(label, place) for place, label in enumerate(of.values())]
+    else:
+        labels = [_plain(of(element), place) for place, element in enumerate(elements)]
+    if labels and all(isinstance(label, int) for label in labels):
+        whole = [label for label in labels if isinstance(label, int)]
+        wrong = next((label for label in whole if not 0 <= label <= MOST_NUMBER), None)
+        if wrong is not None:
+            raise DataError(f"class {wrong} is not from 0 to {MOST_NUMBER}: give classes small numbers, or names")
+        return GivenClasses(of, {number: number for number in range(max(whole) + 1)})
+    return GivenClasses(of, {label: number for number, label in enumerate(dict.fromkeys(labels))})
+
+
+def _plain(label: Any, position: int) -> Hashable:
+    """Return what a map gave, numpy's whole numbers as Python's."""
+    plain = int(label) if isinstance(label, (np.integer, bool, np.bool_)) else label
+    if not isinstance(plain, Hashable):
+        raise DataError(f"the class of element {position} is {label!r}: give a number, a text or a tuple")
+    return plain
+
+
+def own_classes(elements: Sequence[Hashable]) -> GivenClasses:
+    """Give each different element a class of its own, numbers in ascending order, others as they appear."""
+    numbers = {element: number for number, element in enumerate(_sorted_where_numbers(dict.fromkeys(elements)))}
+    return GivenClasses({element: element for element in numbers}, numbers)
+
+
+def most_used(elements: Sequence[Hashable], count: int) -> GivenClasses:
+    """Give the most used elements a class each, the most used first, and all others one.
+
+    Parameters
+    ----------
+    elements : of equally used ones, those that appear first come first.
+    count : classes, that of the others included.
+    """
+    check_count(count, "classes of the most used elements")
+    kept = [element for element, _ in Counter(elements).most_common(count - 1)]
+    others = next(label for label in (_OTHERS, f"all {_OTHERS}", f"{_OTHERS} than these") if label not in kept)
+    numbers = {label: number for number, label in enumerate([*kept, others])}
+    return GivenClasses({element: element for element in kept}, numbers, others=len(kept))
+
+
+def _sorted_where_numbers(elements: Iterable[Hashable]) -> list[Hashable]:
+    kept = list(elements)
+    numbers: list[Any] = [element for element in kept if isinstance(element, (int, float))]
+    return sorted(numbers) if len(numbers) == len(kept) else kept
+
+
+@dataclass(frozen=True, eq=False)
+class BandClasses(Classes):
+    """Bands of one metric, or of addresses.
+
+    Attributes
+    ----------
+    edges : float64, shape (k − 1,)
+        Ascending. An element on an edge belongs to the band above.
+    metric : str
+    per : str, optional
+        What rates were taken of, where the metric is of a trace.
+    """
+
+    edges: FloatArray
+    metric: str
+    per: str | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one metric."""
+        return (self.metric,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The bands, such as `x < 3`."""
+        return band_names(self.edges, self.metric)
+
+    def assign(self, values: ArrayLike) -> NDArray[np.int32]:
+        """Return the band of each value, of shape (n,) or (n, 1)."""
+        column = rows_of(values, (self.metric,))[:, 0]
+        return np.searchsorted(self.edges, column, "right").astype(np.int32)
+
+    def describe(self) -> tuple[str, ...]:
+        """Return a line for each band."""
+        return tuple(f"{letter_of(number)}  {name}" for number, name in enumerate(self.names))
+
+
+def quantile_bands(values: FloatArray, count: int, metric: str, per: str | None = None) -> BandClasses:
+    """Return bands that hold equally many of the values, shape (n,)."""
+    check_count(count, "quantiles")
+    edges = np.quantile(values, np.arange(1, count) / count)
+    below, first = np.unique(np.searchsorted(np.sort(values), edges), return_index=True)
+    return BandClasses(edges[first[below > 0]], metric, per)  # equal values lie in one band, which leaves others empty
+
+
+def range_bands(values: FloatArray, asked: Ranges, metric: str, per: str | None = None) -> BandClasses:
+    """Return bands that are equally wide.
+
+    Raises
+    ------
+    DataError
+        The lower bound does not lie below the upper one.
+    """
+    check_count(asked.count, "ranges")
+    low = float(values.min()) if asked.low is None else asked.low
+    high = float(values.max()) if asked.high is None else asked.high
+    if low == high and asked.low is None and asked.high is None:
+        return BandClasses(np.zeros(0), metric, per)
+    if not low < high:
+        raise DataError(f"ranges from {low:g} to {high:g}: give a lower bound that lies below the upper one")
+    return BandClasses(np.linspace(low, high, asked.count + 1)[1:-1], metric, per)
+
+
+def check_count(count: int, what: str) -> None:
+    """Refuse a number of classes that is none.
+
+    Raises
+    ------
+    ValueError
+        It is below 1 or above 256.
+    """
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= MOST_NUMBER + 1:
+        raise ValueError(f"{count!r} {what}: give a whole number from 1 to {MOST_NUMBER + 1}")
+
+
+def rows_of(values: ArrayLike, metrics: Sequence[str]) -> FloatArray:
+    """Return values as rows of the named metrics, float64 of shape (n, metrics).
+
+    Raises
+    ------
+    DataError
+        They are no numbers, not finite, or of other metrics.
+    """
+    try:
+        rows = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"values are no numbers ({error}): give float values of shape (n,) or (n, metrics)") from error
+    if rows.ndim not in (1, 2):
+        raise DataError(f"values have shape {rows.shape}: give (n,) or (n, metrics)")
+    rows = rows.reshape(len(rows), -1 if rows.size else len(metrics))
+    if rows.shape[1] != len(metrics):
+        raise DataError(
+            f"values are rows of {rows.shape[1]}, the classes are of {len(metrics)} ({', '.join(metrics)}): give the same"
+        )
+    wrong = np.argwhere(~(np.abs(rows) <= _LARGEST))
+    if len(wrong):
+        row, column = (int(index) for index in wrong[0])
+        more = f", and {len(wrong) - 1} more are no finite numbers" if len(wrong) > 1 else ""
+        raise DataError(f"{metrics[column]} of element {row} is {rows[row, column]}{more}: drop or fill it before classifying")
+    return rows

@@ -1,0 +1,177 @@
+"""What milestones tell of a run's phases, and how well classes of its intervals agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.structure import StructuralSequence, indel_distance
+from unperturbed.collectors.trace import Trace
+
+__all__ = ["BLOCKSORT", "PHASES", "Program", "Scores", "Truth", "adjusted_rand_index", "score", "truth_of"]
+
+Labels: TypeAlias = NDArray[np.int64]
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program whose phases are known by milestones.
+
+    Attributes
+    ----------
+    name : of its spec, too.
+    milestones : software metric to the phase that begins where it counts.
+    words : the phases' order in the program's text.
+    """
+
+    name: str
+    milestones: Mapping[str, str]
+    words: tuple[tuple[str, ...], ...]
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """Names of the phases; their numbers are places here."""
+        return tuple(self.milestones.values())
+
+    def numbers(self, word: Sequence[str]) -> tuple[int, ...]:
+        """Return phases as numbers."""
+        return tuple(self.phases.index(phase) for phase in word)
+
+
+PHASES = Program(
+    "phases",
+    {"chases": "chase", "computations": "compute", "sorts": "sort", "streams": "stream"},
+    (("chase", "compute", "sort", "compute", "stream"), ("sort", "chase", "sort", "stream")),
+)
+BLOCKSORT = Program(
+    "blocksort",
+    {"blocks": "deal", "buckets": "compare", "ranks": "break ties", "fronts": "move to front", "codes": "code"},
+    (("deal", "compare", "break ties", "move to front", "code"),),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What milestones tell.
+
+    Attributes
+    ----------
+    labels : int64, shape (intervals,)
+        Phase that an interval lies in as a whole; −1 where a milestone falls into it, and before the first one.
+    begins : int64, shape (k,)
+        Intervals in which a phase begins, in order.
+    order : int64, shape (k,)
+        The phases that begin there.
+    """
+
+    labels: Labels
+    begins: Labels
+    order: Labels
+
+
+def truth_of(trace: Trace, program: Program) -> Truth:
+    """Read the phases of a run off its milestones. Of several in one interval the order in the program's text is taken."""
+    counts = np.column_stack([trace[name] for name in program.milestones])
+    labels = np.full(len(trace), UNKNOWN, np.int64)
+    begins: list[int] = []
+    order: list[int] = []
+    for interval, row in enumerate(counts):
+        found = np.flatnonzero(row)
+        if not len(found):
+            labels[interval] = order[-1] if order else UNKNOWN
+            continue
+        begins += [interval] * len(found)
+        order += found.tolist()
+    return Truth(labels, np.array(begins, np.int64), np.array(order, np.int64))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How classes agree with milestones.
+
+    Attributes
+    ----------
+    classes : int
+    whole : int
+        Intervals that lie in one phase as a whole.
+    right : float
+        Share of these whose class belongs to their phase. A class belongs to the phase that most of its whole intervals lie in.
+    rand : float
+        Adjusted Rand index of classes and phases, of these intervals.
+    borders : int
+        Milestones.
+    met : float
+        Share of these with a change of class at one end of the interval they fall into.
+    off : int
+        Intervals by which the change nearest to a milestone is off, at most.
+    needless : int
+        Changes from one phase's class to another's that are no closer than an interval to any milestone.
+    phases, edits : int
+        Phases that the run went through, and insertions and deletions between these and the phases of its classes.
+    """
+
+    classes: int
+    whole: int
+    right: float
+    rand: float
+    borders: int
+    met: float
+    off: int
+    needless: int
+    phases: int
+    edits: int
+
+
+def score(found: StructuralSequence, truth: Truth) -> Scores:
+    """Hold classes against milestones, from the first milestone on."""
+    classes = found.labels.astype(np.int64)
+    whole = truth.labels != UNKNOWN
+    phase_of = phases_of_classes(classes[whole], truth.labels[whole], int(classes.max()) + 1)
+    first = int(truth.begins[0])
+    told = phase_of[classes]
+    changes = np.flatnonzero(np.diff(told)) + 1
+    # A phase that begins within interval i is seen from i or from i + 1 on.
+    off = [int(np.minimum(np.abs(changes - at), np.abs(changes - at - 1)).min(initial=len(told))) for at in truth.begins[1:]]
+    nearest = [
+        int(np.minimum(np.abs(at - truth.begins), np.abs(at - truth.begins - 1)).min()) for at in changes if at > first + 1
+    ]
+    order = [int(phase) for phase, _ in groupby(truth.order.tolist())]
+    return Scores(
+        classes=len(found.classes),
+        whole=int(whole.sum()),
+        right=float(np.mean(told[whole] == truth.labels[whole])),
+        rand=adjusted_rand_index(classes[whole], truth.labels[whole]),
+        borders=len(off),
+        met=float(np.mean(np.array(off) == 0)),
+        off=max(off),
+        needless=sum(distance > 0 for distance in nearest),
+        phases=len(order),
+        edits=indel_distance([int(phase) for phase, _ in groupby(told[first + 1 :].tolist())], order),
+    )
+
+
+def phases_of_classes(classes: Labels, phases: Labels, count: int) -> Labels:
+    """Return the phase that each class belongs to, and what is unlike all classes: shape (count,)."""
+    table = np.zeros((count, int(phases.max()) + 1), np.int64)
+    np.add.at(table, (classes, phases), 1)
+    belongs: Labels = table.argmax(axis=1)
+    return belongs
+
+
+def adjusted_rand_index(one: Labels, other: Labels) -> float:
+    """Return how alike two partitions are: 1 for the same one, 0 for what chance would give (Hubert and Arabie, 1985)."""
+    table = np.zeros((int(one.max()) + 1, int(other.max()) + 1))
+    np.add.at(table, (one, other), 1)
+    together, rows, columns = (
+        float((counts * (counts - 1) / 2).sum()) for counts in (table, table.sum(axis=1), table.sum(axis=0))
+    )
+    expected = rows * columns / (len(one) * (len(one) - 1) / 2)
+    most = (rows + columns) / 2
+    return (together - expected) / (most - expected) if most > expected else 1.0

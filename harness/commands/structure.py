@@ -1,0 +1,178 @@
+"""`unperturbed structure`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.harness.places import require_place
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.structure import Composition, StructuralComparison, StructuralSequence
+    from unperturbed.collectors.trace import Trace
+
+    Source = Trace | list[str] | list[int]
+
+_INADEQUATE = 4
+
+
+class Command:
+    """Say which phases recur in a run, in which order, and how a second run differs in structure."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the runs and how they become sequences."""
+        parser.add_argument(
+            "run", type=Path, metavar="RUN", help="a run's folder or its trace.parquet; with --accesses a text file"
+        )
+        parser.add_argument("--against", type=Path, metavar="RUN_B", help="a second run, told by the first one's words")
+        parser.add_argument(
+            "--accesses", action="store_true", help="the files hold accesses, one a line: pages, modules, disk blocks"
+        )
+        parser.add_argument(
+            "--on", metavar="METRICS", help="metrics that tell intervals apart, separated by commas (all hardware metrics)"
+        )
+        parser.add_argument(
+            "--per", metavar="COUNTER", help="what counts are divided by: a counter, time or none (instructions)"
+        )
+        parser.add_argument(
+            "--classes",
+            metavar="K",
+            help="so many classes; or quantiles:K, ranges:K, most-used:K (as many as take the fewest bits)",
+        )
+        parser.add_argument("--dwell", type=int, default=1, metavar="N", help="a run of fewer intervals joins a neighbour (1)")
+        parser.add_argument(
+            "--method",
+            choices=("description_length", "monotone"),
+            default="description_length",
+            help="how words are learnt: fewest bits, or the paper's kernel and decomposition in turn",
+        )
+        parser.add_argument("--longest", type=int, default=32, metavar="N", help="symbols of a word (32)")
+        parser.add_argument(
+            "--bound", type=float, metavar="EDITS", help="a(L): most edits of an adequate model (by shuffled sequences)"
+        )
+        parser.add_argument("--seed", type=int, default=0, help="of all that is drawn at random (0)")
+        parser.add_argument("--html", type=Path, metavar="FILE", help="write a page: the metric, and below it a strip of words")
+        parser.add_argument("--json", action="store_true", help="print all as JSON")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Learn, print, draw; 4 when the words do not describe the run, or the second one."""
+        from unperturbed.analysis.structure import compare_structure, compose, telling_metric
+
+        _refuse(arguments)
+        first = _read(arguments.run, arguments)
+        sequence = _sequence(first, arguments, _classes(arguments.classes), _name(arguments.run))
+        learning: dict[str, Any] = {
+            "method": arguments.method,
+            "adequate": arguments.bound,
+            "longest": arguments.longest,
+            "seed": arguments.seed,
+        }
+        composition = compose(sequence, **learning)
+        comparison, sources = None, [first]
+        if arguments.against:
+            sources.append(_read(arguments.against, arguments))
+            other = _sequence(sources[1], arguments, sequence.classes, _name(arguments.against))
+            comparison = compare_structure(composition, compose(other, **learning), seed=arguments.seed)
+        element = "access" if arguments.accesses else "interval"
+        if arguments.html:
+            from unperturbed.analysis.report import render_structure, write_page
+
+            drawn = [telling_metric(sources[0], sequence)]
+            if comparison is not None:
+                drawn.append(telling_metric(sources[1], comparison.second.sequence))
+            signals = [signal for signal in drawn if signal is not None]
+            write_page(arguments.html, render_structure(composition, comparison, signals=signals, element=element))
+        if arguments.json:
+            told = {"run": composition.to_json()}
+            if comparison is not None:
+                told |= {"against": comparison.second.to_json(), "comparison": comparison.to_json()}
+            print(json.dumps(told, indent=2, ensure_ascii=False))
+        else:
+            from unperturbed.harness.terminal_structure import show_structure
+
+            show_structure(composition, comparison, element)
+        return 0 if _is_adequate(composition, comparison) else _INADEQUATE
+
+
+def _is_adequate(composition: Composition, comparison: StructuralComparison | None) -> bool:
+    from unperturbed.analysis.structure.words import is_one_phase
+
+    if comparison is None and is_one_phase(composition):
+        return True
+    return composition.dictionary.is_adequate if comparison is None else comparison.adequacy.is_adequate
+
+
+def _refuse(arguments: argparse.Namespace) -> None:
+    from unperturbed.errors import SpecError
+
+    if arguments.accesses and (arguments.on or arguments.per):
+        raise SpecError("--accesses have no metrics: leave out --on and --per")
+    if arguments.dwell < 1:
+        raise SpecError(f"--dwell {arguments.dwell}: give a number of intervals, 1 or more")
+    if arguments.bound is not None and not 0 <= arguments.bound < float("inf"):
+        raise SpecError(f"--bound {arguments.bound:g}: give a number of edits, 0 or more")
+    if arguments.seed < 0:
+        raise SpecError(f"--seed {arguments.seed}: give a whole number, 0 or more")
+    if not 2 <= arguments.longest <= 64:
+        raise SpecError(f"--longest {arguments.longest}: give a number of symbols from 2 to 64")
+    if arguments.html:
+        require_place(arguments.html)
+
+
+def _read(path: Path, arguments: argparse.Namespace) -> Source:
+    from unperturbed.errors import DataError
+
+    if not arguments.accesses:
+        from unperturbed.harness.aligning import read_run
+
+        trace = read_run(path)
+        if not len(trace):
+            raise DataError(f"{path} has no interval")
+        return trace
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path}: no text can be read from it ({error.strerror if isinstance(error, OSError) else error})"
+        ) from None
+    if not lines:
+        raise DataError(f"{path} has no access: give one a line")
+    try:
+        return [int(line, 0) for line in lines]
+    except ValueError:  # names, not numbers
+        return lines
+
+
+def _sequence(source: Source, arguments: argparse.Namespace, classes: Any, name: str) -> StructuralSequence:
+    from unperturbed.analysis.structure import structural_sequence
+    from unperturbed.errors import DataError, SpecError
+
+    options: dict[str, Any] = {}
+    if arguments.on:
+        options["metrics"] = [metric.strip() for metric in arguments.on.split(",")]
+    if arguments.per:
+        options["per"] = None if arguments.per == "none" else arguments.per
+    try:
+        return structural_sequence(source, classes=classes, dwell=arguments.dwell, seed=arguments.seed, name=name, **options)
+    except (ValueError, DataError) as error:
+        raise SpecError(f"{name}: {error}") from None
+
+
+def _classes(text: str | None) -> Any:
+    """Read --classes."""
+    from unperturbed.analysis.structure import MostUsed, Quantiles, Ranges
+    from unperturbed.errors import SpecError
+
+    if text is None:
+        return None
+    way, colon, number = text.rpartition(":")
+    ways = {"quantiles": Quantiles, "ranges": Ranges, "most-used": MostUsed}
+    if not number.isdigit() or int(number) < 1 or (colon and way not in ways):
+        raise SpecError(f"--classes {text}: give a number, or {', '.join(f'{name}:K' for name in ways)}")
+    return ways[way](int(number)) if colon else int(number)
+
+
+def _name(path: Path) -> str:
+    return path.parent.name if path.name == "trace.parquet" else path.name

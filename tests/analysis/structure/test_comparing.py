@@ -1,0 +1,98 @@
+"""A second run under the first one's words: false alarms, what is seen, what no word describes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unperturbed.analysis.structure import (
+    Quantiles,
+    adequacy_of,
+    compare_structure,
+    compose,
+    decompose,
+    structural_sequence,
+)
+from unperturbed.analysis.structure.comparing import cost_of_another_run
+from unperturbed.analysis.structure.sequence import StructuralSequence
+
+from .planted import planted
+
+CLASSES = {letter: number for number, letter in enumerate("abcdef")}
+
+
+def _runs(seed: int, noise: float, size: int, foreign: str = "") -> tuple[StructuralSequence, StructuralSequence]:
+    """Return two runs of the same motifs; in the middle of the second a tenth of something else."""
+    both, _ = planted(seed, noise, size=2 * size)
+    one, other = both[:size], both[size:]
+    if foreign:
+        half = len(other) // 2
+        other = other[:half] + (foreign * size)[: size // 10] + other[half:]
+    first = structural_sequence(list(one), classes=CLASSES, name="one")
+    return first, structural_sequence(list(other), classes=first.classes, name="other")
+
+
+def test_the_same_structure_is_seldom_called_another() -> None:
+    said = []
+    for seed in range(10):
+        one, other = _runs(seed, 0.05, 290)
+        said.append(compare_structure(compose(one, adequate=1e9), compose(other, adequate=1e9), seed=seed))
+    assert sum(not each.adequacy.is_adequate for each in said) <= 4, (
+        "level .05: more than 4 of 30 would come by chance once in 70"
+    )
+    for each in said:
+        assert each.adequacy.cost == decompose(each.second.sequence, each.first.dictionary.words).cost
+        assert each.own_cost == each.second.dictionary.adequacy.cost
+
+
+def test_a_foreign_stretch_is_seen_and_marked() -> None:
+    one, other = _runs(4, 0.0, 290, foreign="fafbfcfd")
+    found = compare_structure(compose(one, adequate=1e9), compose(other, adequate=1e9))
+    assert not found.adequacy.is_adequate
+    begin = (other.elements - 29) // 2
+    stretch = range(begin, begin + 29)
+    covering = max(found.unmatched, key=lambda span: span.stop - span.first)
+    assert covering.first in range(begin - 12, begin + 3)
+    assert covering.stop in range(stretch.stop - 3, stretch.stop + 13)
+    others = [span for span in found.unmatched if span is not covering]
+    assert all(span.stop - span.first < 12 for span in others), "words that the ends of the run cut off"
+    assert len(others) <= 2
+    assert found.uses[-1].letters == ""
+    assert found.uses[-1].share == pytest.approx(sum(span.stop - span.first for span in found.unmatched) / other.elements)
+
+
+def test_costs_of_another_run_follow_its_length_and_its_words_support() -> None:
+    found = decompose("abcabcabcabXabcabc" * 3, ["abc"])
+    short, long = (cost_of_another_run(found, symbols, seed=1) for symbols in (60, 600))
+    assert (np.diff(short) >= 0).all()
+    assert np.median(long) == pytest.approx(10 * np.median(short), rel=0.3)
+    lone = decompose("abcabcabc" + "defdefdef", ["abc", "defdefdef"])
+    assert lone.cost == 0
+    assert cost_of_another_run(lone, len("abcabcabcdefdefdef")).mean() > 4, "a word made for one segment predicts no other"
+
+
+def test_nothing_to_go_by() -> None:
+    empty = structural_sequence([], classes=CLASSES)
+    one = structural_sequence(list("abababab"), classes=empty.classes)
+    nothing = compare_structure(compose(empty), compose(one))
+    assert not nothing.adequacy.is_adequate
+    assert nothing.unmatched[0].stop == 8
+    same = compare_structure(compose(one, adequate=1e9), compose(empty))
+    assert same.adequacy.cost == 0
+    assert same.unmatched == ()
+    assert cost_of_another_run(decompose("", ["ab"]), 10).tolist() == [0.0] * 1000
+
+
+def test_what_is_classified_otherwise_is_refused() -> None:
+    values = np.random.default_rng(1).normal(size=50)
+    one, other = (compose(structural_sequence(values, classes=Quantiles(3))) for _ in range(2))
+    with pytest.raises(ValueError, match=r"classified differently; give the second sequence classes=first\.sequence\.classes"):
+        compare_structure(one, other)
+    with pytest.raises(ValueError, match="level is 2"):
+        compare_structure(one, one, level=2)
+
+
+def test_a_given_dictionary_is_judged_by_shuffled_sequences_too() -> None:
+    one, _ = _runs(2, 0.05, 290)
+    words = compose(one).dictionary.words
+    assert adequacy_of(one, words).is_adequate
