@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unperturbed.analysis.diagnosis.diagnosing import compared
+from unperturbed.analysis.diagnosis.comparable import compared
 from unperturbed.analysis.diagnosis.events import EventTrace
 from unperturbed.analysis.diagnosis.kinds import KINDS, Desynchronisation, Kind, LostEvents, SlowStreaming
 from unperturbed.analysis.diagnosis.reading import read_events

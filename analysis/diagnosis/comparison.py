@@ -13,18 +13,23 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.events import EventTrace, EventType, shared_ids
+from unperturbed.analysis.diagnosis.events import TICKS_A_SECOND, EventTrace, EventType, shared_ids
 
-__all__ = ["Comparison", "Stream", "compare"]
+__all__ = ["RECURS", "Comparison", "Stream", "compare"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-TICKS_A_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
-
-_RECURS = 8
+RECURS = 8
 """Occurrences from which on a type is taken to come again and again, with what is played."""
+_OFTEN = 16
+"""The same where sinks are not told apart, of what is played."""
+_IN_THE_MIDDLE = 0.25
+"""Share of their occurrences in the middle half of a run: half of what happens evenly."""
+_REGULAR = 30
+_ALIKE_REFERENCES = 3
+"""Occurrences, and references that must agree on them, of elements that are no sinks."""
 _STEADY = 0.05
 """Share by which the count of a steady type may vary between references."""
 _TYPES_A_STREAM = 15
@@ -35,6 +40,8 @@ _END = 0.1
 """Share of a stream that is its end: what comes before a sink is over earlier than the sink is."""
 _SINKS = "basesink"
 """GStreamer's base class of all sinks logs as this, whatever the sink: what is played arrives there."""
+_CLOCKS = "GST_CLOCK"
+"""How often a clock is asked depends on who has to wait."""
 
 
 class Occurrences:
@@ -115,7 +122,7 @@ class Comparison:
     @cached_property
     def steady(self) -> Flags:
         """Types that recur, about equally often in every reference: shape (types,)."""
-        return np.asarray((self.lowest >= _RECURS) & (self.highest - self.lowest <= np.maximum(1, _STEADY * self.lowest)))
+        return np.asarray((self.lowest >= RECURS) & (self.highest - self.lowest <= np.maximum(1, _STEADY * self.lowest)))
 
     @cached_property
     def new(self) -> Flags:
@@ -137,14 +144,36 @@ class Comparison:
 
     @cached_property
     def streams(self) -> tuple[Stream, ...]:
-        """Sinks if the log tells them apart, else plugins; only such as have steady types."""
-        at_sinks = [number for number, kind in enumerate(self.types) if kind.plugin == _SINKS and kind.element]
+        """Sinks if the log has them, one by one if it tells them apart; else plugins. Only such as have steady types."""
+        at_sinks = [number for number, kind in enumerate(self.types) if kind.plugin == _SINKS]
         use_elements = bool(self.steady[at_sinks].any()) if at_sinks else False
         groups: dict[str, list[int]] = {}
         for number in at_sinks if use_elements else range(len(self.types)):
-            if self.steady[number]:
+            if self.steady[number] and (use_elements or self.goes_on(number)):
                 kind = self.types[number]
-                groups.setdefault(kind.element if use_elements else kind.plugin, []).append(number)
+                groups.setdefault(kind.element or kind.plugin if use_elements else kind.plugin, []).append(number)
+        return tuple(Stream(name, self._typical(numbers)) for name, numbers in groups.items())
+
+    def goes_on(self, number: int) -> bool:
+        """Tell whether a type recurs often, and in the middle of each reference too, as what is played does and setting up does not."""
+        if self.lowest[number] < _OFTEN:
+            return False
+        return all(_share_in_the_middle(one.times(number), one.trace.duration) >= _IN_THE_MIDDLE for one in self.references)
+
+    @cached_property
+    def elements(self) -> tuple[Stream, ...]:
+        """Elements whose events recur equally often in every reference, where there are three or more; sinks are not among them.
+
+        What gets lost before a muxer never shows at the sink of a file.
+        """
+        if len(self.references) < _ALIKE_REFERENCES:
+            return ()
+        alike = self.steady & (self.lowest == self.highest) & (self.lowest >= _REGULAR)
+        groups: dict[str, list[int]] = {}
+        for number in np.flatnonzero(alike).tolist():
+            kind = self.types[number]
+            if kind.element and kind.plugin not in (_SINKS, _CLOCKS):
+                groups.setdefault(kind.element, []).append(number)
         return tuple(Stream(name, self._typical(numbers)) for name, numbers in groups.items())
 
     def _typical(self, numbers: Sequence[int]) -> tuple[int, ...]:
@@ -278,6 +307,12 @@ class Comparison:
     def ticks(self, seconds: float, share: float) -> float:
         """Return seconds in ticks; where the unit is unknown, a share of the references' duration."""
         return seconds * self.ticks_a_second if self.ticks_a_second else share * self.duration
+
+
+def _share_in_the_middle(times: Counts, duration: int) -> float:
+    """Return the share of times in the middle half of a trace."""
+    first, last = np.searchsorted(times, (duration / 4, 3 * duration / 4))
+    return float(last - first) / len(times)
 
 
 def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
-import numpy as np
-
-from unperturbed.analysis.diagnosis.comparison import Comparison, Occurrences, compare
-from unperturbed.analysis.diagnosis.distances import dropping_distance, normalize, occurrence_distance, require_one_unit
+from unperturbed.analysis.diagnosis.comparable import compared
+from unperturbed.analysis.diagnosis.comparison import Comparison
+from unperturbed.analysis.diagnosis.distances import dropping_distance, normalize, occurrence_distance
 from unperturbed.analysis.diagnosis.events import EventTrace
 from unperturbed.analysis.diagnosis.findings import Diagnosis, Finding, PaperDistance, Verdict
 from unperturbed.analysis.diagnosis.kinds import KINDS, Crash, Kind, error_types
 from unperturbed.analysis.diagnosis.temporal import temporal_distance
-from unperturbed.errors import DataError
 
-__all__ = ["DistanceChoice", "compared", "diagnose"]
+__all__ = ["DistanceChoice", "diagnose"]
 
 DistanceChoice = Literal["dropping", "occurrence", "temporal", "mannila"]
 """In the paper's order (section IV-B: "dropping and occurrences distances have been tested"), and the distance that temporal adapts."""
@@ -27,8 +25,8 @@ _WHOLE = 200_000
 """Events up to which the temporal distance is computed exactly and on the whole traces."""
 _BAND = 1000
 
-_MOST_FOREIGN = 0.25
-"""Share of set-up types that one of two traces of the same pipeline may lack."""
+_MUCH_SHORTER = 0.5
+"""Of the references' duration; from there on it is said."""
 
 
 def diagnose(
@@ -98,8 +96,6 @@ def diagnose(
         verdict: Verdict = "anomalous" if any(one.value > 0 for one in computed) else "clean"
     else:
         verdict = _verdict(findings, decided=not too_little)
-    if verdict == "undecided" and findings:
-        notes.append("one reference does not tell how much clean runs differ, and this may be no more; give several")
     names = tuple(one.name for one in given)
     looked_for = tuple(kind.name for kind in wanted)
     return Diagnosis(
@@ -114,20 +110,6 @@ def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], 
         raise ValueError(f"distances are {', '.join(get_args(DistanceChoice))}, not {', '.join(unknown)}")
     if as_paper and not distances:
         raise ValueError("as_paper needs a distance")
-
-
-def compared(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
-    """Put traces beside each other, or raise DataError where they do not fit together."""
-    for one in [*references, trace]:
-        _require_events(one)
-    require_one_unit([*references, trace])
-    for one in [*references[1:], trace]:
-        _require_same_detail(references[0], one)
-    comparison = compare(references, trace)
-    for other in comparison.references[1:]:
-        _require_same_pipeline(comparison, comparison.references[:1], other)
-    _require_same_pipeline(comparison, comparison.references, comparison.observed)
-    return comparison
 
 
 def _too_little(comparison: Comparison) -> str:
@@ -146,80 +128,23 @@ def _verdict(findings: Sequence[Finding], *, decided: bool) -> Verdict:
     return "clean" if decided and not findings else "undecided"
 
 
-def _require_events(trace: EventTrace) -> None:
-    called = trace.name or "a trace"
-    if len(trace) == 0:
-        raise DataError(f"{called} has no event; nothing can be compared")
-    if len(trace) == 1:
-        raise DataError(f"{called} has a single event; nothing can be compared")
-
-
-def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
-    """Raise DataError where two logs were recorded, or read, in different detail."""
-    if any(kind.element for kind in reference.types) != any(kind.element for kind in trace.types):
-        raise DataError(f"{reference.name} and {trace.name} were read with different identities: give the same to read_events")
-    if reference.reading is None or trace.reading is None:
-        return
-    if reference.reading.format != trace.reading.format:
-        raise DataError(
-            f"{reference.name} is a log of the format {reference.reading.format}, {trace.name} of {trace.reading.format}"
-        )
-    for level in ("TRACE", "LOG", "DEBUG"):
-        here, there = ((one.reading.levels or {}).get(level, 0) for one in (reference, trace) if one.reading is not None)
-        if bool(here) != bool(there) and max(here, there) > 100:
-            with_it, without = (reference, trace) if here else (trace, reference)
-            raise DataError(
-                f"{with_it.name} has {max(here, there):,} events of the level {level}, {without.name} none: record both at one level"
-            )
-
-
-def _require_same_pipeline(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> None:
-    """Raise DataError where a trace is not of the references' pipeline: types of its beginning are others.
-
-    Only until a stream gets going: what comes later may be missing, or new, since something went wrong.
-    """
-    steady: list[int] = np.flatnonzero(comparison.steady).tolist()
-    types = range(len(comparison.types))
-
-    def set_up(of: Occurrences) -> set[int]:
-        starts = [of.times(number)[0] for number in steady if of.counts[number]]
-        until = np.median(starts) if starts else of.trace.duration
-        return {number for number in types if of.counts[number] and of.times(number)[0] <= until}
-
-    every = set.intersection(*(set_up(reference) for reference in references))
-    some = {number for number in types if any(reference.counts[number] for reference in references)}
-    here = set_up(one)
-    lacked = {number for number in every if not one.counts[number]}
-    foreign, lacking = len(here - some) / max(1, len(here)), len(lacked) / max(1, len(every))
-    began = any(one.counts[number] for stream in comparison.streams for number in stream.numbers)
-
-    def plugins(numbers: set[int]) -> set[str]:
-        return {comparison.types[number].plugin for number in numbers}
-
-    only_here, only_there = plugins(here) - plugins(some), plugins(every) - plugins(set(np.flatnonzero(one.counts).tolist()))
-    if foreign > _MOST_FOREIGN or (began and (lacking > _MOST_FOREIGN or (only_here and only_there))):
-        told = [
-            f"only the {which} has {', '.join(sorted(names)[:3])}"
-            for which, names in (("first", only_here), ("other", only_there))
-            if names
-        ]
-        raise DataError(
-            f"{one.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} are of different pipelines or programs: "
-            f"{foreign:.0%} of what starts the first is not in the other, {lacking:.0%} the other way round"
-            + "".join(f"; {part}" for part in told)
-        )
-
-
 def _notes(comparison: Comparison) -> list[str]:
     notes = []
     if len(comparison.references) == 1:
-        notes.append("one reference: how much clean runs differ is not known, so thresholds are a guess; give several")
+        notes.append(
+            "one reference: how much clean runs differ is not known, so that only large differences are called anomalous, and smaller ones are "
+            "undecided; give several"
+        )
     for one in [*comparison.references, comparison.observed]:
         reading = one.trace.reading
         if reading is not None and reading.lost_events:
             notes.append(f"{one.trace.name}: the tracer itself lost {reading.lost_events:,} events")
     if error_types(comparison).any() and not (comparison.endings & comparison.missing).any():
-        notes.append("errors are told that no reference has, and the end was reached all the same")
+        reached = ", and the end was reached all the same" if comparison.endings.any() and not _too_little(comparison) else ""
+        notes.append(f"errors are told that no reference has{reached}")
+    ratio = comparison.observed.trace.duration / max(1.0, comparison.duration)
+    if ratio < _MUCH_SHORTER:
+        notes.append(f"the trace lasts {ratio:.0%} of what the references do")
     return notes
 
 

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from unperturbed.errors import DataError
 
-__all__ = ["BadLine", "EventTrace", "EventType", "Reading", "Unit", "shared_ids"]
+__all__ = ["TICKS_A_SECOND", "BadLine", "EventTrace", "EventType", "Reading", "Unit", "shared_ids"]
 
 Times = NDArray[np.int64]
 Ids = NDArray[np.int32]
 Unit = Literal["ns", "us", "ms", "s", "ticks"]
 """Of timestamps; "ticks" is an unknown one."""
+TICKS_A_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
+"""Of the units that are known."""
 
 
 @dataclass(frozen=True)

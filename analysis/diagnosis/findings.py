@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from unperturbed.analysis.diagnosis.comparison import Comparison
 from unperturbed.analysis.diagnosis.events import EventType
 
-__all__ = ["Carrier", "Diagnosis", "Finding", "PaperDistance", "Verdict", "carriers_of"]
+__all__ = ["DECIDES_ALONE", "Carrier", "Diagnosis", "Finding", "PaperDistance", "Verdict", "carriers_of"]
 
 Verdict = Literal["clean", "anomalous", "undecided"]
 
 _CARRIERS = 20
 DECIDES_ALONE = 4.0
-"""Times the threshold, from which on a difference from a single reference is an anomaly."""
+"""Times what clean runs are guessed to differ by, from which on a difference from a single reference is an anomaly."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class Finding:
         The most that the same measurement gives between references. None with one reference.
     confidence : {"full", "weaker"}
         "weaker" with one reference: how much clean runs vary is not known then.
+    certain_from : float
+        From when on `measured` makes the trace anomalous by itself; 0 for the threshold. More with one reference: below, the trace is undecided.
     """
 
     kind: str
@@ -78,11 +80,27 @@ class Finding:
     unit: str
     floor: float | None
     confidence: Literal["full", "weaker"]
+    certain_from: float = 0.0
+
+    @property
+    def is_time(self) -> bool:
+        """Whether `measured`, `threshold` and `floor` are times."""
+        return self.unit.startswith("ticks")
+
+    @property
+    def where(self) -> str:
+        """Plugin and element in words: "plugin basesink, element speaker"."""
+        return ", ".join(f"{what} {name}" for what, name in (("plugin", self.plugin), ("element", self.element)) if name)
+
+    @property
+    def amount_of(self) -> str:
+        """What is measured, behind the number: "late", "of a stream's events"."""
+        return self.unit.removeprefix("ticks").strip()
 
     @property
     def decides(self) -> bool:
-        """Whether this alone makes a trace anomalous; with one reference only what is four times the threshold does."""
-        return self.confidence == "full" or self.measured >= DECIDES_ALONE * self.threshold
+        """Whether this alone makes a trace anomalous; with one reference only what is plain does."""
+        return self.measured >= max(self.threshold, self.certain_from)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `json` can write."""

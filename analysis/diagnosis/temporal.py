@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.diagnosis.distances import normalize, require_one_unit
-from unperturbed.analysis.diagnosis.events import EventTrace, EventType, shared_ids
+from unperturbed.analysis.diagnosis.events import TICKS_A_SECOND, EventTrace, EventType, shared_ids
 from unperturbed.analysis.diagnosis.temporal_cells import Cells, Variant, cells_of
 from unperturbed.analysis.diagnosis.temporal_search import Found, best_matches, search
 from unperturbed.errors import DataError
@@ -25,7 +25,6 @@ __all__ = ["EditScript", "Operation", "TemporalDistance", "Variant", "temporal_d
 EQUAL_TIME_S = Fraction(1, 10)
 """Default: a change of so long weighs as much as losing the lightest event and finding it elsewhere. About what a viewer notices as late."""
 
-_TICKS_A_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
 _FINEST = 10**9
 """Denominators up to this are looked for: 0.1 is taken for 1/10 and 0.333… for 1/3, where the float is the nearest one to it."""
 
@@ -313,7 +312,7 @@ def _move_cost(given: float | Fraction | None, weights: Mapping[EventType, Fract
     lightest = min(weights, key=weights.__getitem__, default=None)
     if given is None:
         least = Fraction(1) if lightest is None else weights[lightest]
-        ticks = EQUAL_TIME_S * _TICKS_A_SECOND[unit] if unit in _TICKS_A_SECOND else Fraction(longest)
+        ticks = EQUAL_TIME_S * TICKS_A_SECOND[unit] if unit in TICKS_A_SECOND else Fraction(longest)
         return 2 * least / max(ticks, Fraction(1))
     move_cost = _fraction(given, "move_cost")
     if lightest is not None and move_cost > 2 * weights[lightest]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unperturbed.analysis.diagnosis.words import against, say_amount, say_change, say_time
 from unperturbed.analysis.report.document import document, navigation
 from unperturbed.analysis.report.figures_diagnosis import timelines
 from unperturbed.analysis.report.markup import Html, table, tag
@@ -55,21 +56,20 @@ def _section(identity: str, *content: Html | list[Html] | None) -> Html:
 
 
 def _sentence(diagnosis: Diagnosis) -> str:
-    against = f"{len(diagnosis.references)} reference" + ("s" if len(diagnosis.references) > 1 else "")
     kinds = ", ".join(dict.fromkeys(one.kind for one in diagnosis.findings))
     perhaps = "perhaps " if diagnosis.verdict == "undecided" else ""
     found = f": {perhaps}{kinds}" if kinds else ""
-    return f"The trace is {diagnosis.verdict}{found}, against {against}."
+    return f"The trace is {diagnosis.verdict}{found}, {against(diagnosis)}."
 
 
 def _finding(finding: Finding, unit: str) -> Html:
-    floor = "not known" if finding.floor is None else _told(finding, finding.floor, unit)
+    floor = "not known" if finding.floor is None else say_amount(finding, finding.floor, unit)
     rows = [
-        ("since", "" if finding.since is None else f"{_time(finding.since, unit)} after the first event"),
+        ("since", "" if finding.since is None else f"{say_time(finding.since, unit)} after the first event"),
         ("plugin", finding.plugin),
         ("element", finding.element),
-        ("measured", f"{_told(finding, finding.measured, unit)} {finding.unit.removeprefix('ticks').strip()}"),
-        ("an anomaly from", _told(finding, finding.threshold, unit)),
+        ("measured", f"{say_amount(finding, finding.measured, unit)} {finding.amount_of}"),
+        ("an anomaly from", say_amount(finding, finding.threshold, unit)),
         ("between references", floor),
         (
             "confidence",
@@ -101,13 +101,10 @@ def _carriers(diagnosis: Diagnosis) -> Html:
         return _section("carriers", tag("p", "Nothing was found, so no event type carries it."))
     tables = []
     for finding in diagnosis.findings:
-        timed = finding.unit.startswith("ticks")
         rows = [
             (
                 f"{one.share:.0%}",
-                f"{'+' if timed and one.change >= 0 else ''}{_time(one.change, diagnosis.unit)}"
-                if timed
-                else f"{one.change:+.0f}",
+                say_change(finding, one.change, diagnosis.unit),
                 one.event.plugin,
                 one.event.element,
                 one.event.name,
@@ -201,17 +198,3 @@ def _references(diagnosis: Diagnosis) -> Html:
         table("The paper's distances", heads, distances) if distances else None,
         [tag("p", note, class_="note") for note in diagnosis.notes],
     )
-
-
-def _told(finding: Finding, value: float, unit: str) -> str:
-    if finding.unit.startswith("ticks"):
-        return _time(value, unit)
-    return f"{value:.1%}" if finding.unit.startswith("of ") else f"{value:.4g}"
-
-
-def _time(ticks: float, unit: str) -> str:
-    a_second = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}.get(unit)
-    if a_second is None:
-        return f"{ticks:.6g} ticks"
-    seconds = ticks / a_second
-    return f"{seconds * 1e3:.0f} ms" if abs(seconds) < 1 else f"{seconds:.2f} s"

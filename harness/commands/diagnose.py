@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from unperturbed.harness.places import require_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
 DISTANCES: tuple[DistanceChoice, ...] = ("dropping", "occurrence", "temporal", "mannila")
 _ANOMALOUS = 4
+_THETA = 0.25
 
 
 class Command:
@@ -42,7 +47,7 @@ class Command:
             action="store_true",
             help="the paper's rule: any distance above 0 is an anomaly (needs a distance)",
         )
-        parser.add_argument("--theta", type=float, default=0.25, metavar="θ", help="of the occurrence distance (0.25)")
+        parser.add_argument("--theta", type=float, metavar="θ", help="of the occurrence distance (0.25)")
         parser.add_argument(
             "--identity",
             default="level,function,object,word",
@@ -51,6 +56,27 @@ class Command:
         )
         parser.add_argument("--format", choices=("gstreamer", "ftrace", "simple", "csv"), help="of all logs (told from each)")
         parser.add_argument("--unit", choices=("ns", "us", "ms", "s", "ticks"), help="of timestamps, where the format has none")
+        parser.add_argument(
+            "--columns",
+            metavar="PART=NAME,…",
+            help="of csv: which columns hold time, name, plugin, level (time=when,name=what)",
+        )
+        parser.add_argument(
+            "--pattern",
+            metavar="REGEX",
+            help="of a line in any other log, with the groups time and name, perhaps plugin and level",
+        )
+        parser.add_argument(
+            "--process", type=int, metavar="N", help="of a GStreamer log that several processes wrote: which one"
+        )
+        parser.add_argument("--most-late", type=int, metavar="TICKS", help="by which an event may stand behind later ones")
+        parser.add_argument(
+            "--most-bad",
+            type=float,
+            default=0.1,
+            metavar="SHARE",
+            help="of lines that hold no event, before a log is refused (0.1)",
+        )
         parser.add_argument(
             "--calibrate",
             type=Path,
@@ -66,6 +92,8 @@ class Command:
         from unperturbed.analysis.diagnosis import diagnose
 
         _refuse(arguments)
+        if arguments.html:
+            require_place(arguments.html)
         if arguments.calibrate:
             return _calibrate(arguments)
         *references, trace = (_read(path, arguments) for path in arguments.logs)
@@ -76,7 +104,7 @@ class Command:
             distances=_distances(arguments),
             first_only=arguments.find,
             as_paper=arguments.as_the_paper,
-            theta=arguments.theta,
+            theta=_THETA if arguments.theta is None else arguments.theta,
         )
         if arguments.html:
             from unperturbed.analysis.report import render_diagnosis, write_page
@@ -99,14 +127,25 @@ def _refuse(arguments: argparse.Namespace) -> None:
             raise SpecError(
                 f"--calibrate reads the logs that {arguments.calibrate}/labels.csv names; leave out {' '.join(arguments.logs)}"
             )
+        if arguments.thresholds:
+            raise SpecError("--calibrate fits thresholds, and --thresholds gives them: leave one out")
         return
     if len(arguments.logs) < 2:
         given = f"only {arguments.logs[0]} is given" if arguments.logs else "no log is given"
         raise SpecError(f"{given}: give at least one log of a run that went well, and last the one to diagnose")
     if arguments.logs.count("-") > 1:
         raise SpecError("standard input holds one log: give - once")
-    if not 0 <= arguments.theta <= 1:
+    twice = [path for path, number in Counter(os.path.realpath(path) for path in arguments.logs[:-1]).items() if number > 1]
+    if twice:
+        raise SpecError(f"{twice[0]} is given twice as a reference: how much clean runs differ is told by different ones")
+    if arguments.theta is not None and not 0 <= arguments.theta <= 1:
         raise SpecError(f"--theta {arguments.theta:g}: give a ratio from 0 to 1")
+    if arguments.theta is not None and not (arguments.distance == "occurrence" or arguments.all or arguments.find):
+        raise SpecError("--theta is of the occurrence distance: give --distance occurrence, --find or --all too")
+    if arguments.pattern and arguments.format:
+        raise SpecError("--pattern is a format of its own: leave out --format")
+    if not 0 <= arguments.most_bad <= 1:
+        raise SpecError(f"--most-bad {arguments.most_bad:g}: give a share from 0 to 1")
     if arguments.as_the_paper and not (arguments.distance or arguments.find or arguments.all):
         raise SpecError("--as-the-paper needs --distance, --find or --all")
 
@@ -135,7 +174,31 @@ def _read(path: str, arguments: argparse.Namespace) -> EventTrace:
 
 def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
     fields = tuple(field.strip() for field in arguments.identity.split(","))
-    return {"format": arguments.format, "unit": arguments.unit, "identity": fields}
+    return {
+        "format": "pattern" if arguments.pattern else arguments.format,
+        "unit": arguments.unit,
+        "identity": fields,
+        "columns": _columns(arguments.columns),
+        "pattern": arguments.pattern,
+        "process": arguments.process,
+        "most_late": arguments.most_late,
+        "most_bad": arguments.most_bad,
+    }
+
+
+def _columns(text: str | None) -> dict[str, str] | None:
+    """Read --columns."""
+    from unperturbed.errors import SpecError
+
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    columns = {part.strip(): name.strip() for part, equals, name in pairs if equals}
+    if len(columns) < len(pairs) or not set(columns) <= {"time", "name", "plugin", "level"}:
+        raise SpecError(
+            f"--columns {text}: give parts and columns, as in time=when,name=what; parts are time, name, plugin and level"
+        )
+    return columns
 
 
 def _kinds(arguments: argparse.Namespace) -> list[Kind]:

@@ -81,6 +81,11 @@ def test_find_stops_at_the_first(capsys: pytest.CaptureFixture[str], tmp_path: P
         ([*REFERENCES, "--as-the-paper"], "needs --distance"),
         ([*REFERENCES, "--identity", "colour"], "identity is made of"),
         (["-", "-"], "standard input holds one log"),
+        ([*REFERENCES, REFERENCES[0], REFERENCES[0]], "is given twice as a reference"),
+        ([*REFERENCES, REFERENCES[0], "--html", "/nowhere/page.html"], "there is no folder /nowhere"),
+        ([*REFERENCES, "--columns", "when"], "give parts and columns, as in time=when,name=what"),
+        ([*REFERENCES, "--pattern", "x", "--format", "csv"], "--pattern is a format of its own"),
+        ([*REFERENCES, "--theta", "0.5"], "--theta is of the occurrence distance"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str], words: list[str], fault: str) -> None:
@@ -104,6 +109,21 @@ def test_logs_that_do_not_go_together_are_exit_code_2(capsys: pytest.CaptureFixt
     code, _, error = run(capsys, *REFERENCES, str(backwards))
     assert code == 2
     assert "backwards" in error
+
+
+def test_other_formats_are_read_from_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [(at * 20_000 + (at > 90) * 400_000, "beat") for at in range(200)]
+    for name, late in (("good-1", 0), ("good-2", 0), ("late", 1)):
+        moments = [at if late else number * 20_000 for number, (at, _) in enumerate(rows)]
+        (tmp_path / f"{name}.csv").write_text("when\twhat\twho\n" + "".join(f"{at}\tbeat\tdrum\n" for at in moments))
+        (tmp_path / f"{name}.txt").write_text("".join(f"[{at}] drum/beat\n" for at in moments))
+    tables = [str(tmp_path / f"{name}.csv") for name in ("good-1", "good-2", "late")]
+    code, output, _ = run(capsys, *tables, "--unit", "us", "--columns", "time=when,name=what,plugin=who")
+    assert (code, "slow streaming" in output, "plugin drum" in output) == (4, True, True)
+    texts = [str(tmp_path / f"{name}.txt") for name in ("good-1", "good-2", "late")]
+    pattern = r"^\[(?P<time>\d+)\] (?P<plugin>\w+)/(?P<name>\w+)"
+    code, output, _ = run(capsys, *texts, "--unit", "us", "--pattern", pattern)
+    assert (code, "slow streaming" in output) == (4, True)
 
 
 def test_thresholds_are_fitted_and_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

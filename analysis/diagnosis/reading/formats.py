@@ -80,7 +80,7 @@ def recognise(sample: bytes, source: str, wanted: Format | None, unit: Unit | No
         if header is None:
             raise DataError(
                 f"{source}:{heading + 1}: no header with a column for the time and one for the name of the event;"
-                " name them: columns={'time': …, 'name': …}"
+                " name them (columns: time and name)"
             )
         place = header.places[0]
         fields = lines[1].split(header.delimiter) if len(lines) > 1 else []
@@ -95,18 +95,25 @@ def recognise(sample: bytes, source: str, wanted: Format | None, unit: Unit | No
 
 
 def _fitting(lines: list[str], header: Header | None, source: str) -> Format:
+    if any(line.startswith("# tracer: function_graph") for line in lines):
+        raise DataError(
+            f"{source}:1: this is what ftrace's function_graph tracer prints: durations, and no moments. Record with the tracer `function` or "
+            "with events alone (tracer `nop`)"
+        )
     events = [line for line in lines if not line.startswith(("#", "cpus=", "CPU ", "version ="))][:_LOOKED_AT]
     fits = {form: sum(bool(line.match(text)) for text in events) for form, line in _LINES.items()}
     best = max(fits, key=fits.__getitem__)
-    if fits[best] and 2 * fits[best] >= len(events):
+    # A line of a table with tabs can be taken for a time and a name with blanks.
+    is_table = header is not None and best == "simple" and not _LINES["simple"].match(lines[0])
+    if fits[best] and 2 * fits[best] >= len(events) and not is_table:
         return best
     if header is not None:
         return "csv"
     if not events and lines[0].startswith("# tracer:"):
         return "ftrace"
     raise DataError(
-        f"{source}:1: no format fits the first lines ({lines[0][:60]!r}); say format='gstreamer', 'ftrace', 'simple' or 'csv', or"
-        " give a regular expression with the groups time and name: pattern=…"
+        f"{source}:1: no format fits the first lines ({lines[0][:60]!r}); say the format (gstreamer, ftrace, simple or csv), or give a"
+        " pattern, a regular expression with the groups time and name"
     )
 
 
@@ -115,5 +122,5 @@ def _unit(time: str, unit: Unit | None, source: str, line: int) -> tuple[Unit, i
     if "." not in time:
         return unit or "ticks", 0
     if unit is None or unit == "ticks":
-        raise DataError(f"{source}:{line}: the timestamp {time.strip()} has decimals; say its unit: unit='s', 'ms' or 'us'")
+        raise DataError(f"{source}:{line}: the timestamp {time.strip()} has decimals; say its unit: s, ms or us")
     return "ns", DECIMALS[unit]

@@ -240,7 +240,6 @@ def describe(head: str, tail: str, identity: Collection[str], by_plugin: bool) -
     parts = found.groupdict()
     parts["object"], _, parts["word"] = tail.partition("\n")
     name = " ".join(parts[field] for field in identity if parts[field])
-    element = (
-        parts["object"].strip("<>").partition(":")[0] if "object" in identity else ""
-    )  # of a pad, <sink0:sink>, its element
+    # Of a pad, <sink0:sink>, its element; of a pad that has none yet GStreamer writes <'':sink>.
+    element = parts["object"].strip("<>").partition(":")[0].replace("''", "") if "object" in identity else ""
     return EventType(name, parts["category"] if by_plugin else "", parts["level"] if "level" in identity else "", element)

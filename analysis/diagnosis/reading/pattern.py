@@ -103,7 +103,7 @@ class PatternReader:
             return "the name is empty"
         number = _NUMBER.fullmatch(time)
         if number and number[2] is not None and (self.unit is None or self.unit == "ticks"):
-            return f"the timestamp {time} has decimals; say its unit: unit='s', 'ms' or 'us'"
+            return f"the timestamp {time} has decimals; say its unit: s, ms or us"
         return f"the time {time!r} is no number and no hours:minutes:seconds, or not like that of the first event"
 
     def finish(self) -> tuple[Times, Ids, list[EventType], list[int]]:

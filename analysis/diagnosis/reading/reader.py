@@ -332,24 +332,24 @@ def _refuse(scanned: _Scanned, unit: Unit, options: Options) -> None:
         shown = "; ".join(f"{source}:{bad.number}: {bad.fault} ({bad.text[:60]!r})" for bad in reading.first_bad_lines[:3])
         raise DataError(
             f"{source}: {without_event:,} of {filled:,} lines hold no event, more than {options.most_bad:.0%}. {shown or 'They continue messages'}."
-            " Is the format right (format=…)? If such lines are to be expected, allow them: most_bad=…"
+            " Is the format right? If such lines are to be expected, allow them (most_bad)"
         )
     if not len(scanned.times):
-        left_out = "there are only comments"
+        left_out = "there are only comments, or a header"
         if reading.start_up_lines:
-            left_out = f"{reading.start_up_lines:,} lines of start-up are left out (keep_start_up=True keeps them): was a pipeline run?"
+            left_out = f"{reading.start_up_lines:,} lines of start-up are left out: was a pipeline run?"
         if reading.other_process_lines:
             left_out = f"no line is of process {options.process}"
         raise DataError(f"{source}: no event in {reading.lines:,} lines; {left_out}")
     if scanned.second_run:
         raise DataError(
             f"{source}:{scanned.second_run}: a second run begins in this log, after a pipeline had run; give one log a run, or, where the runs"
-            " are different processes, choose one: process=…"
+            " are different processes, choose one (process)"
         )
     if len(scanned.processes) > 1:
         listed = ", ".join(f"{number} from line {line:,} on" for number, line in scanned.processes)
         raise DataError(
-            f"{source}: several processes wrote into this log ({listed}), each with its own clock; choose one: process=…"
+            f"{source}: several processes wrote into this log ({listed}), each with its own clock; choose one (process)"
         )
     line, delay = scanned.latest
     if line:
@@ -360,5 +360,5 @@ def _refuse(scanned: _Scanned, unit: Unit, options: Options) -> None:
         )
         raise DataError(
             f"{source}:{line}: time goes backwards by {delay:,} {unit}{why}. Are these two logs in one, or was the clock set?"
-            f" To sort such events nevertheless, allow them: most_late={reading.largest_delay}"
+            f" To sort such events nevertheless, allow them (most_late: {reading.largest_delay})"
         )

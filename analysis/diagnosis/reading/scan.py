@@ -190,6 +190,44 @@ def _thread(held: Held, process: Integer, address: Integer) -> Integer:
 
 
 @compiled
+def _current_thread(held: Held, process: Integer, address: Integer) -> Integer:
+    """Return the number of the thread that writes now: most often the one that wrote before."""
+    thread = held.counts[AT.thread]
+    if (
+        thread >= held.counts[AT.threads]
+        or held.threads[thread, _T_ADDRESS] != address
+        or held.threads[thread, _T_PROCESS] != process
+    ):
+        thread = _thread(held, process, address)
+        held.counts[AT.thread] = thread
+    return thread
+
+
+@compiled
+def _count_for(held: Held, thread: Integer) -> None:
+    """Count an event for its process, and keep the line of the first."""
+    number = held.threads[thread, _T_NUMBER]
+    if held.processes[number, _P_EVENTS] == 0:
+        held.processes[number, _P_LINE] = held.counts[AT.lines]
+    held.processes[number, _P_EVENTS] += 1
+
+
+@compiled
+def _lacks_room(held: Held, length: Integer) -> Integer:
+    """Return what has to grow before a line of some bytes can be read."""
+    counts = held.counts
+    if counts[AT.events] == len(held.times):
+        return MORE_EVENTS
+    if counts[AT.keys] == len(held.key_hash):
+        return MORE_KEYS
+    if counts[AT.key_bytes] + 3 * length + 64 > len(held.key_bytes):
+        return MORE_KEY_BYTES
+    if counts[AT.threads] == len(held.threads):
+        return MORE_THREADS
+    return NO_NEED
+
+
+@compiled
 def _begin_anew(held: Held, number: Integer) -> None:
     """Leave out all events up to here: process `number` is ready, and those seen before it only helped it to load plugins."""
     counts = held.counts
@@ -296,14 +334,7 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
             if not is_last:
                 break
             end = np.int64(stop)
-        if counts[AT.events] == len(held.times):
-            counts[AT.needs] = MORE_EVENTS
-        elif counts[AT.keys] == len(held.key_hash):
-            counts[AT.needs] = MORE_KEYS
-        elif counts[AT.key_bytes] + 3 * (end - at) + 64 > len(held.key_bytes):
-            counts[AT.needs] = MORE_KEY_BYTES
-        elif counts[AT.threads] == len(held.threads):
-            counts[AT.needs] = MORE_THREADS
+        counts[AT.needs] = _lacks_room(held, end - at)
         if counts[AT.needs] != NO_NEED:
             break
         line, line_end = at, end
@@ -342,23 +373,13 @@ def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in ord
             continue
         key = _key(held, source, read.head_start, read.head_end, tail, read.tail_end)
         if kind == GSTREAMER:
-            thread = counts[AT.thread]
-            if (
-                thread >= counts[AT.threads]
-                or held.threads[thread, _T_ADDRESS] != read.thread
-                or held.threads[thread, _T_PROCESS] != read.process
-            ):
-                thread = _thread(held, read.process, read.thread)
-                counts[AT.thread] = thread
+            thread = _current_thread(held, read.process, read.thread)
             if held.key_role[key] < 0:
                 held.key_role[key] = gstreamer.role_of(source, read.head_start, read.message, line_end)
             if not keep_start_up and _is_start_up(held, thread, held.key_role[key]):
                 counts[AT.start_up] += 1
                 continue
-            number = held.threads[thread, _T_NUMBER]
-            if held.processes[number, _P_EVENTS] == 0:
-                held.processes[number, _P_LINE] = counts[AT.lines]
-            held.processes[number, _P_EVENTS] += 1
+            _count_for(held, thread)
             _look_after_time(held, read.time, held.threads[thread, _T_FLOOR], most_late)
             held.threads[thread, _T_FLOOR] = counts[AT.latest]
         else:

@@ -55,7 +55,10 @@ def read_header(line: str, columns: Mapping[str, str], source: str, number: int)
     """
     best: list[str] = []
     for delimiter in ",;\t":
-        names = [name.strip() for name in next(csv.reader([line[:_LONGEST_HEADER]], delimiter=delimiter), [])]
+        try:
+            names = [name.strip() for name in next(csv.reader([line[:_LONGEST_HEADER]], delimiter=delimiter), [])]
+        except csv.Error:  # no text: a carriage return in the middle, a zero byte
+            return None
         lower = [name.lower() for name in names]
         places = [
             (names.index(columns[part]) if columns[part] in names else -1)

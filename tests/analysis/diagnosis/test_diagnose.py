@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -316,3 +317,64 @@ def test_what_cannot_be_fitted() -> None:
         with_strictness({CRASH: 2.0})
     with pytest.raises(DataError, match="a positive number"):
         with_strictness({SLOW: -1.0})
+
+
+def _moved(trace: EventTrace, move: Callable[[int], int | None]) -> EventTrace:
+    """Return a trace with other times; None leaves an event out."""
+    pairs = (
+        (move(time), trace.types[event].name)
+        for time, event in zip(trace.since_start.tolist(), trace.events.tolist(), strict=True)
+    )
+    return EventTrace.from_pairs(sorted((time, name) for time, name in pairs if time is not None), unit="ns", name=trace.name)
+
+
+def test_a_stall_that_is_made_up_for_is_told_as_such() -> None:
+    begin, resumed = 1500 * MS, 2400 * MS
+    stalled = _moved(play(3), lambda time: max(time, resumed) if time >= begin else time)
+    (found,) = diagnose(REFERENCES, stalled).findings
+    assert found.kind == SLOW
+    assert "catches up" in found.summary
+    assert found.since == pytest.approx(begin, abs=100 * MS)
+    assert found.strength["delay"] == pytest.approx(resumed - begin, rel=0.15)
+    assert found.strength["delay_at_the_end"] < 100 * MS
+    assert sum(carrier.change for carrier in found.carriers) == pytest.approx(resumed - begin, rel=0.15)
+
+
+def test_media_that_are_shorter_are_no_loss() -> None:
+    half = 2540 * MS  # what is played begins after about 540 ms
+    end = play(3).duration - 300 * MS
+
+    def cut(time: int) -> int | None:
+        return time if time < half else time - (end - half) if time >= end else None
+
+    (found,) = diagnose(REFERENCES, _moved(play(3), cut)).findings
+    assert found.kind == CRASH
+    assert "ends in order" in found.summary
+    assert found.strength["end_reached_share"] == pytest.approx(0.5, abs=0.06)
+
+
+def test_other_parts_that_go_on_working_are_another_pipeline() -> None:
+    def renamed(trace: EventTrace, old: str, new: str) -> EventTrace:
+        pairs = zip(trace.timestamps.tolist(), trace.events.tolist(), strict=True)
+        named = [(time, trace.types[event].name) for time, event in pairs]
+        return EventTrace.from_pairs([(time, re.sub(f"^{old}:", f"{new}:", name)) for time, name in named], unit="ns", name=new)
+
+    other = renamed(play(2), "audio", "text")
+    with pytest.raises(
+        DataError, match=r"different pipelines or programs: .*only the first has text; .*only the other has audio"
+    ):
+        diagnose(REFERENCES, other)
+    with pytest.raises(DataError, match="different pipelines or programs"):
+        diagnose([*REFERENCES[:2], other], play(1))
+
+
+def test_the_same_in_another_unit_is_seen() -> None:
+    thousandth = _moved(play(2), lambda time: time // 1000)
+    with pytest.raises(DataError, match="is it in another unit of time"):
+        diagnose(REFERENCES, thousandth)
+
+
+def test_one_reference_leaves_a_small_loss_undecided() -> None:
+    few, many = (diagnose(REFERENCES[0], play(1, lost=lost)) for lost in (0.05, 0.4))
+    assert (few.verdict, [one.kind for one in few.findings]) == ("undecided", [LOST])
+    assert (many.verdict, [one.kind for one in many.findings]) == ("anomalous", [LOST])

@@ -82,8 +82,12 @@ def test_what_a_lane_marks_is_where_it_differs(late: Diagnosis) -> None:
     told = [
         (at, much) for at, base, much in zip(added["x"], added["base"], added["customdata"], strict=True) if int(base) == lane
     ]
-    behind = sum(much for at, much in told if at > min(ends) - 0.1)
-    assert behind > 0.9 * sum(much for _, much in told), "a late stream adds what comes after the references' end"
+    a_buffer = 9
+    before = [much for at, much in told if at < min(ends) - 0.1]
+    assert sum(before) <= a_buffer, (
+        "a late stream adds what comes after the references' end; one of 140 buffers came out of turn"
+    )
+    assert len(told) > 10
     (mark,) = figure.layout["shapes"]
     assert mark["x0"] == pytest.approx(late.findings[0].since / 1e9)  # type: ignore[operator]
     assert sum(len(trace["x"]) for trace in figure.data) < 6000

@@ -1,0 +1,165 @@
+"""The run stopped before its end."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.diagnosis.comparison import Comparison, Flags
+from unperturbed.analysis.diagnosis.findings import Finding, carriers_of
+from unperturbed.analysis.diagnosis.kinds.kind import DistanceName, Kind, how_far, where_of
+
+__all__ = ["Crash", "error_types", "reached_by_all"]
+
+_SAYS_ERROR = re.compile(r"(?i)(?:^|[ :])error")
+"""A word of the event's name that begins so."""
+_AS_MUCH_SHORTER = 0.3
+"""Share by which missing events and missing time may differ in a run that had less to play."""
+_EARLY = 0.1
+"""Share of the way that must be missing where only an error and the length tell."""
+
+
+@dataclass(frozen=True)
+class Crash(Kind):
+    """The run stopped before its end: the log breaks off, or an error ends the pipeline.
+
+    The paper takes the dropping distance. So here: what every reference logs at its end is missing, and either errors are new or all of the
+    end is missing. A log without such types is cut off when all streams are shorter than in any reference at the same pace, or when errors are
+    new and it is shorter. A run whose end is there, but of which everything that recurs has the same share, had less to play.
+
+    Attributes
+    ----------
+    endings_missing : float
+        Share of the types of the end that a log without an error must lack.
+    pace_change : float
+        By how much the pace may differ when only that tells.
+    alike : float
+        Share of the types that recur, which must be shortened alike in a run that had less to play.
+    """
+
+    name: ClassVar[str] = "crash or truncation"
+    distance: ClassVar[DistanceName] = "dropping"
+
+    endings_missing: float = 0.5
+    pace_change: float = 0.2
+    alike: float = 0.8
+
+    def find(self, comparison: Comparison) -> Finding | None:
+        """Return where the run stopped."""
+        endings, gone = int(comparison.endings.sum()), comparison.endings & comparison.missing
+        errors = error_types(comparison)
+        by_end = (float(gone.sum()) / max(1, endings), "of the types that end every reference")
+        by_length = (1 - _reached(comparison), "of the way is missing")
+        if errors.any() and gone.any():
+            how, (measured, unit), threshold = "an error ended it", by_end, 1 / endings
+        elif endings and gone.sum() >= self.endings_missing * endings:
+            how, (measured, unit), threshold = "it breaks off", by_end, self.endings_missing
+        elif errors.any() and _ended_early(comparison):
+            how, (measured, unit), threshold = "an error ended it", by_length, _EARLY
+        elif not endings and self._is_shorter(comparison):
+            how, (measured, unit), threshold = "it breaks off", by_length, 1 - _shortest_of_references(comparison)
+        elif endings and self._has_less_to_play(comparison):
+            how, (measured, unit), threshold = "it ends in order, but", by_length, 1 - _shortest_of_references(comparison)
+        else:
+            return None
+        reached = _reached(comparison)
+        # An error tells more than all that it prevented.
+        weights = np.where(errors, max(1.0, float(gone.sum())) / max(1, int(errors.sum())), np.where(gone, 1.0, 0.0))
+        if not weights.any():
+            weights = np.where(comparison.steady, np.maximum(0, -comparison.excess), 0)
+        carriers = carriers_of(comparison, weights, comparison.observed.counts - comparison.lowest)
+        since, kind = _first(comparison, errors)
+        if since is None:
+            since = round(comparison.span[1] and _last(comparison))
+        return Finding(
+            self.name,
+            f"{how} at {reached:.0%} of the way",
+            {
+                "end_reached_share": reached,
+                "missing_time": (1 - reached) * (comparison.span[0] or comparison.duration),
+                "missing_end_types": float(gone.sum()),
+                "new_error_types": float(errors.sum()),
+            },
+            since,
+            *(where_of([comparison.types[kind]]) if kind is not None else where_of(one.event for one in carriers)),
+            carriers,
+            measured,
+            threshold,
+            unit,
+            0.0 if len(comparison.references) > 1 else None,
+            "full",
+        )
+
+    def _has_less_to_play(self, comparison: Comparison) -> bool:
+        """Tell whether nearly all that recurs is shortened alike, in number and in time: what is lost on the way leaves what came before it whole."""
+        reached, (shortest, here) = how_far(comparison), comparison.span
+        if not self._is_shorter(comparison) or abs(here / max(1.0, shortest) - reached) > _AS_MUCH_SHORTER * (1 - reached):
+            return False
+        played = [number for number in np.flatnonzero(comparison.steady).tolist() if comparison.goes_on(number)]
+        expected = reached * comparison.lowest[played]
+        apart = np.abs(comparison.observed.counts[played] - expected)
+        return float((apart <= np.maximum(2, 0.1 * expected)).mean()) >= self.alike
+
+    def _is_shorter(self, comparison: Comparison) -> bool:
+        if not comparison.streams or max(comparison.played.values()) >= 1:
+            return False
+        reached = how_far(comparison)
+        if not reached:
+            return True
+        shortest, here = comparison.span
+        same_pace = abs(here / shortest / reached - 1) <= self.pace_change
+        return reached < _shortest_of_references(comparison) and here < shortest and same_pace
+
+
+def error_types(comparison: Comparison) -> Flags:
+    """Return which types tell an error that no reference has: shape (types,).
+
+    The level ERROR, and where an element ends a GStreamer pipeline, which it says at the level WARN: "error: …". What GStreamer calls
+    GST_ERROR_SYSTEM posts warnings too.
+    """
+    said = [
+        kind.level == "ERROR" or (kind.level in ("WARN", "") and _SAYS_ERROR.search(kind.name) is not None)
+        for kind in comparison.types
+    ]
+    return np.asarray(np.array(said, dtype=bool) & comparison.new)
+
+
+def reached_by_all(comparison: Comparison) -> float:
+    """Return the share of the way that all streams played, where the run broke off; else 1."""
+    return min(comparison.played.values(), default=1.0) if Crash().find(comparison) is not None else 1.0
+
+
+def _reached(comparison: Comparison) -> float:
+    """Return the share of its way that the run got; of its time, where that is less or nothing recurs."""
+    in_time = min(1.0, comparison.observed.trace.duration / comparison.duration)
+    return (
+        min(how_far(comparison), in_time) if comparison.streams and how_far(comparison) == 1 else how_far(comparison) or in_time
+    )
+
+
+def _shortest_of_references(comparison: Comparison) -> float:
+    """Return the share of its way below which a run is shorter than any reference, by twice what these differ by."""
+    lengths = [one.trace.duration for one in comparison.references]
+    noise = (max(lengths) - min(lengths)) / max(lengths) if len(lengths) > 1 else 0.05
+    return 1 - 2 * noise - 0.01
+
+
+def _ended_early(comparison: Comparison) -> bool:
+    """Tell whether a trace is shorter by a tenth than every reference, and by more than these differ."""
+    lengths = [one.trace.duration for one in comparison.references]
+    return comparison.observed.trace.duration < min(lengths) - max(_EARLY * min(lengths), max(lengths) - min(lengths))
+
+
+def _first(comparison: Comparison, flags: NDArray[np.bool_]) -> tuple[int | None, int | None]:
+    """Return when a flagged type first occurs in the trace, and which."""
+    found = [(int(comparison.observed.times(int(number))[0]), int(number)) for number in np.flatnonzero(flags)]
+    return min(found) if found else (None, None)
+
+
+def _last(comparison: Comparison) -> float:
+    times = [comparison.observed.times(number) for stream in comparison.streams for number in stream.numbers]
+    return max((float(each[-1]) for each in times if len(each)), default=float(comparison.observed.trace.duration))

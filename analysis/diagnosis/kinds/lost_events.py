@@ -1,0 +1,137 @@
+"""Recurring events are fewer than in any reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
+from unperturbed.analysis.diagnosis.events import EventType
+from unperturbed.analysis.diagnosis.findings import DECIDES_ALONE, Finding, carriers_of
+from unperturbed.analysis.diagnosis.kinds.crash import Crash
+from unperturbed.analysis.diagnosis.kinds.kind import DistanceName, Kind, confidence_of, how_far, where_of
+
+__all__ = ["LostEvents"]
+
+_USUAL_GAPS = 0.95
+"""Quantile of the references' gaps that is the usual one: events may come in bursts."""
+_HOLE = 1.6
+"""Times the usual gap, from which on something is missing in between."""
+
+
+@dataclass(frozen=True)
+class LostEvents(Kind):
+    """Frames or other recurring events are fewer than in any reference, and the run went on to its end.
+
+    The paper has no such kind; occurrences tell it, and it is told from a crash by the end. Where the run also broke off, the counts are
+    held against the part that it played.
+
+    Attributes
+    ----------
+    least_share : float
+        Of a stream's events, that must be lost.
+    agreeing : int
+        How many event types of the stream must say the same: a single type varies for many reasons.
+    strictness : float
+        By which the threshold is multiplied; `calibrate` fits it.
+    """
+
+    name: ClassVar[str] = "lost events"
+    distance: ClassVar[DistanceName] = "occurrence"
+
+    least_share: float = 0.005
+    agreeing: int = 3
+    strictness: float = 1.0
+
+    def find(self, comparison: Comparison) -> Finding | None:
+        """Return what was lost in the stream that lost most; where none did, in the element that did."""
+        if not comparison.streams:
+            return None
+        found = self._among(comparison, lambda one: one.streams)
+        if found is None and Crash().find(comparison) is None:
+            found = self._among(comparison, lambda one: one.elements)
+        return found
+
+    def _among(self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]) -> Finding | None:
+        """Return what was lost in the stream of some that lost most."""
+        streams = streams_of(comparison)
+        floor = comparison.noise_floor(lambda one: max((self._lost(one, stream)[0] for stream in streams_of(one)), default=0.0))
+        threshold = self.strictness * max(self.least_share, comparison.beyond_the_floor * (floor or 0.0))
+        each = [(*self._lost(comparison, stream), stream) for stream in streams]
+        share, lost, stream = max(each, key=lambda one: one[0], default=(0.0, 0.0, None))
+        if stream is None or share < threshold:
+            return None
+        carriers = carriers_of(comparison, self._carried(comparison, lost))
+        # As if events came at random, where one reference does not tell how much they vary.
+        at_random = 0.0 if floor is not None else (share / lost) ** 0.5
+        return Finding(
+            self.name,
+            f"{lost:.0f} of {lost / share:.0f} events ({share:.0%}) of {stream.name} are lost",
+            {"lost_events": lost, "lost_share": share},
+            self._since(comparison, stream),
+            *where_of([*self._announced(comparison, lost), *(one.event for one in carriers)]),
+            carriers,
+            share,
+            threshold,
+            "of a stream's events",
+            floor,
+            confidence_of(comparison),
+            certain_from=0.0 if floor is not None else self.strictness * max(DECIDES_ALONE * self.least_share, at_random),
+        )
+
+    def _lost(self, comparison: Comparison, stream: Stream) -> tuple[float, float]:
+        """Return the share and the number of events that a stream lost, as enough of its types say."""
+        numbers = list(stream.numbers)
+        broke_off = Crash().find(comparison) is not None
+        expected = comparison.lowest[numbers] * (how_far(comparison) if broke_off else 1.0)
+        slack = comparison.slack[numbers] if len(comparison.references) > 1 else 0
+        lost = expected - comparison.observed.counts[numbers]
+        shares = np.sort(np.where(lost > slack + (3 if broke_off else 0), lost / np.maximum(expected, 1), 0))[::-1]
+        share = float(shares[min(self.agreeing, len(shares)) - 1])
+        return share, share * float(np.median(expected))
+
+    def _carried(self, comparison: Comparison, lost: float) -> Floats:
+        """Return how many occurrences fewer, or new, each type has, where that is about as many as were lost: shape (types,).
+
+        An element that a loss puts into another state has other words for what it does, hundreds of times.
+        """
+        fewer = np.where(comparison.steady, np.maximum(0, -comparison.excess), 0)
+        announced = np.zeros(len(comparison.types))
+        for event in self._announced(comparison, lost):
+            announced[comparison.types.index(event)] = comparison.observed.counts[comparison.types.index(event)]
+        amounts = np.maximum(fewer, announced)
+        about = (amounts >= lost / 3) & (amounts <= 3 * lost)
+        return np.asarray(np.where(about, amounts, 0.0))
+
+    def _announced(self, comparison: Comparison, lost: float) -> list[EventType]:
+        """Return new types that come about as often as events are lost: an element tells what it drops.
+
+        First those of elements that are no streams: what gets lost on its way is noticed where it should arrive, too.
+        """
+        often: list[int] = np.flatnonzero(comparison.new & (comparison.observed.counts >= lost / 2)).tolist()
+        # The same of another pad or queue, whose number depends on which thread came first, is not new.
+        known = {_unnumbered(comparison.types[number]) for number in np.flatnonzero(comparison.highest > 0).tolist()}
+        often = [number for number in often if _unnumbered(comparison.types[number]) not in known]
+        ends = {stream.name for stream in comparison.streams}
+        return sorted(
+            (comparison.types[number] for number in sorted(often, key=lambda one: comparison.observed.times(one)[0])),
+            key=lambda event: event.element in ends,
+        )
+
+    def _since(self, comparison: Comparison, stream: Stream) -> int | None:
+        """Return when fewer events had come than in any reference, and since then ever more."""
+        number = max(stream.numbers, key=lambda one: comparison.lowest[one] - comparison.observed.counts[one])
+        here = comparison.observed.times(number)
+        if len(here) < 2:
+            return 0
+        usual = float(np.quantile(np.diff(comparison.references[0].times(number)), _USUAL_GAPS))
+        holes = np.flatnonzero(np.diff(here) > _HOLE * usual)
+        return int(here[holes[0]]) if len(holes) else None
+
+
+def _unnumbered(kind: EventType) -> str:
+    return re.sub(r"\d+", "#", f"{kind.plugin} {kind.name}")
