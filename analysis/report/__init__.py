@@ -10,6 +10,8 @@
     page        render, write_report                 alignment_page   two runs, aligned
     partition_page   a plan, its evidence, its search (sections_, figures_, words_partition)
     diagnosis_page   an event trace beside its references (figures_diagnosis)
+    structure_page   what a run is made of, and how a second one differs (figures_structure)
+    model_page  what causes what (model_graph, layered, figures_model, model.js)
     document    one self-contained HTML file         report.css, report.js
 
 plotly.js is read when a page is rendered, not when this package is imported.
@@ -27,8 +29,10 @@ from unperturbed.analysis.report.content import (
 )
 from unperturbed.analysis.report.diagnosis_page import render_diagnosis
 from unperturbed.analysis.report.document import write_page
+from unperturbed.analysis.report.model_page import render_model
 from unperturbed.analysis.report.page import render, write_report
 from unperturbed.analysis.report.partition_page import render_partition, write_partition
+from unperturbed.analysis.report.structure_page import render_structure
 
 __all__ = [
     "AlignmentExample",
@@ -40,7 +44,9 @@ __all__ = [
     "render",
     "render_alignment",
     "render_diagnosis",
+    "render_model",
     "render_partition",
+    "render_structure",
     "to_json",
     "write_page",
     "write_partition",

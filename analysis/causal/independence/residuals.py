@@ -1,0 +1,154 @@
+"""What is left of variables when others are held fixed: residuals of regressions, one in each cell of the discrete variables.
+
+"If some of the parents of a node in a causal model are discrete variables, several distinct curves are considered: one for
+each value combination of the discrete variables" (Lemeire et al., section 7.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import combinations
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.causal.independence.features import Features
+from unperturbed.analysis.compiling import compiled
+
+__all__ = ["ROWS_A_PARAMETER", "HeldFixed"]
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+_Array = TypeVar("_Array", Floats, Codes)
+
+ROWS_A_PARAMETER = 5
+_OWN_CURVE_ROWS = 10
+"""A cell with fewer rows has a mean of its own, and shares its curve with other such cells."""
+_LARGEST_BLOCK = 36
+"""Columns of one curve at most: all of a single variable, a dozen of each of three."""
+
+
+class HeldFixed:
+    """Regressions on a set of variables that are held fixed.
+
+    Attributes
+    ----------
+    parameters : int
+        How many numbers are fitted: a mean a cell, and the coefficients of each curve.
+    cells : int
+        Combinations of categories that occur.
+    cell_of : int64, shape (rows,)
+        Which one each row has.
+    """
+
+    def __init__(
+        self, features: Mapping[str, Features], given: Sequence[str], rows: int, *, rows_a_parameter: int = ROWS_A_PARAMETER
+    ) -> None:
+        held = [features[name] for name in given]
+        self.cell_of, self.cells = _cells_of([one for one in held if one.codes is not None], rows)
+        curves = _interleaved([one for one in held if one.codes is None])
+        self._curved = bool(curves)
+        self.parameters = self.cells
+        # Cells with curves of their own come first, each a block; all others are one block at the end.
+        sizes = np.bincount(self.cell_of, minlength=self.cells)
+        few = sizes < _OWN_CURVE_ROWS
+        places = np.argsort(few, kind="stable")
+        rank = np.empty(self.cells, np.int64)
+        rank[places] = np.arange(self.cells)
+        self._cell = rank[self.cell_of]
+        self._order = None if self.cells == 1 else np.argsort(self._cell, kind="stable")
+        self._cell = self._sorted(self._cell)
+        self._sizes = sizes[places].astype(np.float64)
+        if curves:
+            shared = [sizes[few].sum()] if few.any() else []
+            self._starts = np.cumsum([0, *sizes[~few], *shared]).astype(np.int64)
+            counts = np.diff(self._starts)
+            means = np.ones(len(counts), np.int64)
+            if shared:
+                means[-1] = few.sum()
+            self._fit_curves(curves, np.clip(counts // rows_a_parameter - means, 0, _LARGEST_BLOCK))
+
+    def _fit_curves(self, curves: Sequence[Floats], most: NDArray[np.int64]) -> None:
+        self._basis = self._centred(np.array([self._sorted(column) for column in curves[: max(1, most.max())]]))
+        self._kept = _compiled("orthonormalise")(self._basis, self._starts, most)
+        self.parameters += int(self._kept.sum())
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it holds."""
+        return len(self.cell_of) * (24 + (8 * len(self._basis) if self._curved else 0))
+
+    def residuals(self, columns: Floats) -> Floats:
+        """Return what the regressions leave of columns of shape (rows, q). The columns' own mean is 0."""
+        if self.cells == 1 and not self._curved:
+            return columns
+        ordered = self._centred(np.ascontiguousarray(self._sorted(columns).T))
+        if self._curved:
+            _compiled("project_out")(self._basis, self._starts, self._kept, ordered)
+        return self._unsorted(ordered.T)
+
+    def freedom(self) -> Floats:
+        """Return how much of a row's own variance its residual has: float64, shape (rows,), 1 less its leverage."""
+        used = 1 / self._sizes[self._cell]
+        if self._curved:
+            for block, kept in enumerate(self._kept):
+                rows = slice(self._starts[block], self._starts[block + 1])
+                used[rows] += (self._basis[:kept, rows] ** 2).sum(axis=0)
+        return self._unsorted(1 - used)
+
+    def _sorted(self, values: _Array) -> _Array:
+        """Return rows in the order of cells."""
+        return values if self._order is None else values[self._order]
+
+    def _unsorted(self, values: Floats) -> Floats:
+        if self._order is None:
+            return values
+        back: Floats = np.empty(values.shape)
+        back[self._order] = values
+        return back
+
+    def _centred(self, columns: Floats) -> Floats:
+        """Return columns, one a row, without the means of cells."""
+        if self.cells == 1:
+            whole: Floats = columns - columns.mean(axis=1, keepdims=True)
+            return whole
+        centred: Floats = np.empty_like(columns)
+        for own, column in zip(centred, columns, strict=True):
+            means = np.bincount(self._cell, weights=column, minlength=self.cells) / self._sizes
+            own[:] = column - means[self._cell]
+        return centred
+
+
+def _cells_of(discrete: Sequence[Features], rows: int) -> tuple[Codes, int]:
+    """Return for each row which combination of categories it has, and how many of them occur."""
+    cell, count = np.zeros(rows, np.int64), 1
+    for one in discrete:
+        assert one.codes is not None
+        cell = cell * one.categories + one.codes
+        present, cell = np.unique(cell, return_inverse=True)
+        count = len(present)
+    return cell, count
+
+
+def _interleaved(held: Sequence[Features]) -> list[Floats]:
+    """Return the columns of continuous variables, the most useful ones first: scales, products, bends."""
+    found = []
+    scales = max((one.scales.shape[1] for one in held), default=0)
+    for place in range(scales):
+        found += [one.scales[:, place] for one in held if place < one.scales.shape[1]]
+    found += [one.scales[:, 0] * other.scales[:, 0] for one, other in combinations(held, 2)]
+    for place in range(max((one.rest.shape[1] for one in held), default=0)):
+        found += [one.rest[:, place] for one in held if place < one.rest.shape[1]]
+    return found
+
+
+@cache
+def _compiled(name: str) -> Any:
+    package = __name__.rpartition(".")[0]
+    signature = {
+        "orthonormalise": "float64[:,::1], int64[::1], int64[::1]",
+        "project_out": "float64[:,::1], int64[::1], int64[::1], float64[:,::1]",
+    }[name]
+    return compiled(f"{package}.residuals_kernels", name, (signature,), called="the independence test", fastmath=True)

@@ -1,0 +1,282 @@
+"""What a causal model says of runs that were not made: observations and interventions, by random runs through all mechanisms.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 3: "A causal model enables not only the
+prediction of unknown variables, but also the effect of local changes made to the system", as each mechanism stays what it is
+when others are changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.causal.regression import Mechanism, TableMechanism
+from unperturbed.analysis.causal.variables import Category, no_such_column
+from unperturbed.errors import DataError
+
+__all__ = ["Forecast", "ForecastVariable", "causal_order", "intervene", "predict"]
+
+Floats = NDArray[np.float64]
+Drawn = list[Category] | Floats
+
+_FEWEST_EFFECTIVE, _ENOUGH_EFFECTIVE = 30.0, 200.0
+_MOST_TIMES = 64
+"""As many runs as were asked for, when few agree with what was observed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastVariable:
+    """What is said of one variable.
+
+    Attributes
+    ----------
+    name : str
+    mean, standard_deviation : float
+        Of a variable that has numbers; NaN of text.
+    low, high : float
+        Between them lie `level` of the runs.
+    probabilities : mapping of str, bool, int or float to float
+        Of a discrete variable's values; empty for a continuous one.
+    given : bool
+        Whether the caller gave it.
+    """
+
+    name: str
+    mean: float
+    standard_deviation: float
+    low: float
+    high: float
+    probabilities: Mapping[Category, float]
+    given: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What a model says of runs.
+
+    Attributes
+    ----------
+    given : mapping of str to str, bool, int or float
+    intervention : bool
+        Given values were set (the variables' own mechanisms do not matter), not observed.
+    variables : mapping of str to ForecastVariable
+        Of every variable, causes first.
+    runs : int
+        Random runs; more than were asked for where few agreed with what was observed.
+    effective_runs : float
+        How many equally weighted runs tell as much: `runs`, but for observations of effects.
+    seed : int
+    level : float
+        Of the intervals.
+    """
+
+    given: Mapping[str, Category]
+    intervention: bool
+    variables: Mapping[str, ForecastVariable]
+    runs: int
+    effective_runs: float
+    seed: int
+    level: float
+
+    def __getitem__(self, name: str) -> ForecastVariable:
+        if name not in self.variables:
+            raise DataError(no_such_column(name, list(self.variables)))
+        return self.variables[name]
+
+
+def intervene(
+    mechanisms: Mapping[str, Mechanism],
+    settings: Mapping[str, Category],
+    *,
+    runs: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Forecast:
+    """Return what happens in runs where some variables are set, whatever their causes are.
+
+    Parameters
+    ----------
+    mechanisms : mapping of str to Mechanism
+        One for each variable.
+    settings : mapping of str to str, bool, int or float
+        What is set, to which value.
+    runs : int
+        Random runs that are drawn.
+    seed : int
+    level : float
+        Of the intervals, from 0 to 1.
+
+    Returns
+    -------
+    Forecast
+        Spread comes from the mechanisms' errors, their uncertain parameters, and causes that are not set: these vary as they
+        did in the table.
+
+    Raises
+    ------
+    DataError
+        Unknown variables or values; a variable without a mechanism; mechanisms in a circle; values that no run had together.
+    ValueError
+        Fewer than two runs, or a level that is not between 0 and 1.
+
+    Notes
+    -----
+    Section 3, the truncated factorisation of Pearl (the paper's reference 25): the product of eq. (3) without the factors of
+    what is set. Parameters without causes are drawn together, as a run of the table had them.
+    """
+    return _forecast(mechanisms, settings, intervention=True, runs=runs, seed=seed, level=level)
+
+
+def predict(
+    mechanisms: Mapping[str, Mechanism],
+    observed: Mapping[str, Category],
+    *,
+    runs: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Forecast:
+    """Return what is to be expected in runs where some variables are seen to have some values; see `intervene` for the arguments.
+
+    Raises
+    ------
+    DataError
+        Besides those of `intervene`: observations that practically never come together in the model, so that too few runs agree
+        with them.
+
+    Notes
+    -----
+    Runs are weighted by how likely the observations are in them (likelihood weighting). An observed cause is the same as one
+    that is set; an observed effect tells of its causes too. What was seen of a variable without causes does not change what
+    others without causes are expected to be.
+    """
+    return _forecast(mechanisms, observed, intervention=False, runs=runs, seed=seed, level=level)
+
+
+def causal_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return variables, causes first.
+
+    Raises DataError for causes in a circle, and for parents that are no variables.
+    """
+    for name, causes in parents.items():
+        for cause in causes:
+            if cause not in parents:
+                raise DataError(f"{cause}, a cause of {name}, has no mechanism; orient its edges, or fit it")
+    try:
+        return list(TopologicalSorter(parents).static_order())
+    except CycleError as error:
+        raise DataError(f"causes go round in a circle: {' → '.join(reversed(error.args[1]))}") from None
+
+
+def _forecast(
+    mechanisms: Mapping[str, Mechanism],
+    given: Mapping[str, Category],
+    *,
+    intervention: bool,
+    runs: int,
+    seed: int,
+    level: float,
+) -> Forecast:
+    if not mechanisms:
+        raise DataError("a forecast needs the mechanism of at least one variable")
+    if runs < 2:
+        raise ValueError(f"{runs} runs say nothing of a spread; two are the least")
+    if not 0 < level < 1:
+        raise ValueError(f"a level lies between 0 and 1, not {level}")
+    order = causal_order({name: mechanism.parents for name, mechanism in mechanisms.items()})
+    _check(mechanisms, given)
+    random = np.random.default_rng(seed)
+    many = runs
+    while True:
+        drawn, log_weights = _drawn(mechanisms, order, given, intervention, many, random)
+        weights, effective = _normalised(log_weights)
+        if effective >= min(_ENOUGH_EFFECTIVE, runs / 2) or many >= _MOST_TIMES * runs:
+            break
+        many *= 4
+    if effective < min(_FEWEST_EFFECTIVE, runs / 2):
+        told = ", ".join(f"{name}={value}" for name, value in given.items())
+        raise DataError(
+            f"of {many} random runs hardly any ({effective:.1f}) agree with {told}; ask for more runs, or observe causes instead of effects"
+        )
+    variables = {name: _described(name, drawn[name], weights, level, name in given) for name in order}
+    return Forecast(dict(given), intervention, variables, many, effective, seed, level)
+
+
+def _drawn(
+    mechanisms: Mapping[str, Mechanism],
+    order: Sequence[str],
+    given: Mapping[str, Category],
+    intervention: bool,
+    runs: int,
+    random: np.random.Generator,
+) -> tuple[dict[str, Drawn], Floats]:
+    """Return all variables in random runs, and the logarithm of how likely what was observed is in each."""
+    drawn: dict[str, Drawn] = {}
+    weights = np.zeros(runs)
+    rows = random.integers(0, mechanisms[order[0]].rows, runs)
+    for name in order:
+        mechanism = mechanisms[name]
+        causes = {one: drawn[one] for one in mechanism.used}
+        if name in given:
+            drawn[name] = _constant(given[name], runs, mechanism)
+            if mechanism.parents and not intervention:
+                weights += mechanism.log_density(causes, drawn[name])
+        elif mechanism.parents:
+            drawn[name] = mechanism.draw(causes, random, runs)
+        else:
+            drawn[name] = mechanism.values_of(rows)
+    return drawn, weights
+
+
+def _check(mechanisms: Mapping[str, Mechanism], given: Mapping[str, Category]) -> None:
+    for name, value in given.items():
+        if name not in mechanisms:
+            raise DataError(no_such_column(name, list(mechanisms)))
+        mechanism = mechanisms[name]
+        if isinstance(mechanism, TableMechanism):
+            # Numbers that were not measured may still be put into a formula.
+            if isinstance(value, str) or any(isinstance(one, str) for one in mechanism.categories):
+                mechanism.code_of(value)
+            continue
+        if isinstance(value, str) or not math.isfinite(value):
+            raise DataError(f"{name} is a number, not {value!r}")
+
+
+def _constant(value: Category, runs: int, mechanism: Mechanism) -> Drawn:
+    return [value] * runs if isinstance(mechanism, TableMechanism) else np.full(runs, float(value))
+
+
+def _normalised(log_weights: Floats) -> tuple[Floats, float]:
+    """Return weights whose sum is 1, and how many equal ones tell as much: none where all are 0."""
+    largest = float(log_weights.max())
+    if not math.isfinite(largest):
+        return np.zeros(len(log_weights)), 0.0
+    weights = np.exp(log_weights - largest)
+    weights /= weights.sum()
+    return weights, float(1 / (weights**2).sum())
+
+
+def _described(name: str, drawn: Drawn, weights: Floats, level: float, given: bool) -> ForecastVariable:
+    probabilities: dict[Category, float] = {}
+    if isinstance(drawn, list):
+        by_value: dict[Category, list[float]] = {}
+        for value, weight in zip(drawn, weights.tolist(), strict=True):
+            by_value.setdefault(value, []).append(weight)
+        sums = {value: min(math.fsum(some), 1.0) for value, some in by_value.items()}
+        probabilities = dict(sorted(sums.items(), key=lambda one: (isinstance(one[0], str), one[0])))
+        if any(isinstance(value, str) for value in probabilities):
+            return ForecastVariable(name, math.nan, math.nan, math.nan, math.nan, probabilities, given)
+    x = np.asarray(drawn, np.float64)
+    if given:
+        return ForecastVariable(name, float(x[0]), 0.0, float(x[0]), float(x[0]), probabilities, given)
+    mean = float(weights @ x)
+    order = np.argsort(x, kind="stable")
+    reached = np.cumsum(weights[order])
+    low, high = (
+        float(x[order[min(int(np.searchsorted(reached, at)), len(x) - 1)]]) for at in ((1 - level) / 2, (1 + level) / 2)
+    )
+    return ForecastVariable(name, mean, math.sqrt(float(weights @ (x - mean) ** 2)), low, high, probabilities, given)

@@ -1,0 +1,157 @@
+"""From an undirected graph with rivals to one without: between these is chosen, and what the search lost is found again.
+
+The search drops an edge when any set separates its ends. One that holds fixed a poor stand-in, or none, of a strong cause
+does that easily: cycles and time seem independent where the number of operations varies time by a thousand. So each
+variable whose causes are known by their order is checked against the Markov condition the paper validates models by
+(section 8.2): what comes before it says nothing of it once its causes are known. A variable that still does, and shortens
+its description, becomes a cause.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from unperturbed.analysis.causal.adjacency import Dispensable, Pair, Separation, Skeleton, pair_of
+from unperturbed.analysis.causal.equivalence import TIE_BITS, Choice, Equivalence, Relations, choose
+from unperturbed.analysis.causal.independence.outcome import IndependenceTest, Outcome
+from unperturbed.analysis.causal.knowledge import Knowledge
+
+__all__ = ["Refined", "refine"]
+
+_MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Refined:
+    """An undirected graph without rivals.
+
+    Attributes
+    ----------
+    adjacent : mapping of str to frozenset of str
+    separations : mapping of Pair to Separation
+        Of the pairs that are not adjacent, but those that knowledge keeps apart.
+    equivalences : tuple of Equivalence
+    p_values : mapping of Pair to float
+        As of `Skeleton`; of pairs that were found again, of the test that did.
+    """
+
+    adjacent: Mapping[str, frozenset[str]]
+    separations: Mapping[Pair, Separation]
+    equivalences: tuple[Equivalence, ...]
+    p_values: Mapping[Pair, float]
+
+
+def refine(skeleton: Skeleton, test: IndependenceTest, relations: Relations, knowledge: Knowledge) -> Refined:
+    """Choose between rivals, and restore edges that the Markov condition asks for.
+
+    Parameters
+    ----------
+    skeleton : Skeleton
+    test : IndependenceTest
+    relations : Relations
+    knowledge : Knowledge
+
+    Returns
+    -------
+    Refined
+    """
+    work = _Refining(skeleton, test, relations, knowledge)
+    order = sorted(skeleton.names, key=lambda name: (knowledge.comes_first(name), skeleton.names.index(name)))
+    for _ in range(_MOST_ROUNDS):
+        changed = [target for target in order if work.settle(target)]
+        if not changed:
+            break
+    return work.refined()
+
+
+class _Refining:
+    def __init__(self, skeleton: Skeleton, test: IndependenceTest, relations: Relations, knowledge: Knowledge) -> None:
+        self._names = skeleton.names
+        self._test = test
+        self._relations = relations
+        self._knowledge = knowledge
+        self._near = {name: set(near) for name, near in skeleton.adjacent.items()}
+        self._separations = dict(skeleton.separations)
+        self._dispensable = list(skeleton.dispensable)
+        self._p_values = dict(skeleton.p_values)
+        self._equivalences: dict[str, tuple[Equivalence, ...]] = {}
+        self._effects_alike: dict[str, tuple[Equivalence, ...]] = {}
+
+    def settle(self, target: str) -> bool:
+        """Choose a target's neighbours among those that may be its causes; return whether any changed."""
+        before = frozenset(self._near[target])
+        self._settle_effects(target)
+        while True:
+            candidates = [name for name in self._names if name in self._near[target] and self._knowledge.allows(name, target)]
+            choice = choose(target, candidates, self._dispensable, self._relations, self._knowledge)
+            if not self._restore(target, candidates, choice):
+                break
+        if choice.equivalences or target not in self._equivalences:
+            self._equivalences[target] = choice.equivalences
+        for name in candidates:
+            if name not in choice.kept:
+                self._part(name, target, choice)
+        return before != self._near[target]
+
+    def _settle_effects(self, target: str) -> None:
+        """Choose between effects of a target that say the same of it: fewer are simpler, else the first."""
+        effects = [name for name in self._names if name in self._near[target] and not self._knowledge.allows(name, target)]
+        alike = replace(self._relations, bits=lambda _target, _parents: 0.0)
+        choice = choose(target, effects, self._dispensable, alike, self._knowledge)
+        if choice.equivalences:
+            alike_effects = (replace(one, kept_bits=math.nan, left_out_bits=math.nan) for one in choice.equivalences)
+            self._effects_alike[target] = tuple(alike_effects)
+        for name in effects:
+            if name not in choice.kept:
+                self._part(name, target, choice)
+
+    def refined(self) -> Refined:
+        adjacent = {name: frozenset(near) for name, near in self._near.items()}
+        said = tuple(
+            one
+            for target in self._names
+            for one in (*self._equivalences.get(target, ()), *self._effects_alike.get(target, ()))
+            if self._near[target].issuperset(one.kept) and self._near[target].isdisjoint(one.left_out)
+        )
+        return Refined(adjacent, dict(self._separations), said, dict(self._p_values))
+
+    def _restore(self, target: str, candidates: Sequence[str], choice: Choice) -> bool:
+        """Make a neighbour of what says most of a target whose causes are known, if it shortens the description."""
+        parents = tuple(name for name in candidates if name in choice.kept)
+        causes = [name for name in self._names if name != target and self._knowledge.allows(name, target)]
+        if any(self._knowledge.allows(target, name) for name in causes):
+            return False  # One of them may be an effect, or the cause that is missing: nothing follows from what is left.
+        missing = [name for name in causes if name not in candidates]
+        outcomes = {name: self._test.test(name, target, parents) for name in missing}
+        for name in sorted(missing, key=lambda one: -outcomes[one].bits):
+            if outcomes[name].independent:
+                continue
+            more = tuple(one for one in self._names if one in parents or one == name)
+            if self._relations.bits(target, more) < self._relations.bits(target, parents) - TIE_BITS:
+                self._join(name, target, outcomes[name])
+                self._note_dispensable(target, more, name)
+                return True
+        return False
+
+    def _note_dispensable(self, target: str, parents: Sequence[str], new: str) -> None:
+        for name in parents:
+            rest = [one for one in parents if one != name]
+            if name != new and self._test.test(name, target, rest).independent:
+                self._dispensable.append(Dispensable(name, target, frozenset(rest)))
+
+    def _join(self, name: str, target: str, outcome: Outcome) -> None:
+        self._near[name].add(target)
+        self._near[target].add(name)
+        self._separations.pop(pair_of(name, target), None)
+        self._p_values[pair_of(name, target)] = outcome.p_value
+
+    def _part(self, name: str, target: str, choice: Choice) -> None:
+        self._near[name].discard(target)
+        self._near[target].discard(name)
+        given = tuple(one for one in self._names if one in choice.kept)
+        outcome = self._test.test(name, target, given)
+        self._separations[pair_of(name, target)] = Separation(
+            name, target, given, outcome.p_value, outcome.bits, outcome.determined
+        )

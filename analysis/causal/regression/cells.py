@@ -1,0 +1,150 @@
+"""Cells: the value combinations of discrete parents, and which of them share a value.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "If some of the parents of a node
+in a causal model are discrete variables, several distinct curves are considered: one for each value combination of the discrete
+variables. The total complexity is the summation over all individual functions, except that equal parameter values or function
+types are only counted once."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.causal.variables import Category
+from unperturbed.errors import DataError
+
+__all__ = ["EVERYWHERE", "Cells", "Scope"]
+
+Codes = NDArray[np.int64]
+
+_ALL_SUBSETS = 3
+"""With more discrete parents than this, values are shared over none, one, two or all of them."""
+_FEWEST_ROWS = 4
+"""Per cell on average; a value for each of smaller cells would mostly be fitted to noise."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a value depends on: one for each combination of some discrete parents, or for each group of such combinations.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Discrete parents. None: one value everywhere.
+    groups : tuple of int
+        The group of each combination; empty where each has a value of its own.
+    """
+
+    names: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
+
+    @property
+    def ungrouped(self) -> Scope:
+        """The scope with a value for each combination."""
+        return Scope(self.names)
+
+    def within(self, other: Scope) -> bool:
+        """Tell whether each value of this scope is shared by whole combinations of the other, whose values can then stand for it."""
+        return not other.groups and set(self.names) <= set(other.names)
+
+
+EVERYWHERE = Scope()
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Combinations of discrete parents' values that occur.
+
+    Attributes
+    ----------
+    categories : mapping of str to tuple
+        Values of each discrete parent, in the order of its codes.
+    scopes : tuple of Scope
+        `EVERYWHERE` first, then those of some parents, then that of all.
+    """
+
+    categories: Mapping[str, tuple[Category, ...]]
+    scopes: tuple[Scope, ...]
+    _keys: Mapping[tuple[str, ...], Codes] = field(repr=False)
+
+    @classmethod
+    def of(cls, codes: Mapping[str, Codes], categories: Mapping[str, tuple[Category, ...]], rows: int) -> Cells:
+        """Return the cells of some rows.
+
+        Parameters
+        ----------
+        codes : mapping of str to int64, shape (rows,)
+            Of each discrete parent.
+        categories : mapping of str to tuple
+        rows : int
+        """
+        names = tuple(codes)
+        sizes = range(len(names) + 1) if len(names) <= _ALL_SUBSETS else (0, 1, 2, len(names))
+        subsets = [subset for size in sizes for subset in combinations(names, size)]
+        keys = {subset: np.unique(_keys_of(subset, codes, categories, rows)) for subset in subsets}
+        kept = [subset for subset in subsets if len(subset) <= 1 or len(keys[subset]) * _FEWEST_ROWS <= rows or subset == names]
+        return cls(categories, tuple(Scope(subset) for subset in kept), keys)
+
+    @property
+    def full(self) -> Scope:
+        """A value for each combination of all discrete parents."""
+        return self.scopes[-1]
+
+    def scope(self, names: Sequence[str]) -> Scope:
+        """Return the smallest scope of `scopes` that has a value for each combination of some parents."""
+        return next(one for one in self.scopes if set(names) <= set(one.names))
+
+    def size(self, scope: Scope) -> int:
+        """Return how many values a scope has."""
+        return max(scope.groups) + 1 if scope.groups else len(self._keys[scope.names])
+
+    def ids(self, scope: Scope, codes: Mapping[str, Codes], rows: int) -> Codes:
+        """Return which value of a scope each row has: int64, shape (rows,); −1 for a combination that did not occur."""
+        keys = self._keys[scope.names]
+        wanted = _keys_of(scope.names, codes, self.categories, rows)
+        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        ids = np.where(keys[found] == wanted, found, -1)
+        if scope.groups:
+            ids = np.where(ids >= 0, np.array(scope.groups, np.int64)[ids], -1)
+        return ids.astype(np.int64)
+
+    def combinations(self, scope: Scope) -> tuple[Mapping[str, Category], ...]:
+        """Return the combinations of values of a scope's parents, in the order of `ids` of the ungrouped scope."""
+        left = self._keys[scope.names]
+        found: dict[str, Codes] = {}
+        for name in reversed(scope.names):
+            left, found[name] = np.divmod(left, len(self.categories[name]))
+        return tuple(
+            {name: self.categories[name][int(found[name][at])] for name in scope.names}
+            for at in range(len(self._keys[scope.names]))
+        )
+
+    def coded(self, name: str, values: Sequence[object]) -> Codes:
+        """Return the codes of a discrete parent's values; −1 for those that did not occur.
+
+        Raises
+        ------
+        DataError
+            A value that is none of the parent's.
+        """
+        known: dict[object, int] = {value: code for code, value in enumerate(self.categories[name])}
+        for value in values:
+            if value not in known:
+                shown = ", ".join(str(one) for one in self.categories[name][:12])
+                raise DataError(f"{name} has no value {value!r} in the data that the model was fitted to; it has {shown}")
+        return np.array([known[value] for value in values], np.int64)
+
+
+def _keys_of(
+    names: Sequence[str], codes: Mapping[str, Codes], categories: Mapping[str, tuple[Category, ...]], rows: int
+) -> Codes:
+    """Return a number for the combination that each row has."""
+    keys = np.zeros(rows, np.int64)
+    for name in names:
+        keys = keys * len(categories[name]) + codes[name]
+    return keys

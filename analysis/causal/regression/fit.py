@@ -1,0 +1,106 @@
+"""`fit_mechanism`: the regression of a node on its parents.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unperturbed.analysis.causal.regression.cells import Cells
+from unperturbed.analysis.causal.regression.curves import fit_curve
+from unperturbed.analysis.causal.regression.mechanism import Mechanism
+from unperturbed.analysis.causal.regression.probabilities import TableMechanism
+from unperturbed.analysis.causal.regression.problem import Coding, Errors
+from unperturbed.analysis.causal.regression.tables import shortest_table
+from unperturbed.analysis.causal.variables import Data
+from unperturbed.errors import DataError
+
+__all__ = ["fit_mechanism"]
+
+_FEWEST_VALUES = 3
+"""Of a discrete parent that is tried as a number too; with two, a line says what a value for each says."""
+
+
+def fit_mechanism(
+    data: Data,
+    target: str,
+    parents: Sequence[str],
+    *,
+    level: float = 0.95,
+    coding: Coding = "corrected",
+    errors: Errors | None = None,
+) -> Mechanism:
+    """Fit the regression of a variable on its parents that has the least description length.
+
+    Parameters
+    ----------
+    data : Data
+    target : str
+    parents : sequence of str
+        None: the target's own mean and spread, or its frequencies.
+    level : float
+        Confidence of the parameters' intervals.
+    coding : {"corrected", "paper"}
+        The length of the data: ½n·log₂(RSS/n), or eq. (16) of the paper to the letter (the sum of squared errors, which is not
+        bits and changes with the unit of the target).
+    errors : {"even", "proportional", "factor"}, optional
+        How errors grow with the curve; by default what makes the description shortest.
+
+    Returns
+    -------
+    Mechanism
+        A `CurveMechanism` of a continuous target, a `TableMechanism` of a discrete one.
+
+    Raises
+    ------
+    DataError
+        Unknown names; a parent named twice, or the target among them; fewer than three rows.
+    ValueError
+        A level that is not between 0 and 1.
+
+    Notes
+    -----
+    Section 7.2, eq. (14) to (16); `problem` says what of them is corrected. Curves are sums of terms: polynomials up to degree
+    5, inverse, power with a fitted exponent, square root, logarithm, steps, and products of those of different parents; each
+    coefficient and threshold has one value, or one for each value of some or all discrete parents. Errors that grow with the
+    curve, and curves that are products, are tried where a positive target spans a factor of 4. A discrete parent of three and
+    more numbers is tried as a number too.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"a level of confidence lies between 0 and 1, not {level}")
+    if target in parents or len(set(parents)) < len(parents):
+        raise DataError(f"{target} needs parents that are others than itself, each named once, not {', '.join(parents)}")
+    if data.rows < 3:
+        raise DataError(f"{data.rows} rows are too few to fit {target} to; three are the least")
+    numeric = {name for name in (target, *parents) if data.has_values(name)}  # raises for unknown names
+    discrete = [name for name in parents if data.kinds[name] == "discrete"]
+    codes = {name: np.array(data.codes(name)) for name in discrete}
+    categories = {name: data.categories(name) for name in discrete}
+    numbers = {
+        name: np.array(data.values(name))
+        for name in parents
+        if name not in codes or (name in numeric and len(np.unique(codes[name])) >= _FEWEST_VALUES)
+    }
+    cells = Cells.of(codes, categories, data.rows)
+    if data.kinds[target] == "continuous":
+        observed = np.array(data.values(target))
+        return fit_curve(target, parents, observed, numbers, codes, cells, level=level, coding=coding, errors=errors)
+    observed_codes = np.array(data.codes(target))
+    table = shortest_table(observed_codes, len(data.categories(target)), numbers, codes)
+    return TableMechanism(
+        target=target,
+        parents=tuple(parents),
+        rows=data.rows,
+        hypothesis_bits=table.hypothesis_bits,
+        data_bits=table.data_bits,
+        categories=data.categories(target),
+        table=table,
+        level=level,
+        observed=observed_codes,
+        _parents=cells,
+        _numeric=tuple(numbers),
+        _cells_of_rows=table.cells_of(numbers, codes, data.rows),
+    )

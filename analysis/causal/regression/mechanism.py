@@ -1,0 +1,200 @@
+"""What a node's parents do to it, with numbers: what all mechanisms have in common.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", sections 3 and 7.2: the submodel P(X_i |
+parents(X_i)), written X_i = f_i(parents(X_i)) + U_i.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.analysis.causal.regression.cells import Cells, Scope
+from unperturbed.analysis.causal.regression.parameters import Parameter
+from unperturbed.analysis.causal.variables import Category
+from unperturbed.errors import DataError
+
+__all__ = ["Cell", "Columns", "Inputs", "Mechanism"]
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+Columns = Mapping[str, ArrayLike] | pl.DataFrame
+"""Values of the parents: numbers of continuous ones, categories of discrete ones, as in the table the model is learnt from."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What holds for some values of the discrete parents.
+
+    Attributes
+    ----------
+    where : mapping of str to str, bool, int or float
+        The values; only of parents that make a difference.
+    rows : int
+    formula : str
+    spread : float
+        Standard deviation of the residuals here; of a discrete target, bits a row.
+    """
+
+    where: Mapping[str, Category]
+    rows: int
+    formula: str
+    spread: float
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism(ABC):
+    """A node given its parents.
+
+    Attributes
+    ----------
+    target : str
+    parents : tuple of str
+        As they were given; see `used`.
+    rows : int
+        Of the table it was fitted to.
+    hypothesis_bits : float
+        L(H), eq. (15).
+    data_bits : float
+        L(D | H). It has an unknown constant that depends on the target and the rows alone, so lengths compare for one target.
+    """
+
+    target: str
+    parents: tuple[str, ...]
+    rows: int
+    hypothesis_bits: float
+    data_bits: float
+
+    @property
+    def bits(self) -> float:
+        """The description length L(H) + L(D | H), eq. (14): the shorter, the better the parents explain the target."""
+        return self.hypothesis_bits + self.data_bits
+
+    @property
+    @abstractmethod
+    def used(self) -> tuple[str, ...]:
+        """Parents that make a difference to the target."""
+
+    @property
+    @abstractmethod
+    def formula(self) -> str:
+        """The mechanism as text, with numbers; a line a cell where numbers depend on discrete parents."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All fitted numbers, with their intervals of confidence."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> tuple[Cell, ...]:
+        """Each combination of discrete parents' values that has numbers of its own."""
+
+    @property
+    @abstractmethod
+    def residuals(self) -> Floats:
+        """What the mechanism leaves of each row: float64, shape (rows,)."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what is known of the mechanism as numbers, text, lists and dictionaries, as JSON has them."""
+        return {
+            "target": self.target,
+            "parents": list(self.parents),
+            "used": list(self.used),
+            "rows": self.rows,
+            "bits": {"hypothesis": float(self.hypothesis_bits), "data": float(self.data_bits)},
+            "formula": self.formula,
+            "parameters": [{**asdict(one), "where": [dict(each) for each in one.where]} for one in self.parameters],
+            "cells": [{**asdict(one), "where": dict(one.where)} for one in self.cells],
+        }
+
+    @abstractmethod
+    def values_of(self, rows: Codes) -> list[Category] | Floats:
+        """Return what the target was in some rows of the table."""
+
+    @abstractmethod
+    def predict(self, columns: Columns) -> tuple[Floats, Floats] | Floats:
+        """Return what the target is expected to be.
+
+        Parameters
+        ----------
+        columns : mapping of str to array_like, or polars.DataFrame
+            Values of the parents that are `used`, each of shape (rows,), or single values.
+
+        Returns
+        -------
+        mean, standard_deviation : float64, shape (rows,)
+            Of a continuous target, for a new run: errors and uncertain parameters together.
+        probabilities : float64, shape (rows, categories)
+            Instead, of a discrete one.
+
+        Raises
+        ------
+        DataError
+            A parent without values, values of a discrete parent that were not in the table, numbers at which the formula has no
+            value.
+        """
+
+    @abstractmethod
+    def draw(self, columns: Columns, random: np.random.Generator, rows: int | None = None) -> list[Category] | Floats:
+        """Return a random value of the target for each row; see `predict`. `rows` says how many where there are no parents."""
+
+    @abstractmethod
+    def log_density(self, columns: Columns, values: Sequence[object] | Floats) -> Floats:
+        """Return the natural logarithm of the density, or of the probability, of values of the target; see `predict`."""
+
+
+class Inputs:
+    """Values of parents, made ready for a curve or a table; categories become codes when they are asked for."""
+
+    def __init__(
+        self, columns: Columns, cells: Cells, numeric: Sequence[str], needed: Sequence[str], rows: int | None = None
+    ) -> None:
+        self._cells = cells
+        found: dict[str, list[object]] = {}
+        for name in needed:
+            if name not in columns:
+                raise DataError(f"no values of {name}, on which the prediction depends; give some")
+            column = columns[name]
+            values = column.to_list() if isinstance(column, pl.Series) else np.atleast_1d(np.asarray(column)).tolist()
+            found[name] = values
+        lengths = {len(values) for values in found.values()} - {1}
+        if len(lengths) > 1:
+            told = ", ".join(f"{name} has {len(values)}" for name, values in found.items())
+            raise DataError(f"each parent needs one value, or as many as the others: {told}")
+        self.rows = rows if rows is not None else lengths.pop() if lengths else 1
+        self._values = {name: values * self.rows if len(values) == 1 else values for name, values in found.items()}
+        self.numbers = {name: _numbers(name, self._values[name]) for name in needed if name in numeric}
+        self._codes: dict[str, Codes] = {}
+
+    def codes(self, names: Sequence[str]) -> Mapping[str, Codes]:
+        """Return codes of discrete parents: int64, shape (rows,)."""
+        for name in names:
+            if name not in self._codes:
+                self._codes[name] = self._cells.coded(name, self._values[name])
+        return self._codes
+
+    def ids(self, scope: Scope) -> Codes:
+        """Return which value of a scope each row has; raises DataError for a combination that was not in the table."""
+        ids = self._cells.ids(scope, self.codes(scope.names), self.rows)
+        if (ids < 0).any():
+            row = int(np.flatnonzero(ids < 0)[0])
+            told = ", ".join(f"{name}={self._values[name][row]}" for name in scope.names)
+            raise DataError(f"no run has {told} together, so nothing is known of it; measure it, or choose other values")
+        return ids
+
+
+def _numbers(name: str, values: Sequence[object]) -> Floats:
+    try:
+        numbers = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} needs numbers, not {values[0]!r}") from None
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{name} needs finite numbers, not {numbers[~np.isfinite(numbers)][0]}")
+    return numbers

@@ -1,0 +1,84 @@
+"""What a model says of variables that are set, from the command line's words to JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.analysis.causal import Data, Forecast
+from unperturbed.errors import SpecError
+from unperturbed.harness.modelling import LOGARITHM
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.causal.model import CausalModel
+
+__all__ = ["forecast", "forecast_json"]
+
+
+def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[str], seed: int) -> Forecast:
+    """Return what a model says of setting some variables; values are text, as the command line has them.
+
+    Raises
+    ------
+    SpecError
+        A value that the variable cannot have.
+    DataError
+        Unknown variables; a direction that is open.
+    """
+    settings: dict[str, Any] = {}
+    for name, text in asked.items():
+        if name in logged:
+            value = _number(name, text)
+            if value <= 0:
+                raise SpecError(f"--do {name}={text}: its logarithm is analysed, so it is to be more than 0")
+            settings[f"{LOGARITHM}{name}"] = math.log(value)
+        else:
+            settings[name] = _value(model.data, name, text)
+    return model.intervene(settings, seed=seed)
+
+
+def _value(data: Data, name: str, text: str) -> str | bool | int | float:
+    if data.kinds.get(name) == "discrete":
+        for category in data.categories(name):
+            if text == str(category) or (isinstance(category, bool) and text.lower() == str(category).lower()):
+                return category
+        if not data.has_values(name):
+            raise SpecError(f"--do {name}={text}: its values are {', '.join(map(str, data.categories(name)))}")
+    return _number(name, text) if name in data.names else text
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise SpecError(f"--do {name}={text}: a number is wanted") from None
+    if not math.isfinite(value):
+        raise SpecError(f"--do {name}={text}: a finite number is wanted")
+    return value
+
+
+def forecast_json(found: Forecast) -> dict[str, Any]:
+    """Return a forecast as JSON types; NaN is null."""
+
+    def plain(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return {
+        "set": dict(found.given),
+        "runs": found.runs,
+        "seed": found.seed,
+        "level": found.level,
+        "variables": [
+            {
+                "name": one.name,
+                "mean": plain(one.mean),
+                "standard_deviation": plain(one.standard_deviation),
+                "low": plain(one.low),
+                "high": plain(one.high),
+                "probabilities": {str(value): share for value, share in one.probabilities.items()},
+                "set": one.given,
+            }
+            for one in found.variables.values()
+        ],
+    }
