@@ -50,6 +50,7 @@ bench:
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
 	.venv-peers/bin/python tests/benchmarks/event_reading.py
 	.venv-peers/bin/python tests/benchmarks/event_distances.py
+	$(python) tests/benchmarks/structure.py
 
 dev:
 	@tools/setup.sh test
@@ -69,6 +70,8 @@ validate:
 	@tools/setup.sh media
 	$(python) experiments/diagnosis/record.py campaigns/diagnosis
 	$(python) experiments/diagnosis/evaluate.py
+	$(python) experiments/structure/evaluate.py
+	$(python) experiments/structure/second_run.py --pairs 40
 	@echo 'on a host whose processor counts, also: $(python) experiments/alignment/evaluate.py --processor'
 
 clean:

@@ -22,7 +22,7 @@ from unperturbed.errors import RunError, SpecError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["assemble", "milestone", "thread_traces"]
+__all__ = ["assemble", "derived_metric", "milestone", "thread_traces"]
 
 _ALWAYS_SIMULATED = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
 """Callgrind counts all its events in every run, so what measuring added is known even when nobody asked for instructions."""
@@ -37,6 +37,7 @@ def assemble(
     derived: Mapping[str, Expression],
     dumps: Path,
     attributes: Mapping[str, Any],
+    whole: bool = False,
 ) -> Trace:
     """Make the trace of one run.
 
@@ -49,6 +50,7 @@ def assemble(
     derived : metrics computed from others; one whose parts this pass lacks is left out.
     dumps : callgrind's dump files without their process number; not read unless simulated.
     attributes : facts about the run, kept with the trace; by `clock` the records' stamps are chosen.
+    whole : the run as a whole is wanted, from its first record to its last: it may be one interval, and must have been seen to its end.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def assemble(
     SpecError
         Software metrics are asked for, and the program loaded none of the code that counts them.
     """
-    _check(records, software)
+    _check(records, software, whole=whole)
     rows = main_thread(records)
     intervals = len(rows) - 1
     metrics: list[Metric] = []
@@ -91,7 +93,7 @@ def assemble(
         columns[metric.name] = values[1:] if metric.semantics == "gauge" else deltas(values)
     for name, expression in derived.items():
         if all(part in columns for part in expression.names):
-            metrics.append(_derived(name, expression, {metric.name: metric for metric in metrics}))
+            metrics.append(derived_metric(name, expression, {metric.name: metric for metric in metrics}))
             columns[name] = expression.evaluate(columns)
 
     stamps = rows["monotonic_ns" if attributes.get("clock", "monotonic") == "monotonic" else "cpu_ns"]
@@ -152,7 +154,8 @@ def _facts(records: Records, rows: NDArray[Any]) -> dict[str, Any]:
     return facts
 
 
-def _derived(name: str, expression: Expression, known: Mapping[str, Metric]) -> Metric:
+def derived_metric(name: str, expression: Expression, known: Mapping[str, Metric]) -> Metric:
+    """Describe a metric that is computed from others."""
     parts = [known[part] for part in expression.names]
     simulated_part = any(part.kind == "simulated" or part.meaning.startswith("simulated") for part in parts)
     meaning = f"{'simulated: ' if simulated_part else ''}{expression.text}"
@@ -184,7 +187,7 @@ _MEANS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def _check(records: Records, software: Sequence[Metric]) -> None:
+def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None:
     within = [metric.name for metric in software if metric.source != _MEANS["kernel"][0]]
     counted = f"{', '.join(within)}: " if within else ""
     if records.state == "waiting":
@@ -206,7 +209,12 @@ def _check(records: Records, software: Sequence[Metric]) -> None:
         raise RunError(f"the record file was full: {records.lost} intervals lost. Use a longer interval")
     if records.unread > _UNREAD_SHARE * len(records.rows):
         raise RunError(f"the counters could not be read at {records.unread} of {records.unread + len(records.rows)} ticks")
-    if np.count_nonzero(records.rows["thread"] == 0) < 3:
+    if whole and records.state != "finished":
+        raise RunError(
+            "the program ended without its exit handlers (by _exit, in another program by exec, or from a second thread), so nobody read its last "
+            "counts: let it end by exit or from main, or take sampler: outside"
+        )
+    if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
         raise RunError("the program ended before the first interval: give it more work, or use a shorter interval")
 
 

@@ -1,6 +1,6 @@
 """The trace: one row an interval, one column a metric, and what is known about each.
 
-This is the only module of `collectors` that `analysis` imports.
+This module and `table` are the only ones of `collectors` that `analysis` imports.
 """
 
 from __future__ import annotations

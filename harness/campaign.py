@@ -10,25 +10,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from unperturbed.collectors.passes import Passes
 from unperturbed.errors import HostError, RunError, SpecError
-from unperturbed.harness import host
+from unperturbed.harness.attempts import Attempt, Made, make_run, now
 from unperturbed.harness.manifest import Manifest, locked
 from unperturbed.harness.plan import PlannedRun, configurations, plan_runs
-from unperturbed.harness.prepare import fresh, pilots, prepare, rehearse
+from unperturbed.harness.prepare import pilots, prepare, rehearse
 from unperturbed.harness.progress import Estimate, Progress
 from unperturbed.harness.run import Sampling
 from unperturbed.harness.session import Session, execute_in, make_layouts, milestones_in
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.models import PILOT
 
-__all__ = ["CAMPAIGN", "carry_out", "opened", "run_campaign"]
+__all__ = ["CAMPAIGN", "SWEEP", "carry_out", "held", "opened", "run_campaign"]
 
 CAMPAIGN = "a campaign"
 """The purpose of a folder whose runs the spec plans."""
+SWEEP = "a sweep"
+"""The purpose of a folder whose runs end in a table."""
 
 
 def run_campaign(campaign: Campaign, folder: Path, progress: Progress) -> None:
@@ -72,16 +74,31 @@ def opened(
     SpecError, HostError, RunError
         As `run_campaign`.
     """
+    with held(campaign, folder, purpose) as manifest:
+        session = prepare(campaign, folder, manifest, progress)
+        samplings = pilots(session, manifest, progress)
+        rehearse(session, samplings, manifest, progress)
+        yield session, samplings, manifest
+
+
+@contextmanager
+def held(campaign: Campaign, folder: Path, purpose: str) -> Iterator[Manifest]:
+    """Hold a campaign's folder for this process and for one purpose; it is made if need be.
+
+    Raises
+    ------
+    SpecError
+        The folder belongs to another spec or purpose, cannot be made, or another process works on it.
+    HostError
+        The disk is full, whenever that is met.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SpecError(f"{folder}: no folder can be made there ({error.strerror}); choose another with --campaign") from None
     with _disk_errors(folder), locked(folder), Manifest(folder / "campaign.sqlite") as manifest:
         _claim(manifest, campaign, purpose)
-        session = prepare(campaign, folder, manifest, progress)
-        samplings = pilots(session, manifest, progress)
-        rehearse(session, samplings, manifest, progress)
-        yield session, samplings, manifest
+        yield manifest
 
 
 @contextmanager
@@ -109,7 +126,7 @@ def _plan(campaign: Campaign, passes: list[str], manifest: Manifest) -> None:
     before = [state.run for state in manifest.runs()]
     more = plan_runs(asked, passes, seed=design.seed, order=design.order, before=before, layouts=design.layouts)
     if before and more and manifest.runs("done"):
-        manifest.set_facts(extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": _now()}])
+        manifest.set_facts(extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": now()}])
     manifest.plan(more)
 
 
@@ -152,51 +169,27 @@ def carry_out(session: Session, samplings: Mapping[str, Sampling], manifest: Man
             )
         progress.starting(run, done=len(runs) - len(planned) + position, total=len(runs), seconds_left=left)
         with milestones_in(session, run) as milestones:
-            took = _attempts(session, replace(samplings[run.pass_name], milestones=milestones), run, manifest, progress)
+            make = partial(_make, session, replace(samplings[run.pass_name], milestones=milestones), run)
+            took = make_run(run, session.folder, retries=design.retries, make=make, manifest=manifest, progress=progress)
         seconds[run.pass_name] += (took - seconds[run.pass_name]) / 4
 
 
-def _attempts(session: Session, sampling: Sampling, run: PlannedRun, manifest: Manifest, progress: Progress) -> float:
-    """Make one planned run, again when it fails, as often as the spec allows; return how long the last attempt took."""
-    allowed = session.campaign.campaign.retries + 1
-    made = len([failure for failure in manifest.failures() if failure.run == run.id])
-    for attempt in range(made + 1, made + allowed + 1):
-        folder = fresh(session.folder / "runs" / run.id)
-        before = host.state()
-        manifest.start(run, attempt=attempt, started=_now(), host=before)
-        started = time.monotonic()
-        try:
-            trace = execute_in(
-                session,
-                sampling,
-                run.configuration,
-                folder,
-                pad_bytes=run.pad_bytes,
-                run=run.id,
-                order=int(run.id),
-                layout=run.layout,
-                repetition=run.repetition,
-                block=run.block,
-                attempt=attempt,
-                host_before=before,
-            )
-        except RunError as error:
-            took = time.monotonic() - started
-            manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=attempt == made + allowed)
-            progress.failed(run, attempt, str(error))
-            _keep_failed(folder, attempt)
-        else:
-            took = time.monotonic() - started
-            manifest.finish(run, seconds=trace.attributes["seconds"], intervals=len(trace), host=host.state())
-            break
-    return took
-
-
-def _keep_failed(folder: Path, attempt: int) -> None:
-    """Keep what a failed attempt left, for the user to look at, out of the next attempt's way."""
-    kept = folder.with_name(f"{folder.name}-failed-{attempt}")
-    shutil.rmtree(kept, ignore_errors=True)
-    folder.rename(kept)
+def _make(session: Session, sampling: Sampling, run: PlannedRun, attempt: Attempt) -> Made:
+    trace = execute_in(
+        session,
+        sampling,
+        run.configuration,
+        attempt.folder,
+        pad_bytes=run.pad_bytes,
+        run=run.id,
+        order=int(run.id),
+        layout=run.layout,
+        repetition=run.repetition,
+        block=run.block,
+        attempt=attempt.number,
+        host_before=attempt.host_before,
+    )
+    return Made(trace.attributes["seconds"], len(trace))
 
 
 def _claim(manifest: Manifest, campaign: Campaign, purpose: str) -> None:
@@ -222,9 +215,5 @@ def _claim(manifest: Manifest, campaign: Campaign, purpose: str) -> None:
         spec_text=campaign.text,
         spec_path=str(campaign.path),
         name=campaign.name,
-        begun=manifest.fact("begun") or _now(),
+        begun=manifest.fact("begun") or now(),
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from unperturbed.errors import UnperturbedError
+from unperturbed.errors import HostError, UnperturbedError
 
 __all__ = ["main"]
 
@@ -25,6 +25,8 @@ _COMMANDS = {
     "align": "align two runs: warp path, scores, what is not to be trusted",
     "merge": "one trace with every metric of a campaign",
     "diagnose": "compare an event log with logs of runs that went well: which anomaly, how strong, since when, where",
+    "structure": "which phases recur in a run, in which order, and how a second run differs in structure",
+    "model": "what causes what in a table of runs, by which formula, and what happens when something is set",
     "report": "write a campaign's HTML report again",
     "cc": "the instrumenting compiler wrapper, for any build system",
     "schema": "print the JSON Schema of the spec",
@@ -32,10 +34,12 @@ _COMMANDS = {
 """Name and one line of each command. Its class `Command` is in the module of the same name, loaded only when it is asked for."""
 
 INTERRUPTED = 130
+_RESUMED = ("run", "partition")
+_KEPT = "; nothing that was finished is lost, the same command goes on"
 
 _EXIT_CODES = """\
 exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative (perturbed, a metric without
-certificate, or anomalous); 130 interrupted"""
+certificate, anomalous, or inadequate); 130 interrupted"""
 
 
 class Command(Protocol):
@@ -70,12 +74,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"unperturbed: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("\nunperturbed: interrupted; nothing that was finished is lost, the same command goes on", file=sys.stderr)
+        print(f"\nunperturbed: interrupted{_KEPT if words[0] in _RESUMED else ''}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong, and Python must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk, a file that may not be read
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"unperturbed: {where}{error.strerror or error}", file=sys.stderr)
+        return HostError.exit_code
 
 
 def _tell_what_takes_long() -> None:

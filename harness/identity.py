@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unperturbed.harness.sources import source_files
 from unperturbed.harness.spec import Campaign
-from unperturbed.harness.spec.placeholders import PLACEHOLDERS, substitute
+from unperturbed.harness.spec.placeholders import PARAMETER, PLACEHOLDERS, substitute
 from unperturbed.harness.spec.program import PROGRAM_PATH
 from unperturbed.instrument.toolchain import file_digest
 
@@ -67,7 +67,8 @@ def _of_file(file: Path) -> list[str | bool]:
 
 def _word(campaign: Campaign, text: str) -> str:
     """Return a word of a command; of a file, wherever it lies, the content."""
-    known = {name: f"{{{name}}}" for name in PLACEHOLDERS} | {"spec": str(campaign.folder)}
+    names = (*PLACEHOLDERS, *(f"{PARAMETER}{name}" for name in campaign.parameters))
+    known = {name: f"{{{name}}}" for name in names} | {"spec": str(campaign.folder)}
     word = substitute(text, known)
     named = word.startswith("/") and os.access(word, os.R_OK) and Path(word).is_file()
     return file_digest(word) if named else word

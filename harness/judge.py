@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from unperturbed.analysis.report import ReportContent, to_json
+from unperturbed.collectors.table import TABLE
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import CAMPAIGN
+from unperturbed.harness.campaign import CAMPAIGN, SWEEP
 from unperturbed.harness.check import Checked, HowChecked, check, read_traces
 from unperturbed.harness.disturbance import disturbed_runs
 from unperturbed.harness.manifest import Manifest, RunState
@@ -45,6 +46,8 @@ def recorded_campaign(folder: Path) -> Campaign:
         purpose = manifest.fact("purpose") or CAMPAIGN
     if text is None:
         raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
+    if purpose == SWEEP:
+        raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
     if purpose != CAMPAIGN:
         raise SpecError(
             f"{folder} holds {purpose}, whose runs are judged as it goes; run its plan.yaml for a campaign that can be checked"

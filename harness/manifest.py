@@ -6,9 +6,9 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS runs (
     block INTEGER NOT NULL,
     pad_bytes INTEGER NOT NULL,
     layout INTEGER NOT NULL DEFAULT 0,
+    point INTEGER NOT NULL DEFAULT 0,
     state TEXT NOT NULL CHECK (state IN ('planned', 'running', 'done', 'failed')),
     attempt INTEGER NOT NULL DEFAULT 0,
     started TEXT,
@@ -45,6 +46,12 @@ CREATE TABLE IF NOT EXISTS failures (
     PRIMARY KEY (run, attempt)
 );
 """
+
+_ADDED = ("layout", "point")
+"""Columns that came later, each a number with the default 0. A campaign of before is read as it is; only further runs need them."""
+
+_TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES runs (id), content TEXT NOT NULL)"
+"""What whole runs gave: of sweeps alone."""
 
 State = Literal["planned", "running", "done", "failed"]
 
@@ -111,8 +118,7 @@ class Manifest:
             columns = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
         except sqlite3.DatabaseError as error:
             raise SpecError(f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign") from None
-        # A campaign of before layouts varied is read as it is; only further runs need the column.
-        self._has_layouts = "layout" in columns
+        self._missing = [name for name in _ADDED if name not in columns]
 
     def close(self) -> None:
         """Close the file."""
@@ -138,27 +144,32 @@ class Manifest:
     def clear(self) -> None:
         """Forget everything: the folder's campaign is begun anew."""
         with self._transaction():
-            for table in ("failures", "runs", "facts"):
-                self._db.execute(f"DELETE FROM {table}")
+            for table in ("failures", "totals", "runs", "facts"):
+                if self._has(table):
+                    self._db.execute(f"DELETE FROM {table}")
 
     def plan(self, runs: Iterable[PlannedRun]) -> None:
         """Enter the plan; runs that are there already stay as they are."""
-        if not self._has_layouts:
-            self._db.execute("ALTER TABLE runs ADD COLUMN layout INTEGER NOT NULL DEFAULT 0")
-            self._has_layouts = True
+        for name in self._missing:
+            self._db.execute(f"ALTER TABLE runs ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0")
+        self._missing = []
         with self._transaction():
-            for run in runs:
-                self._db.execute(
-                    "INSERT OR IGNORE INTO runs (id, configuration, pass, repetition, block, pad_bytes, layout, state)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, 'planned')",
-                    (run.id, run.configuration, run.pass_name, run.repetition, run.block, run.pad_bytes, run.layout),
-                )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO runs (id, configuration, pass, repetition, block, pad_bytes, layout, point, state)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'planned')",
+                (astuple(run) for run in runs),
+            )
 
     def forget(self, configurations: Iterable[str]) -> None:
         """Take runs of these configurations out of the plan that were never begun: they are not asked for any more."""
         with self._transaction():
             for name in configurations:
                 self._db.execute("DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND configuration = ?", (name,))
+
+    def forget_runs(self, ids: Iterable[str]) -> None:
+        """Take these runs out of the plan, as far as they were never begun."""
+        with self._transaction():
+            self._db.executemany("DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND id = ?", ((run,) for run in ids))
 
     def reopen(self) -> None:
         """Plan again what an earlier session was interrupted in, and give what had failed new attempts."""
@@ -172,12 +183,19 @@ class Manifest:
             (attempt, started, json.dumps(host), run.id),
         )
 
-    def finish(self, run: PlannedRun, *, seconds: float, intervals: int, host: dict[str, Any]) -> None:
-        """Record that a run is done: its trace is on disk."""
-        self._db.execute(
-            "UPDATE runs SET state = 'done', seconds = ?, intervals = ?, host_after = ? WHERE id = ?",
-            (seconds, intervals, json.dumps(host), run.id),
-        )
+    def finish(
+        self, run: PlannedRun, *, seconds: float, intervals: int, host: dict[str, Any], totals: Mapping[str, Any] | None = None
+    ) -> None:
+        """Record that a run is done: its trace is on disk, or its `totals` are recorded with it."""
+        if totals is not None:
+            self._db.execute(_TOTALS)
+        with self._transaction():
+            if totals is not None:
+                self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?)", (run.id, json.dumps(totals)))
+            self._db.execute(
+                "UPDATE runs SET state = 'done', seconds = ?, intervals = ?, host_after = ? WHERE id = ?",
+                (seconds, intervals, json.dumps(host), run.id),
+            )
 
     def fail(self, run: PlannedRun, *, seconds: float, error: str, host: dict[str, Any], final: bool) -> None:
         """Record that an attempt failed; `final` when it is not to be tried again."""
@@ -193,15 +211,23 @@ class Manifest:
 
     def runs(self, *states: State) -> list[RunState]:
         """Return the runs in these states (all, when none is given), in the order of the plan."""
+        added = ", ".join("0" if name in self._missing else name for name in _ADDED)
         rows = self._db.execute(
-            f"SELECT id, configuration, pass, repetition, block, pad_bytes, {'layout' if self._has_layouts else '0'}, state, attempt, started,"
+            f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
             " seconds, intervals, error, host_before, host_after FROM runs ORDER BY id"
         )
         return [
-            RunState(PlannedRun(*row[:7]), *row[7:13], *(None if text is None else json.loads(text) for text in row[13:]))
+            RunState(PlannedRun(*row[:8]), *row[8:14], *(None if text is None else json.loads(text) for text in row[14:]))
             for row in rows
-            if not states or row[7] in states
+            if not states or row[8] in states
         ]
+
+    def totals(self, *runs: str) -> dict[str, dict[str, Any]]:
+        """Return what these finished runs of a sweep gave (all, when none is named), by run."""
+        if not self._has("totals"):
+            return {}
+        marks = f" WHERE run IN ({', '.join('?' * len(runs))})" if runs else ""
+        return {run: json.loads(text) for run, text in self._db.execute(f"SELECT run, content FROM totals{marks}", runs)}
 
     def failures(self) -> list[Failure]:
         """Return every attempt that failed, in order."""
@@ -209,6 +235,10 @@ class Manifest:
             Failure(*row)
             for row in self._db.execute("SELECT run, attempt, started, seconds, error FROM failures ORDER BY run, attempt")
         ]
+
+    def _has(self, table: str) -> bool:
+        found = self._db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+        return found.fetchone() is not None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

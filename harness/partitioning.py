@@ -77,6 +77,11 @@ def wanted_metrics(campaign: Campaign) -> tuple[str, ...]:
     SpecError
         There is none, or no hardware metric in which perturbation could show.
     """
+    if campaign.parameters:
+        raise SpecError(
+            f"{campaign.path}: this is a sweep (`parameters:`), and perturbation shows in intervals, which its whole runs do not have: partition "
+            "the program at one point, by a spec with an interval"
+        )
     found = tuple(name for name in campaign.measure.software if name != campaign.analysis.anchor)
     if not found:
         raise SpecError(f"{campaign.path}: there is no software metric to partition; name some under measure: software:")

@@ -16,10 +16,10 @@ from typing import Literal
 
 from unperturbed.harness.spec.models import ANCHOR, BASELINE, SHAM_PREFIX, Campaign
 
-__all__ = ["Configuration", "PlannedRun", "configurations", "plan_batch", "plan_runs", "sham_of", "shamless"]
+__all__ = ["PAD_BYTES", "Configuration", "PlannedRun", "configurations", "plan_batch", "plan_runs", "sham_of", "shamless"]
 
 
-_PAD_BYTES = 4096
+PAD_BYTES = 4096
 """The environment grows by up to a page: every offset of the stack within a page occurs."""
 
 
@@ -56,6 +56,7 @@ class PlannedRun:
     configuration, pass_name : what is run and which counters. repetition : counted from 1.
     block : from 0. pad_bytes : bytes added to the environment.
     layout : number of the layout of its code, the same for all passes; 0 is the program as its build made it.
+    point : of a sweep, counted from 1; 0 in other campaigns.
     """
 
     id: str
@@ -65,6 +66,7 @@ class PlannedRun:
     block: int
     pad_bytes: int
     layout: int = 0
+    point: int = 0
 
 
 def configurations(campaign: Campaign) -> tuple[Configuration, ...]:
@@ -129,7 +131,7 @@ def plan_runs(
         return ()
     first_block = 1 + max((run.block for run in before), default=-1)
     blocks = max(configuration.runs for configuration in configurations)
-    pads = [chance.randrange(_PAD_BYTES) for _ in range(blocks)]
+    pads = [chance.randrange(PAD_BYTES) for _ in range(blocks)]
     slots: list[tuple[int, str, str, int]] = []
     for configuration in configurations:
         offset = chance.random()

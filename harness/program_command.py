@@ -48,7 +48,7 @@ class ProgramCommand:
 
 
 def program_command(campaign: Campaign, *, scratch: Path, build: Path | None, inputs: Path) -> ProgramCommand:
-    """Return the command that runs the program.
+    """Return the command that runs the program; of a sweep, at the point where the campaign is (`Campaign.at_point`).
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def program_command(campaign: Campaign, *, scratch: Path, build: Path | None, in
     inputs : folder of the input files.
     """
     program = campaign.program
-    known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(campaign.folder)}
+    known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(campaign.folder), **campaign.point}
     if build is not None:
         known |= {"build": str(build), "source": str(build)}
     words = (

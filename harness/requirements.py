@@ -49,8 +49,10 @@ def plan_counting(campaign: Campaign, names: Sequence[str] | None = None, source
 def _shared(campaign: Campaign) -> tuple[str, ...]:
     """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'.
 
-    They are what `align_on` is made of, and instructions and cycles where they are asked for.
+    They are what `align_on` is made of, and instructions and cycles where they are asked for. Runs of a sweep are not aligned.
     """
+    if campaign.parameters:
+        return ()
     derived = campaign.measure.derived
     aligning = [part for name in campaign.analysis.align_on for part in (derived[name].names if name in derived else (name,))]
     wanted = dict.fromkeys([*aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])

@@ -11,7 +11,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from unperturbed.harness.launch import Command, Outcome, launch
 from unperturbed.harness.milestones import Milestones
 from unperturbed.harness.program_command import program_command
 from unperturbed.harness.spec import Campaign
+from unperturbed.harness.spec.models import REFERENCE
 
 __all__ = ["Result", "Sampling", "TimedOutError", "digest_of_result", "execute", "run_plain"]
 
@@ -57,6 +58,7 @@ class Sampling:
     interval_ns : on the work clock, quanta of the simulator.
     capacity : records that fit.
     timeout_s : instead of the spec's; None for that.
+    whole : only what the whole run counts is wanted: the trace has one interval, from the program's first record to its end.
     """
 
     collected: Pass
@@ -65,6 +67,7 @@ class Sampling:
     clock: str
     capacity: int
     timeout_s: float | None = None
+    whole: bool = False
 
 
 class TimedOutError(RunError):
@@ -73,13 +76,16 @@ class TimedOutError(RunError):
 
 @dataclass(frozen=True)
 class Result:
-    """What a run must give, and a plain run gave: exit code, and sha256 of stdout followed by the output files."""
+    """What a run must give, and a plain run gave: exit code, and sha256 of stdout followed by the output files. `run` : which run that was."""
 
     exit_code: int
     digest: str
+    run: str = field(default=REFERENCE, compare=False)
 
 
-def run_plain(campaign: Campaign, folder: Path, *, build: Path | None, inputs: Path) -> tuple[Result, Outcome]:
+def run_plain(
+    campaign: Campaign, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
+) -> tuple[Result, Outcome]:
     """Run the untouched program once, natively and unmeasured: its result is what every measured run must give.
 
     Raises
@@ -87,7 +93,8 @@ def run_plain(campaign: Campaign, folder: Path, *, build: Path | None, inputs: P
     RunError
         It is missing, crashes, or exceeds its time limit.
     """
-    command = _command(campaign, folder, build=build, inputs=inputs, extra={}, prefix=[], milestones=Milestones())
+    extra = {"UNPERTURBED_PAD": "x" * pad_bytes} if pad_bytes else {}
+    command = _command(campaign, folder, build=build, inputs=inputs, extra=extra, prefix=[], milestones=Milestones())
     outcome = _launch(command, folder)
     shown = f"The command was: {shlex.join(command.argv)}"
     if outcome.timed_out:
@@ -145,7 +152,7 @@ def execute(
     elif records.state == "failed" and campaign.measure.sampler == "outside":
         raise RunError(f"the observer could not start: {records.message}")
     _check_outcome(campaign, command, outcome, expected)
-    if sampling.clock == "monotonic":
+    if sampling.clock == "monotonic" and not sampling.whole:
         _check_end(records, ended_ns, setup)
     trace = assemble(
         records,
@@ -164,6 +171,7 @@ def execute(
             "environment_pad_bytes": pad_bytes,
             "seconds": outcome.seconds,
         },
+        whole=sampling.whole,
     )
     trace.write(folder / "trace.parquet")
     if setup.threads:
@@ -293,7 +301,7 @@ def _check_outcome(campaign: Campaign, command: Command, outcome: Outcome, expec
         raise RunError(
             f"the program gave another result than when it was not measured (sha256 {digest[:12]}…, expected {expected.digest[:12]}…): "
             "measuring changed it, or it is not deterministic. Compare "
-            f"{folder / 'stdout'} with that of the reference run"
+            f"{folder / 'stdout'} with that of the untouched program's run, {folder.with_name(expected.run) / 'stdout'}"
         )
 
 

@@ -16,6 +16,7 @@ from unperturbed.harness.milestones import interposed, probe_sites, python_sites
 from unperturbed.harness.program_command import ProgramCommand, program_command
 from unperturbed.harness.spec import Campaign
 from unperturbed.harness.spec.where import at_metric
+from unperturbed.harness.sweep_plan import at_a_point
 from unperturbed.instrument.events import Event
 from unperturbed.instrument.probes import HIT_COSTS, HIT_NS
 from unperturbed.instrument.toolchain import SiteReport, missing_metrics, read_sites
@@ -90,7 +91,7 @@ def find_all_sites(campaign: Campaign, step: Callable[[str], None]) -> SpecSites
             step("building with every software metric")
             tree = build(campaign.program, source, folder / "00", software, spec_folder=campaign.folder).folder
             report = read_sites(folder / "00" / "toolchain")
-        command = program_command(campaign, scratch=folder, build=tree, inputs=folder)
+        command = program_command(at_a_point(campaign), scratch=folder, build=tree, inputs=folder)
         faults = missing_metrics(report, software)
         found = []
         for name, event in software.items():

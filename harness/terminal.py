@@ -42,7 +42,7 @@ class TerminalProgress:
     """
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Console(stderr=True, highlight=False, emoji=False)
         self._open_line = False
 
     def step(self, what: str) -> None:
@@ -68,14 +68,13 @@ class TerminalProgress:
         self._line(f"[bold]{estimate.runs} runs[/bold] ({each})")
         if estimate.done:
             self._line(f"{estimate.done} of them are done already")
-        if estimate.done < estimate.runs:
+        if estimate.done < estimate.runs and estimate.seconds:
             self._line(f"about [bold]{duration(estimate.seconds)}[/bold] to go")
 
     def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:
         """Tell that a run begins."""
-        text = (
-            f"run {done + 1} of {total}: {run.configuration} {run.repetition} ({run.pass_name}), {duration(seconds_left)} left"
-        )
+        left = f", {duration(seconds_left)} left" if seconds_left else ""
+        text = f"run {done + 1} of {total}: {self.named(run)}{left}"
         if self._console.is_terminal:
             sys.stderr.write(f"\r\x1b[2K{text}")
             sys.stderr.flush()
@@ -85,7 +84,11 @@ class TerminalProgress:
 
     def failed(self, run: PlannedRun, attempt: int, error: str) -> None:
         """Tell that an attempt failed."""
-        self._line(f"[red]run {run.id} ({run.configuration}), attempt {attempt}, failed:[/red] {escape(error)}")
+        self._line(f"[red]run {run.id} ({escape(self.named(run))}), attempt {attempt}, failed:[/red] {escape(error)}")
+
+    def named(self, run: PlannedRun) -> str:
+        """Say which run it is."""
+        return f"{run.configuration} {run.repetition} ({run.pass_name})"
 
     def end(self) -> None:
         """End the line of the last run."""
@@ -100,7 +103,7 @@ class TerminalProgress:
 
 def show_verdicts(campaign: Campaign, checked: Checked) -> None:
     """Print one row a configuration, then what weighs most in each, then how steady the baseline is, then the notes."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     table = Table(title=f"{campaign.name}: was it perturbed?", title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     table.add_column("configuration")
     table.add_column("verdict")
@@ -156,12 +159,12 @@ def show_totals(totals: Sequence[Total]) -> None:
         else:
             values = [f"{total.counted:,.0f}", spread, f"{total.rate:,.0f}" if total.rate >= 10 else f"{total.rate:.2g}"]
         table.add_row(escape(total.name), str(total.runs), *values)
-    Console(highlight=False).print(table)
+    Console(highlight=False, emoji=False).print(table)
 
 
 def show_failures(failures: Sequence[str], missing: Sequence[str]) -> None:
     """Name the runs that failed for good, and those that were never made."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, emoji=False)
     for failure in failures:
         console.print(f"[red]failed:[/red] {escape(failure)}", soft_wrap=True)
     if missing:

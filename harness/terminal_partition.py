@@ -55,7 +55,7 @@ class PartitionProgress(TerminalProgress):
 
 def show_plan(plan: Plan, folder: Path, notes: Sequence[str] = ()) -> None:
     """Print the certified subsets with what they rest on, then what is in none, and where the plan stands."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     table = Table(
         title="Subsets certified to leave the program unperturbed", title_justify="left", header_style="bold", box=SIMPLE_HEAD
     )

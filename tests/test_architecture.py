@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "errors": (),
     "collectors": ("errors", "collectors"),
     "instrument": ("errors", "instrument"),
-    "analysis": ("errors", "analysis", "collectors.trace"),
+    "analysis": ("errors", "analysis", "collectors.trace", "collectors.table"),
     "harness": ("errors", "harness", "collectors", "instrument", "analysis"),
 }
 

@@ -168,7 +168,7 @@ def _show(alignment: Alignment, a: Trace, b: Trace, scores: dict[str, ScoreSumma
 
     from unperturbed.analysis.alignment import resample
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for name, value in _facts(alignment, a, b):
         console.print(f"{name:>11}  {escape(value)}")
     metric = alignment.on[0]

@@ -85,7 +85,7 @@ def _show(found: MergedCampaign, out: Path) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     table = Table(title="One trace with every metric", title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for header in ("from", "run", "metrics"):
         table.add_column(header)

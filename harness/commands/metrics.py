@@ -78,9 +78,9 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=_PIPE_COLUMNS)  # a metric a line, for grep and awk
+        console = Console(highlight=False, emoji=False, width=_PIPE_COLUMNS)  # a metric a line, for grep and awk
     for source in SOURCES:
         chosen = [metric for metric in listing.metrics if metric.best.available and metric.best.source == source]
         if chosen:

@@ -67,7 +67,7 @@ def _as_json(found: SpecSites) -> dict[str, Any]:
 def _show(found: SpecSites, *, most: int | None) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False, **({} if sys.stdout.isatty() else {"width": _PIPE_COLUMNS}))  # type: ignore[arg-type]
+    console = Console(highlight=False, emoji=False, **({} if sys.stdout.isatty() else {"width": _PIPE_COLUMNS}))  # type: ignore[arg-type]
     for metric in found.metrics:
         _show_metric(console, metric, most)
     for source, reason in found.skipped.items():

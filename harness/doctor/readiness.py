@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from unperturbed.collectors.catalogue import OS_GROUPS
@@ -31,6 +31,7 @@ from unperturbed.harness.requirements import (
 from unperturbed.harness.spec import Campaign, Program
 from unperturbed.harness.spec.placeholders import find_placeholders, substitute
 from unperturbed.harness.spec.program import PROGRAM_PATH
+from unperturbed.harness.sweep_plan import check_sweep_budget, count_points, steps
 
 __all__ = ["MetricSource", "Problem", "Readiness", "check_spec"]
 
@@ -86,18 +87,28 @@ class Readiness:
 
     @property
     def no_verdict(self) -> str:
-        """Return why the campaign would give traces and no verdict; empty when it would give one."""
-        return no_verdict(self.campaign, self.passes)
+        """Return why the campaign would give traces and no verdict; empty when it would give one, and of a sweep, which gives a table."""
+        return "" if self.campaign.parameters else no_verdict(self.campaign, self.passes)
+
+    @property
+    def planned(self) -> Mapping[str, int]:
+        """Return the runs of each configuration, or of each step of a sweep; of one pass at least, when nothing can be counted."""
+        if self.campaign.parameters:
+            each = count_points(self.campaign) * self.campaign.campaign.repetitions
+            return {step.name: each for step in steps(self.campaign, self.passes)}
+        return {item.name: item.runs * max(1, len(self.passes.passes)) for item in self.configurations}
 
     @property
     def runs(self) -> int:
-        """Return the number of runs that the campaign would make; of one pass at least, when nothing can be counted."""
-        return max(1, len(self.passes.passes)) * sum(item.runs for item in self.configurations)
+        """Return the number of runs that the campaign would make."""
+        return sum(self.planned.values())
 
     @property
     def metrics(self) -> tuple[MetricSource, ...]:
         """Return who counts each metric that this host can give; of a derived one, in the passes that hold all its parts."""
         measure = self.campaign.measure
+        if self.campaign.parameters:
+            return self._metrics_of_sweep()
         holding = {item.name: {metric.name for metric in item.metrics} for item in self.passes.passes}
         sources = {item.name: item.source for item in self.passes.passes}
         found = []
@@ -111,6 +122,19 @@ class Readiness:
             whole = set.intersection(*given) if len(given) == len(expression.names) else set()
             found.append(MetricSource(name, "computed", tuple(key for key in holding if key in whole)))
         return tuple(item for item in found if item.passes)
+
+    def _metrics_of_sweep(self) -> tuple[MetricSource, ...]:
+        measure, found = self.campaign.measure, []
+        for step in steps(self.campaign, self.passes):
+            for name in (*step.metrics, *step.software):
+                software = measure.software.get(name)
+                source = _MEANS[software.means] if software else _OS_SOURCES.get(name, step.collected.source)
+                found.append(MetricSource(name, source, (step.name,)))
+        where = {item.metric: item.passes[0] for item in found}
+        for name, expression in measure.derived.items():
+            if set(expression.names) <= set(where):
+                found.append(MetricSource(name, "computed", tuple(dict.fromkeys(where[part] for part in expression.names))))
+        return tuple(found)
 
 
 def check_spec(campaign: Campaign, host: Examination) -> Readiness:
@@ -127,11 +151,15 @@ def check_spec(campaign: Campaign, host: Examination) -> Readiness:
     problems += [problem for problem in uncounted if not (has_compiler_problem and problem.finding.subject == "counting")]
     planned = configurations(campaign)
     ready = Readiness(campaign, passes, planned, tuple(problems))
-    limits = [
-        *_refusal("clock", check_clock, campaign, passes),
-        *_refusal("probes", check_probes, campaign, passes),
-        *_refusal("runs", check_budget, campaign, max(1, len(passes.passes))),
-    ]
+    limits = (
+        [*_refusal("runs", check_sweep_budget, campaign, passes)]
+        if campaign.parameters
+        else [
+            *_refusal("clock", check_clock, campaign, passes),
+            *_refusal("probes", check_probes, campaign, passes),
+            *_refusal("runs", check_budget, campaign, max(1, len(passes.passes))),
+        ]
+    )
     return replace(ready, problems=(*problems, *limits))
 
 

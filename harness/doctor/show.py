@@ -16,6 +16,7 @@ from rich.table import Table
 from unperturbed.harness.doctor.examine import Examination
 from unperturbed.harness.doctor.findings import Finding, Status
 from unperturbed.harness.doctor.readiness import Readiness
+from unperturbed.harness.sweep_plan import count_points
 
 __all__ = ["FORMAT", "show", "to_json"]
 
@@ -46,7 +47,7 @@ def _spec_json(spec: Readiness) -> dict[str, Any]:
         "exit_code": spec.exit_code,
         "problems": [{**asdict(problem.finding), "exit_code": problem.exit_code} for problem in spec.problems],
         "runs": spec.runs,
-        "configurations": {item.name: item.runs * max(1, len(spec.passes.passes)) for item in spec.configurations},
+        "configurations": dict(spec.planned),
         "passes": [
             {"name": item.name, "source": item.source, "metrics": [metric.name for metric in item.metrics]}
             for item in spec.passes.passes
@@ -58,7 +59,7 @@ def _spec_json(spec: Readiness) -> dict[str, Any]:
 
 def show(host: Examination, spec: Readiness | None) -> None:
     """Print everything: a line a finding, with the command that mends it on a line of its own."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     _group(console, "What can be counted", host.counting)
     _group(console, "What is noisy", host.noise)
     counts = Counter(finding.status for finding in (*host.counting, *host.noise))
@@ -126,6 +127,8 @@ def _show_spec(console: Console, spec: Readiness) -> None:
     else:
         passes = len(spec.passes.passes)
         each = f" in {passes} passes" if passes > 1 else ""
+        if spec.campaign.parameters:
+            each = f" at {count_points(spec.campaign):,} points ({', '.join(spec.planned)})"
         console.print(f"[green]✓ can run here[/green]: {spec.runs} runs{each}", soft_wrap=True)
         if spec.no_verdict:
             console.print(f"[yellow]! but[/yellow] {escape(spec.no_verdict)}", soft_wrap=True)

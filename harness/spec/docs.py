@@ -11,11 +11,11 @@ from typing import Any
 
 from unperturbed.collectors.catalogue import OS_METRICS
 from unperturbed.harness.spec.models import MAPPINGS, REASONS
-from unperturbed.harness.spec.placeholders import PLACEHOLDERS
+from unperturbed.harness.spec.placeholders import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
 from unperturbed.harness.spec.quantities import CACHE_PATTERN, DURATION_PATTERN, DURATION_UNITS, SIZE_PATTERN, SIZE_UNITS
 from unperturbed.harness.spec.schema import json_schema
 
-__all__ = ["FULL_EXAMPLE", "SMALL_EXAMPLE", "spec_markdown"]
+__all__ = ["FULL_EXAMPLE", "SMALL_EXAMPLE", "SWEEP_EXAMPLE", "spec_markdown"]
 
 SMALL_EXAMPLE = """\
 name: small
@@ -88,6 +88,29 @@ analysis:
   tolerance: 0.1
 """
 
+SWEEP_EXAMPLE = """\
+name: sorting
+parameters:
+  items: {log_uniform: [1000, 1000000]}        # or   {uniform: [1000, 1000000]}
+  seed: {choice: [1, 2, 3]}
+  run_length: {from: 8, to: 64, step: 8}       # drawn too, as others are
+  order: [sorted, reversed, shuffled]
+program:
+  source: blocksort
+  build: make CC={cc}
+  run: "{build}/blocksort --items {parameters.items} --order {parameters.order}"
+  environment: {SEED: "{parameters.seed}", RUN_LENGTH: "{parameters.run_length}"}
+measure:
+  hardware: [PAPI_TOT_INS, PAPI_BR_MSP]
+  os: [minor_faults]
+  software: {compares: {enter: compare}}
+  derived: {per_compare: PAPI_TOT_INS / compares}
+campaign:
+  points: 300
+  repetitions: 2
+  seed: 1
+"""
+
 _INTRODUCTION = """\
 <!-- Made by unperturbed.harness.spec.docs from the model of the spec; change the descriptions there. -->
 
@@ -116,6 +139,9 @@ _RULES = """\
   `alternate_stack` are the inside sampler's, `children`, `observer_cpu` and `pin` the observer's. Simulated counts need the inside sampler.
 - `layouts: varied` needs a `build` by `{cc}` or `{cxx}`: a program that is there already has one layout.
 - `clock: work` is the simulator's; its interval is a number of records.
+- A sweep (`parameters:`) counts whole runs: `interval`, `clock`, `reading`, `multiplex`, `output_digest`, everything under `analysis` and all of
+  `campaign` but `points`, `repetitions`, `seed`, `retries`, `max_runs` and `max_hours` have no meaning in it. `points` is given where a parameter is
+  drawn, and there alone. Every parameter is used in `run`, `environment` or `stdin`, and no metric has its name. It needs no metric.
 - Runs are aligned on what every configuration measures: hardware, operating-system, and metrics derived from these.
 
 ## What tells two specs apart
@@ -146,7 +172,8 @@ are allowed. A file has at most 1 MiB.
 def spec_markdown() -> str:
     """Return the reference of the spec, as Markdown."""
     schema = json_schema()
-    parts = [_INTRODUCTION, _code(SMALL_EXAMPLE), "Every key at once:\n", _code(FULL_EXAMPLE)]
+    parts = [_INTRODUCTION, _code(SMALL_EXAMPLE), "Every key at once, but for those of a sweep:\n", _code(FULL_EXAMPLE)]
+    parts += ["[A sweep](sweep.md) over parameters of the program:\n", _code(SWEEP_EXAMPLE)]
     parts += [_mapping(schema, path) for path in MAPPINGS]
     parts += [_placeholders(), _quantities(), _os_metrics(), _RULES, _YAML]
     return "\n".join(parts)
@@ -197,6 +224,8 @@ def _number(field: Mapping[str, Any]) -> str:
     kind = {"integer": "whole number", "number": "number"}[field["type"]]
     if "minimum" in field and "maximum" in field:
         return f"{kind} from {field['minimum']:,} to {field['maximum']:,}"
+    if not {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"} & set(field):
+        return kind
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     bounds = [f"{sign} {field[key]:,}" for key, sign in signs.items() if abs(field.get(key, 2**53)) < 2**53]
     return f"{kind} {' and '.join(bounds)}"
@@ -204,7 +233,11 @@ def _number(field: Mapping[str, Any]) -> str:
 
 def _text(field: Mapping[str, Any]) -> str:
     forms = {DURATION_PATTERN: "duration", SIZE_PATTERN: "size", CACHE_PATTERN: "cache"}
-    return forms.get(field.get("pattern", ""), "text or whole number" if isinstance(field["type"], list) else "text")
+    numbers = {"integer": "whole number", "number": "number"}
+    either = " or ".join(
+        ["text", *(numbers[kind] for kind in field["type"] if kind in numbers)] if isinstance(field["type"], list) else ["text"]
+    )
+    return forms.get(field.get("pattern", ""), either)
 
 
 _TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -242,6 +275,8 @@ def _placeholders() -> str:
     for name, placeholder in PLACEHOLDERS.items():
         fields = ", ".join(f"`{field}`" for field in sorted(placeholder.fields))
         lines.append(f"| `{{{name}}}` | {placeholder.meaning} | {fields} |")
+    fields = ", ".join(f"`{field}`" for field in sorted(OF_PARAMETERS.fields))
+    lines.append(f"| `{{{PARAMETER}NAME}}` | {OF_PARAMETERS.meaning} | {fields} |")
     return "\n".join(
         [
             *lines,

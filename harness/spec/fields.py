@@ -44,6 +44,8 @@ from unperturbed.harness.spec.quantities import (
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, EVENT_KINDS, SOURCELESS_KINDS, Event, parse_event
 
 __all__ = [
+    "AS_LIST",
+    "AS_MAPPING",
     "DIGEST_PATTERN",
     "ENVIRONMENT_PATTERN",
     "FILE_NAME_PATTERN",
@@ -78,6 +80,7 @@ __all__ = [
     "Text",
     "TimeSpan",
     "VariableName",
+    "reading",
 ]
 
 SHORTEST_INTERVAL_NS = 1_000_000
@@ -89,9 +92,9 @@ PACKAGE_PATTERN = "^(upstream:)?[a-z0-9][a-z0-9+.-]+$"
 TEXT_PATTERN = r"\S"
 NATIVE_PATTERN = r"^[^\s:]+::\S+$"
 
-_AS_TEXT, _AS_MAPPING = "<text>", "<mapping>"
-UNION_TAGS = frozenset({_AS_TEXT, _AS_MAPPING})
-"""What pydantic adds to the path of a value that may be a text or a mapping."""
+_AS_TEXT, AS_MAPPING, AS_LIST = "<text>", "<mapping>", "<list>"
+UNION_TAGS = frozenset({_AS_TEXT, AS_MAPPING, AS_LIST})
+"""What pydantic adds to the path of a value that may be a text, a list or a mapping."""
 
 
 class Section(BaseModel):
@@ -115,7 +118,7 @@ Frozen = AfterValidator(MappingProxyType)
 """Marks a mapping: nobody changes it afterwards."""
 
 
-def _reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
+def reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
     """Read YAML as type `source`, then convert; the JSON Schema is that of `source`."""
     return GetPydanticSchema(
         lambda _, handler: core_schema.no_info_after_validator_function(convert, handler.generate_schema(source))
@@ -123,7 +126,7 @@ def _reading(source: Any, convert: Callable[[Any], Any]) -> GetPydanticSchema:
 
 
 def _choose(value: Any) -> str:
-    return _AS_MAPPING if isinstance(value, dict) else _AS_TEXT
+    return AS_MAPPING if isinstance(value, dict) else _AS_TEXT
 
 
 TimeSpan = Annotated[
@@ -169,8 +172,8 @@ def _to_interval(value: Duration | Records) -> Interval:
     return Interval(nanoseconds=value.ns)
 
 
-_TextOrRecords = Annotated[Annotated[TimeSpan, Tag(_AS_TEXT)] | Annotated[Records, Tag(_AS_MAPPING)], Discriminator(_choose)]
-IntervalValue = Annotated[Interval, _reading(_TextOrRecords, _to_interval)]
+_TextOrRecords = Annotated[Annotated[TimeSpan, Tag(_AS_TEXT)] | Annotated[Records, Tag(AS_MAPPING)], Discriminator(_choose)]
+IntervalValue = Annotated[Interval, reading(_TextOrRecords, _to_interval)]
 
 
 class CacheFields(Section):
@@ -191,9 +194,9 @@ _CacheText = Annotated[
     WithJsonSchema({"type": "string", "pattern": CACHE_PATTERN, "examples": ["32 KiB 8-way 64 B"]}),
 ]
 _TextOrFields = Annotated[
-    Annotated[_CacheText, Tag(_AS_TEXT)] | Annotated[CacheFields, Tag(_AS_MAPPING)], Discriminator(_choose)
+    Annotated[_CacheText, Tag(_AS_TEXT)] | Annotated[CacheFields, Tag(AS_MAPPING)], Discriminator(_choose)
 ]
-_CacheValue = Annotated[Cache, _reading(_TextOrFields, _to_cache)]
+_CacheValue = Annotated[Cache, reading(_TextOrFields, _to_cache)]
 
 
 def _cache(of: Callable[[Machine], Cache], description: str) -> Any:
@@ -209,7 +212,7 @@ class MachineFields(Section):
     LL: _CacheValue = _cache(lambda machine: machine.ll, "Last-level cache. It stands for PAPI's L2 and L3 presets.")
 
 
-Simulator = Annotated[Machine, _reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]
+Simulator = Annotated[Machine, reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]
 
 
 class CompilerFields(Section):
@@ -220,7 +223,7 @@ class CompilerFields(Section):
 
 
 Compilers = Annotated[
-    Mapping[str, str], _reading(CompilerFields, lambda fields: MappingProxyType({"cc": fields.cc, "cxx": fields.cxx}))
+    Mapping[str, str], reading(CompilerFields, lambda fields: MappingProxyType({"cc": fields.cc, "cxx": fields.cxx}))
 ]
 
 
@@ -302,7 +305,7 @@ def _to_event(fields: EventFields) -> Event:
         raise ValueError(str(error)) from None
 
 
-Software = Annotated[Event, _reading(EventFields, _to_event)]
+Software = Annotated[Event, reading(EventFields, _to_event)]
 
 
 def _to_expression(text: str) -> Expression:
@@ -312,7 +315,7 @@ def _to_expression(text: str) -> Expression:
         raise ValueError(str(error)) from None
 
 
-Derived = Annotated[Expression, _reading(Text, _to_expression)]
+Derived = Annotated[Expression, reading(Text, _to_expression)]
 Digest = Annotated[
-    str, _reading(Annotated[str, StringConstraints(pattern=DIGEST_PATTERN)], lambda text: text.removeprefix("sha256:"))
+    str, reading(Annotated[str, StringConstraints(pattern=DIGEST_PATTERN)], lambda text: text.removeprefix("sha256:"))
 ]

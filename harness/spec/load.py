@@ -21,6 +21,7 @@ from unperturbed.harness.spec.metrics import check_metrics, default_align_on, de
 from unperturbed.harness.spec.models import Campaign
 from unperturbed.harness.spec.program import check_program
 from unperturbed.harness.spec.sampling import check_sampling
+from unperturbed.harness.spec.sweep import check_sweep
 from unperturbed.harness.spec.yamlpos import MAX_BYTES, decode, read_yaml
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
 
@@ -32,6 +33,8 @@ _NOT_OF_THE_RUNS = (
     ("campaign", "baseline_runs"),
     ("campaign", "runs"),
     ("campaign", "sham"),
+    ("campaign", "points"),
+    ("campaign", "repetitions"),
     ("campaign", "retries"),
     ("campaign", "max_runs"),
     ("campaign", "max_hours"),
@@ -39,7 +42,7 @@ _NOT_OF_THE_RUNS = (
     ("analysis", "alpha"),
     ("analysis", "tolerance"),
 )
-"""What the digest leaves out: the number of runs, whether there are shams, limits and settings of the analysis may change in the midst of
+"""What the digest leaves out: the number of runs and points, whether there are shams, limits and settings of the analysis may change in the midst of
 a campaign: the runs that are made stay what they are."""
 
 _ADDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -100,6 +103,7 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
         check_program(draft)
     check_metrics(draft)
     check_sampling(draft)
+    check_sweep(draft, campaign)
     if campaign is None or draft.faults:
         raise InvalidSpec(name, draft.faults)
     campaign = _complete(campaign)
@@ -120,6 +124,8 @@ def _complete(campaign: Campaign) -> Campaign:
 
 def _canonical_json(campaign: Campaign) -> str:
     content = _canonical(campaign)
+    if not campaign.parameters:
+        del content["parameters"]  # it came later
     for section, name in _NOT_OF_THE_RUNS:
         del content[section][name]
     for section, names in _ADDED.items():

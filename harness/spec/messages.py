@@ -18,12 +18,14 @@ from unperturbed.harness.spec.fields import (
     UNION_TAGS,
 )
 from unperturbed.harness.spec.models import REASONS, Campaign, model_at
+from unperturbed.harness.spec.parameters import PARAMETER_PATTERN
 from unperturbed.harness.spec.yamlpos import YamlPath
 
 __all__ = ["check_structure"]
 
 _PATTERNS: Mapping[str, str] = {
     METRIC_PATTERN: "a metric's name has letters, digits and `_`, does not begin with a digit, and is at most 64 long",
+    PARAMETER_PATTERN: "a parameter's name has letters, digits and `_`, does not begin with a digit, and is at most 40 long",
     FILE_NAME_PATTERN: "it names a folder: letters, digits, `_`, `-` and `.`, beginning with a letter or digit, at most 64 in all",
     ENVIRONMENT_PATTERN: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
     DIGEST_PATTERN: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",

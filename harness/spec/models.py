@@ -40,6 +40,8 @@ from unperturbed.harness.spec.fields import (
     TimeSpan,
     VariableName,
 )
+from unperturbed.harness.spec.parameters import MOST_POINTS, Parameter, ParameterFields, ParameterName, Value
+from unperturbed.harness.spec.placeholders import PARAMETER
 from unperturbed.harness.spec.quantities import parse_duration
 
 __all__ = ["DEFAULT_TIMEOUT", "MAPPINGS", "REASONS", "Analysis", "Campaign", "Design", "Measure", "Program", "model_at"]
@@ -147,8 +149,10 @@ class Program(Section):
 class Measure(Section):
     """What is measured, how often, and by which means."""
 
-    interval: IntervalValue = Field(
-        description="Length of an interval, from 1 ms, or `{records: N}`: as long as gives N intervals a run, found by a pilot run.",
+    interval: IntervalValue | None = Field(
+        default=None,
+        description="Length of an interval, from 1 ms, or `{records: N}`: as long as gives N intervals a run, found by a pilot run. Required, "
+        "but in a sweep, which counts whole runs.",
         examples=["20 ms", {"records": 3000}],
     )
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(
@@ -261,6 +265,20 @@ class Design(Section):
         description="Layout of the code: one for each configuration, as its build makes it, or another one for each of its runs, drawn by the seed: "
         "the objects linked in another order, the sections shifted. With `varied` the spread between runs holds what layout does.",
     )
+    points: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_POINTS,
+        description="Points of a sweep, drawn at random by the seed, where one of its parameters is drawn. More may be asked for later: the sweep "
+        "goes on with the further points.",
+        examples=[400],
+    )
+    repetitions: int = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Times that each point of a sweep is measured; each is a row of its table. More may be asked for later.",
+    )
     seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random in the campaign.")
     order: Literal["blocks", "random", "sequential"] = Field(
         default="blocks",
@@ -305,7 +323,9 @@ class Campaign(Section):
     path, folder : of the spec's file, absolute.
     text : the spec as it was read.
     digest : SHA-256 of the content, defaults filled in; comments, order of keys, units, the number of runs,
-        limits (timeout, retries, max_runs, max_hours) and settings of the analysis (align_on, alpha, tolerance) do not change it.
+        of points and repetitions, limits (timeout, retries, max_runs, max_hours) and settings of the analysis (align_on, alpha, tolerance)
+        do not change it.
+    point : what the placeholders of a sweep's parameters stand for; empty but in what `at_point` returns.
     """
 
     name: FileName = Field(description="Name of the campaign, and of its folder.", examples=["quickstart"])
@@ -317,11 +337,19 @@ class Campaign(Section):
     analysis: Analysis = Field(
         default_factory=Analysis, description="How runs are aligned and judged.", json_schema_extra={"default": {}}
     )
+    parameters: Annotated[Mapping[ParameterName, Parameter], Frozen] = Field(
+        default_factory=_nothing,
+        description="Parameters of a sweep: the campaign then runs the program at points of these, natively and counted, and ends in a table of "
+        "whole runs instead of verdicts. A name, and a list of values, a range, or a random draw. `{parameters.NAME}` stands for the value.",
+        examples=[{"n": {"uniform": [5, 300]}, "datatype": ["float", "double"]}],
+        json_schema_extra={"default": {}},
+    )
 
     _path: Path = PrivateAttr(default=Path())
     _folder: Path = PrivateAttr(default=Path())
     _text: str = PrivateAttr(default="")
     _digest: str = PrivateAttr(default="")
+    _point: Mapping[str, str] = PrivateAttr(default_factory=_nothing)
 
     @property
     def path(self) -> Path:
@@ -342,6 +370,17 @@ class Campaign(Section):
     def digest(self) -> str:
         """Return the SHA-256 of the content, as 64 hexadecimal digits."""
         return self._digest
+
+    @property
+    def point(self) -> Mapping[str, str]:
+        """Return the placeholders of the sweep's parameters and what they stand for here."""
+        return self._point
+
+    def at_point(self, values: Mapping[str, Value]) -> Campaign:
+        """Return the campaign at one point of its sweep, where each parameter has a value."""
+        here = self.model_copy()
+        here._point = MappingProxyType({f"{PARAMETER}{name}": str(value) for name, value in values.items()})
+        return here
 
 
 REASONS: Mapping[tuple[str, ...], str] = MappingProxyType(
@@ -374,6 +413,7 @@ MAPPINGS: Mapping[tuple[str, ...], type[Section]] = MappingProxyType(
         ("measure", "simulator", "*"): CacheFields,
         ("campaign",): Design,
         ("analysis",): Analysis,
+        ("parameters", "*"): ParameterFields,
     }
 )
 """Every mapping of a spec whose keys are fixed, by its path; `*` is any key."""

@@ -1,7 +1,7 @@
 """Placeholders of a spec, `{build}` and the like: the one table of what each stands for and where it may stand.
 
-A placeholder is a name in braces. `${NAME}` is left to the shell, and `{{name}}` stands for the text `{name}`; braces around
-anything else are ordinary text.
+A placeholder is a name in braces; `{parameters.NAME}` is the value of a sweep's parameter. `${NAME}` is left to the shell, and `{{name}}`
+stands for the text `{name}`; braces around anything else are ordinary text.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from types import MappingProxyType
 
 from unperturbed.errors import SpecError
 
-__all__ = ["PLACEHOLDERS", "Placeholder", "find_placeholders", "substitute"]
+__all__ = ["OF_PARAMETERS", "PARAMETER", "PLACEHOLDERS", "Placeholder", "find_placeholders", "substitute"]
 
-_FORM = re.compile(r"\$\{\w+\}|\{\{(?P<literal>\w+)\}\}|\{(?P<name>[A-Za-z_]\w*)\}")
+PARAMETER = "parameters."
+"""What the placeholders of a sweep's parameters begin with."""
+
+_FORM = re.compile(r"\$\{\w+\}|\{\{(?P<literal>(?:parameters\.)?\w+)\}\}|\{(?P<name>parameters\.[A-Za-z_]\w*|[A-Za-z_]\w*)\}")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ PLACEHOLDERS: Mapping[str, Placeholder] = MappingProxyType(
         "python": Placeholder("the Python interpreter that runs this tool", frozenset({"prepare"})),
     }
 )
+
+OF_PARAMETERS = Placeholder("the value of the parameter NAME at the point of a sweep that is run", frozenset(_RUN))
+"""`{parameters.NAME}`, of which there is one for each parameter."""
 
 
 def find_placeholders(text: str) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.models import DEFAULT_TIMEOUT
-from unperturbed.harness.spec.placeholders import PLACEHOLDERS, find_placeholders
+from unperturbed.harness.spec.placeholders import PARAMETER, PLACEHOLDERS, find_placeholders
 from unperturbed.harness.spec.quantities import parse_duration
+from unperturbed.harness.spec.sweep import check_parameter
 from unperturbed.harness.spec.yamlpos import YamlPath
 from unperturbed.instrument.events import EVENT_KEYS, EVENT_KINDS
 
@@ -101,7 +102,11 @@ def _templates(draft: Draft) -> Iterator[tuple[YamlPath, str, str]]:
 def _check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> None:
     allowed = [name for name, placeholder in PLACEHOLDERS.items() if field in placeholder.fields]
     for name in find_placeholders(text):
-        if name not in allowed:
+        if name.startswith(PARAMETER):
+            check_parameter(draft, path, field, name)
+        elif name in draft.keys("parameters") and name not in PLACEHOLDERS:
+            draft.blame(path, f"unknown placeholder `{{{name}}}`; did you mean `{{{PARAMETER}{name}}}`?")
+        elif name not in allowed:
             meant = draft.nearest(name, allowed)
             hint = (
                 f"did you mean `{{{meant}}}`?"
@@ -164,12 +169,25 @@ def _check_program_is_there(draft: Draft) -> None:
         name = PurePosixPath(word).as_posix()
         what = f"`{word}` would be looked for in the working folder, which is empty when a run starts: write `{start}/{name}`"
         draft.blame(path, what)
+    elif any(name.startswith(PARAMETER) for name in find_placeholders(word)) and _is_looked_into(draft):
+        draft.blame(
+            path,
+            f"`{word}`: the program itself cannot be another at each point where the sampler or a metric is put into it by its name: hand the "
+            "parameter over as an argument, or build all programs and count in them by what is compiled in",
+        )
     elif not draft.has("program", "build") and set(find_placeholders(word)) <= {"spec"} and not _ASSIGNMENT.match(word):
         program = word.replace("{spec}", str(draft.folder))
         search = draft.text("program", "environment", "PATH") or PROGRAM_PATH
         if shutil.which(program, path=search) is None:
             where = "is no program" if "/" in word else f"is no program on the PATH ({search})"
             draft.blame(path, f"`{word}` {where}, and without `build` none is made: install it, or give its path")
+
+
+def _is_looked_into(draft: Draft) -> bool:
+    """Tell whether anything asks which program is run: a sampler that is preloaded, or a metric that is not compiled in."""
+    return not draft.has("program", "build") or any(
+        isinstance(event, dict) and _SOURCELESS & set(event) for event in _software(draft)
+    )
 
 
 def _check_working_folder(draft: Draft) -> None:
@@ -207,7 +225,7 @@ def _check_stdin(draft: Draft) -> None:
     made = draft.has("program", "prepare")
     listed = {PurePosixPath(item).name for _, item in draft.texts("program", "inputs")}
     folder, _, rest = text.partition("/")
-    if folder == "{inputs}" and listed and not made and rest not in listed:
+    if folder == "{inputs}" and listed and not made and rest not in listed and not find_placeholders(rest):
         draft.blame(path, f"`{rest}` is not among `inputs`, and no `prepare` makes it")
     elif folder in ("", "{spec}") and not find_placeholders(rest):
         file = Path(f"/{rest}") if folder == "" else draft.folder / rest

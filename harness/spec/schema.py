@@ -55,4 +55,7 @@ def json_schema() -> dict[str, Any]:
         **made,
         "title": "Unperturbed campaign",
         "description": "A measurement campaign: a program, what is measured of it, how often, and how it is judged.",
+        # A sweep has no intervals, everything else has.
+        "if": {"not": {"required": ["parameters"]}},
+        "then": {"properties": {"measure": {"required": ["interval"]}}},
     }

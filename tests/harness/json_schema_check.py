@@ -50,6 +50,10 @@ def _holds(key: str, schema: dict[str, Any], value: Any, root: dict[str, Any]) -
             return not number or value < rule
         case "items":
             return not isinstance(value, list) or all(accepts(rule, item, root) for item in value)
+        case "minItems":
+            return not isinstance(value, list) or len(value) >= rule
+        case "maxItems":
+            return not isinstance(value, list) or len(value) <= rule
         case "uniqueItems":
             return not isinstance(value, list) or not any(item in value[:index] for index, item in enumerate(value))
         case "required":
@@ -69,6 +73,12 @@ def _holds(key: str, schema: dict[str, Any], value: Any, root: dict[str, Any]) -
             return not isinstance(value, dict) or all(
                 name in named or any(re.search(pattern, name) for pattern in patterns) for name in value
             )
+        case "not":
+            return not accepts(rule, value, root)
+        case "if":
+            return not accepts(rule, value, root) or accepts(schema["then"], value, root)
+        case "then":
+            return True
         case "anyOf":
             return any(accepts(choice, value, root) for choice in rule)
         case "oneOf":

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec import Campaign, InvalidSpec, parse_spec
-from unperturbed.harness.spec.docs import FULL_EXAMPLE
+from unperturbed.harness.spec.docs import FULL_EXAMPLE, SWEEP_EXAMPLE
 from unperturbed.harness.spec.yamlpos import decode
 
 _FOLDER = Path(__file__).parent
 _FULL: dict[str, Any] = yaml.safe_load(FULL_EXAMPLE)
-_WORDS = sorted(set(FULL_EXAMPLE.replace(",", " ").split()))
+_SWEEP: dict[str, Any] = yaml.safe_load(SWEEP_EXAMPLE)
+_WORDS = sorted(set((FULL_EXAMPLE + SWEEP_EXAMPLE).replace(",", " ").split()))
 
 
 def _check(text: str) -> None:
@@ -35,7 +36,7 @@ def _check(text: str) -> None:
     else:
         assert isinstance(campaign, Campaign)
         assert len(campaign.digest) == 64
-        assert campaign.analysis.align_on
+        assert campaign.analysis.align_on or campaign.parameters
 
 
 @given(st.binary(max_size=200))
@@ -69,7 +70,11 @@ _LEAVES = (
     )
 )
 _KEYS = st.sampled_from(
-    sorted({key for section in _FULL.values() if isinstance(section, dict) for key in section} | set(_FULL))
+    sorted(
+        {key for spec in (_FULL, _SWEEP) for section in spec.values() if isinstance(section, dict) for key in section}
+        | set(_FULL | _SWEEP)
+        | {"from", "to", "step", "uniform", "log_uniform", "choice"}
+    )
 ) | st.text(max_size=5)
 _DATA = st.recursive(
     _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4), max_leaves=10
@@ -104,6 +109,20 @@ def test_a_good_spec_with_parts_replaced(changes: list[tuple[tuple[Any, ...], ob
     for path, value in changes:
         _replace(data, path, value)
     _check(json.dumps(data))
+
+
+@given(st.lists(st.tuples(st.sampled_from(_paths(_SWEEP)[1:]), _DATA), min_size=1, max_size=4))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_a_good_sweep_with_parts_replaced(changes: list[tuple[tuple[Any, ...], object]]) -> None:
+    data = json.loads(json.dumps(_SWEEP))
+    for path, value in changes:
+        _replace(data, path, value)
+    _check(json.dumps(data))
+
+
+@given(st.integers(0, len(SWEEP_EXAMPLE)), st.integers(0, 30), st.text("{}[]:,-'\"#\n \tab0", max_size=5))
+def test_a_good_sweep_with_a_slip_of_the_pen(start: int, length: int, put_in: str) -> None:
+    _check(SWEEP_EXAMPLE[:start] + put_in + SWEEP_EXAMPLE[start + length :])
 
 
 @given(st.integers(0, len(FULL_EXAMPLE)), st.integers(0, 30), st.text("{}[]:,-'\"#\n \tab0", max_size=5))

@@ -15,7 +15,7 @@ from json_schema_check import accepts
 
 from unperturbed.collectors.catalogue import OS_METRICS, PRESETS
 from unperturbed.harness.spec import InvalidSpec, json_schema, parse_spec
-from unperturbed.harness.spec.docs import FULL_EXAMPLE, SMALL_EXAMPLE, spec_markdown
+from unperturbed.harness.spec.docs import FULL_EXAMPLE, SMALL_EXAMPLE, SWEEP_EXAMPLE, spec_markdown
 from unperturbed.harness.spec.models import MAPPINGS, REASONS, model_at
 from unperturbed.harness.spec.quantities import DURATION_PATTERN
 from unperturbed.harness.spec.yamlpos import read_yaml
@@ -50,6 +50,13 @@ _CROSS_FIELD = {
     "what turns and work cannot go with",
     "an anchor that is a gauge",
     "a shell between the sampler and what it counts",
+    "parameters that are unused, unknown, or in the wrong place",
+    "a sweep with what only campaigns have",
+    "draws without a number of points",
+    "draws without a number of points or a section for it",
+    "too many combinations",
+    "a sweep over nothing",
+    "a program that is another at each point",
 }
 """Cases of the table of faults that no schema can find: names, files and quantities that must fit together."""
 
@@ -78,13 +85,13 @@ def test_the_schema_refuses_what_the_loader_refuses(title: str, data: object, sc
 
 
 @pytest.mark.parametrize(
-    "text", [SMALL_EXAMPLE, FULL_EXAMPLE, *(p.read_text() for p in sorted(_ROOT.glob("experiments/*.yaml")))]
+    "text", [SMALL_EXAMPLE, FULL_EXAMPLE, SWEEP_EXAMPLE, *(p.read_text() for p in sorted(_ROOT.glob("experiments/*.yaml")))]
 )
 def test_the_schema_accepts_good_specs(text: str, schema: dict[str, Any]) -> None:
     assert accepts(schema, yaml.safe_load(text))
 
 
-@pytest.mark.parametrize("text", [SMALL_EXAMPLE, FULL_EXAMPLE])
+@pytest.mark.parametrize("text", [SMALL_EXAMPLE, FULL_EXAMPLE, SWEEP_EXAMPLE])
 def test_the_examples_of_the_reference_are_good(text: str, tmp_path: Path) -> None:
     (tmp_path / "blocksort").mkdir()
     (tmp_path / "words.txt").touch()
@@ -95,7 +102,12 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
     data = yaml.safe_load(FULL_EXAMPLE)
     for section in ("program", "measure", "campaign", "analysis"):
         definition = schema["$defs"][MAPPINGS[section,].__name__]
-        assert set(definition["properties"]) - set(data[section]) <= {"debian", "output_digest", "observer_cpu"}
+        of_sweeps = {"points", "repetitions"}
+        assert set(definition["properties"]) - set(data[section]) <= {"debian", "output_digest", "observer_cpu", *of_sweeps}
+    sweep = yaml.safe_load(SWEEP_EXAMPLE)
+    assert of_sweeps <= set(sweep["campaign"])
+    ways = {key for values in sweep["parameters"].values() if isinstance(values, dict) for key in values}
+    assert set(schema["$defs"]["ParameterFields"]["properties"]) - ways == {"uniform"}
 
 
 def test_the_schema_is_plain_json_with_a_description_of_every_field(schema: dict[str, Any]) -> None:
