@@ -1,0 +1,153 @@
+"""Figures of the causal experiments: a learnt graph, and points with curves, as SVG files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from unperturbed.analysis.causal import CausalModel
+from unperturbed.analysis.report.model_graph import graph_svg
+
+__all__ = ["COLOURS", "Panel", "Points", "draw_graph", "draw_panels"]
+
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000", "#882255", "#f0e442")
+"""Okabe and Ito's, which people with any sight can tell apart."""
+
+mpl.rcParams.update(
+    {"svg.fonttype": "none", "svg.hashsalt": "causal", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
+
+_STYLE = """
+.line { fill: none; stroke: #1f2a37; }
+.given .line { stroke: #9aa3ad; }
+.open .line { stroke: #b26a00; }
+marker path { fill: #1f2a37; }
+marker.given path { fill: #9aa3ad; }
+marker.open circle { fill: #ffffff; stroke: #b26a00; stroke-width: 2; }
+.node rect { fill: #f4f6f8; stroke: #8a949e; stroke-width: 1.5; }
+.node text { fill: #1f2a37; font: 600 14px system-ui, "Helvetica Neue", Arial, sans-serif; }
+.node.discrete rect { fill: #fdf3e1; }
+"""
+_SVG = "http://www.w3.org/2000/svg"
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of one colour, and the curve through them.
+
+    Attributes
+    ----------
+    label : str
+        For the legend; empty: none.
+    x, y : sequence of float
+    curve : pair of sequences of float, optional
+        Where the curve goes; NaN in its y interrupts it.
+    colour : str, optional
+        By default the colour of its place in the panel.
+    marker : str
+        matplotlib's.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    curve: tuple[Sequence[float], Sequence[float]] | None = None
+    colour: str = ""
+    marker: str = "o"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes
+    ----------
+    x, y : str
+        What the axes show, with units.
+    points : sequence of Points
+    title : str
+    limits : mapping of str to anything
+        For `Axes.set`: `xscale`, `ylim`, `xticks`, ….
+    """
+
+    x: str
+    y: str
+    points: Sequence[Points]
+    title: str = ""
+    limits: Mapping[str, Any] | None = None
+
+
+def draw_panels(path: Path, panels: Sequence[Panel], *, height: float = 3.3) -> None:
+    """Draw panels beside each other, with one legend for all.
+
+    Parameters
+    ----------
+    path : of the file.
+    panels : at least one.
+    height : of the figure, in inches; it is 9 wide.
+    """
+    figure = Figure(figsize=(9, height), layout="constrained")
+    axes: Any = figure.subplots(1, len(panels), squeeze=False)[0]
+    legend: dict[str, Any] = {}
+    for place, panel in zip(axes, panels, strict=True):
+        for number, points in enumerate(panel.points):
+            colour = points.colour or COLOURS[number % len(COLOURS)]
+            drawn = place.plot(points.x, points.y, points.marker, color=colour, markersize=3.2, alpha=0.65, markeredgewidth=0)[
+                0
+            ]
+            if points.label:
+                legend.setdefault(points.label, drawn)
+            if points.curve is not None:
+                place.plot(*map(np.asarray, points.curve), color=colour, linewidth=1.4)
+        place.set(xlabel=panel.x, ylabel=panel.y, title=panel.title, **(panel.limits or {}))
+    if legend:
+        figure.legend(
+            list(legend.values()),
+            list(legend),
+            loc="outside lower center",
+            ncols=min(len(legend), 6),
+            frameon=False,
+            markerscale=2,
+        )
+    figure.savefig(path, metadata={"Date": None})
+
+
+def draw_graph(path: Path, model: CausalModel) -> None:
+    """Draw the graph of a learnt model: that of its page, as a picture that stands for itself.
+
+    Parameters
+    ----------
+    path : of the file.
+    model : causes stand left of their effects; an edge is the wider the stronger it is, dashed where fewer than 90 % of the subsamples have it,
+        dotted where fewer than half have it, grey by definition; rings without a head are an open direction. Discrete variables are round.
+    """
+    page = ElementTree.fromstring(str(graph_svg(model)))
+    picture = page[0]
+    for link in picture.findall("a"):
+        link.tag = "g"
+        for name in ("href", "data-variable", "data-cause", "aria-label"):
+            link.attrib.pop(name, None)
+        for line in link.findall("path"):
+            if line.get("class") == "hit":
+                link.remove(line)
+        said = link.find("title")
+        if said is not None and (said.text or "").endswith(": discrete"):
+            link.set("class", "node discrete")
+    for name in ("role", "class", "aria-label"):
+        picture.attrib.pop(name, None)
+    style = ElementTree.Element("style")
+    style.text = _STYLE
+    ground = ElementTree.Element("rect", {"width": "100%", "height": "100%", "fill": "#ffffff"})
+    picture.insert(0, ground)
+    picture.insert(0, style)
+    picture.set("xmlns", _SVG)
+    written = ElementTree.tostring(picture, encoding="unicode")
+    path.write_text(re.sub(r"(<g |<defs>|<style>|</svg>)", r"\n\1", written) + "\n", encoding="utf-8")
