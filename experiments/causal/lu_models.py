@@ -1,0 +1,89 @@
+"""The models of sections 2, 8.2 and 8.3, learnt from a sweep of LU decompositions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from lu_equations import Effect, Step, effect_of_optimisation
+from lu_tables import Measured
+
+from unperturbed.analysis.causal import CausalModel, CurveParameters, Knowledge, curve_parameters, learn, prepare
+
+__all__ = [
+    "JUMP",
+    "PARAMETERS",
+    "THRESHOLD",
+    "effect",
+    "first_order",
+    "is_related",
+    "parameter_model",
+    "parameters_of",
+    "second_order",
+]
+
+PARAMETERS = ("n", "datatype", "optimisation")
+JUMP, THRESHOLD = "jump_L2M", "threshold_L2M"
+_STABLE = 0.5
+"""Share of subsamples that have an edge, for it to be counted as found."""
+
+
+def is_related(model: CausalModel, source: str, target: str) -> bool:
+    """Tell whether an edge was found, and in at least half of the subsamples."""
+    edge = model.edge(source, target)
+    return edge is not None and (edge.stability >= _STABLE or edge.required or edge.definitional)
+
+
+def first_order(table: Measured) -> CausalModel:
+    """Learn figure 4: operations, instructions an operation, cost an operation, and the time of a decomposition, products as sums of logarithms."""
+    return _learnt(table, [PARAMETERS, ["log_op"], ["instr_op"], [table.log_cost], ["log_T"]])
+
+
+def second_order(table: Measured) -> CausalModel:
+    """Learn figure 9: the same with the size of an element and the misses of two cache levels."""
+    return _learnt(table, [PARAMETERS, ["elementsize"], ["instr_op", "L1M_op", "L2M_op"], [table.cost]])
+
+
+def effect(table: Measured) -> tuple[CausalModel, list[Effect]]:
+    """Learn figure 10(a): what the effect of the optimisation depends on; a row a band of n and data type."""
+    derivative, effects = effect_of_optimisation(table)
+    steps = derivative.steps.select(pl.col("band").alias("n"), "datatype", derivative.name)
+    model = learn(prepare(steps, kinds={"n": "continuous"}), Knowledge(inputs=["n", "datatype"], outputs=[derivative.name]))
+    return model, effects
+
+
+def parameters_of(table: Measured) -> CurveParameters:
+    """Fit one form of curve to the misses of all data types, by description length."""
+    return curve_parameters(table.data("n", "datatype", "elementsize", "L2M_op"), "L2M_op", "n", cells=["datatype"])
+
+
+def parameter_model(table: Measured, steps: Sequence[Step]) -> CausalModel:
+    """Learn figure 10(b): misses, with the jump and the threshold of each data type by eq. (17) as variables.
+
+    Parameters
+    ----------
+    table : Measured
+    steps : the data types that have a step; runs of others are left out.
+    """
+    found = pl.DataFrame(
+        {
+            "datatype": [one.datatype for one in steps],
+            JUMP: [one.jump for one in steps],
+            THRESHOLD: [one.threshold for one in steps],
+        }
+    )
+    rows = table.frame.join(found, on="datatype").select("n", "datatype", "elementsize", JUMP, THRESHOLD, "L2M_op")
+    data = prepare(rows, kinds=dict.fromkeys(("elementsize", JUMP, THRESHOLD), "continuous"))
+    tiers = [["n", "datatype"], ["elementsize"], [JUMP, THRESHOLD], ["L2M_op"]]
+    return learn(data, Knowledge(tiers=tiers, inputs=["n", "datatype"], definitions={"elementsize": ["datatype"]}))
+
+
+def _learnt(table: Measured, tiers: Sequence[Sequence[str]]) -> CausalModel:
+    names = [name for tier in tiers for name in tier]
+    made_of = {"elementsize": ["datatype"], "log_op": ["n"]}
+    if table.cost == "ns_op":  # the time an operation and that of a decomposition are the same measurement
+        made_of["log_T"] = ["log_op", table.log_cost]
+    known = Knowledge(
+        tiers=tiers, inputs=PARAMETERS, definitions={name: parts for name, parts in made_of.items() if name in names}
+    )
+    return learn(table.data(*names), known)
