@@ -1,6 +1,6 @@
 """The experiments of "Causal analysis for performance modeling of computer programs" again, measured by campaigns of this tool.
 
-    python experiments/causal/evaluate.py [--campaigns FOLDER] [--only NAME …] [--points N]
+    python experiments/causal/evaluate.py [--campaigns FOLDER] [--only NAME …] [--points N] [--no-run]
 
 Runs the sweeps of each part into the folder, or goes on with what stands there; learns what causes what from their tables, holds it against what
 the paper says, and writes docs/evidence/causal.md and its figures. A part that this host cannot measure is left out, and the page says so. With
@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 EVIDENCE = HERE.parents[1] / "docs" / "evidence"
 HOST_CANNOT = 3
 """Exit code of a campaign that this host cannot do."""
+COUNTERS = "a processor whose counters can be read"
 
 
 @dataclass(frozen=True)
@@ -47,30 +48,45 @@ class Part:
 
 
 PARTS = (
-    Part("lu_processor", ("lu_processor",), "lu_findings", "a processor whose counters can be read"),
+    Part("lu_processor", ("lu_processor",), "lu_findings", COUNTERS),
     Part("lu", ("lu",), "lu_findings"),
     Part("kernels", ("lu", "matmul", "mergesort"), "kernels_findings"),
-    Part("jpeg", ("jpeg2000_lossless", "jpeg2000_lossy"), "jpeg_findings"),
+    Part("jpeg", ("jpeg2000_lossless", "jpeg2000_lossy"), "jpeg_findings", COUNTERS),
 )
 
 
 def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
-    """Return the specs of a part; for a trial copies of them with few points."""
+    """Return the specs of a part; for a trial copies of them in a folder, with few points.
+
+    Where every combination is measured, two values of each parameter stay.
+    """
     if points is None:
         return [HERE / f"{name}.yaml" for name in part.specs]
+    specs = folder / "specs"
+    specs.mkdir(parents=True, exist_ok=True)
+    for beside in HERE.iterdir():
+        if beside.is_dir() and not (specs / beside.name).exists():
+            (specs / beside.name).symlink_to(beside)
     made = []
     for name in part.specs:
         spec = yaml.safe_load((HERE / f"{name}.yaml").read_text())
-        spec["campaign"]["points"] = points
-        spec["program"]["source"] = str(HERE / spec["program"]["source"])
-        path = folder / f"{name}.yaml"
+        if "points" in spec["campaign"]:
+            spec["campaign"]["points"] = points
+        else:
+            spec["parameters"] = {one: values[:2] for one, values in spec["parameters"].items()}
+        path = specs / f"{name}.yaml"
         path.write_text(yaml.safe_dump(spec, sort_keys=False))
         made.append(path)
     return made
 
 
-def measured(part: Part, folder: Path, points: int | None) -> Path | None:
-    """Run a part's sweeps, or go on with them; return what its findings are made of, or None where this host cannot do it.
+def campaign_of(part: Part, folder: Path) -> Path:
+    """Return what a part's findings are made of."""
+    return folder / part.specs[0] if len(part.specs) == 1 else folder
+
+
+def measured(part: Part, folder: Path, points: int | None) -> bool:
+    """Run a part's sweeps, or go on with them; return False where this host cannot do it.
 
     Raises
     ------
@@ -81,10 +97,10 @@ def measured(part: Part, folder: Path, points: int | None) -> Path | None:
         command = ["-m", "unperturbed.harness.cli", "run", str(spec), "--campaign", str(folder / spec.stem)]
         code = subprocess.run([sys.executable, *command], check=False).returncode
         if code == HOST_CANNOT and part.needs:
-            return None
+            return False
         if code != 0:
             raise SystemExit(f"{spec.stem}: the sweep ended with {code}")
-    return folder / part.specs[0] if len(part.specs) == 1 else folder
+    return True
 
 
 def page_of(sections: Path) -> str:
@@ -107,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--points", type=int, help="points of each sweep, for a trial; its page stays in the folder of the sweeps"
     )
+    parser.add_argument("--no-run", action="store_true", help="evaluate the sweeps as they stand, and run nothing")
     asked = parser.parse_args(arguments)
     folder: Path = asked.campaigns.resolve() / (f"trial-{asked.points}" if asked.points else "")
     evidence = EVIDENCE if asked.points is None else folder
@@ -116,11 +133,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for part in PARTS:
         if asked.only and part.name not in asked.only:
             continue
-        campaign = measured(part, folder, asked.points)
-        if campaign is None:
+        if not asked.no_run and not measured(part, folder, asked.points):
             said = f"*{part.name} needs {part.needs}. This host is none: the part was left out.*"
         else:
-            said = importlib.import_module(part.module).findings(campaign, evidence / "causal")
+            said = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
         (sections / f"{part.name}.md").write_text(said)
         print(f"{part.name}: evaluated", file=sys.stderr)
     page = evidence / "causal.md"
