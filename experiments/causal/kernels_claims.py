@@ -1,0 +1,96 @@
+"""What section 8.4 of Lemeire et al. says, held against what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from claims import Held
+from kernels_evaluated import SAME, WIDEST, Evaluated, factor, median
+from kernels_programs import PROGRAMS
+
+__all__ = ["characteristics", "held"]
+
+_CACHES = {"simulated": "the simulated cache", "processor": "the processor's own"}
+
+
+def held(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluated) -> Iterable[Held]:
+    """Hold the section's claims against what was found.
+
+    Parameters
+    ----------
+    views : by the name of the cache, "simulated" or "processor".
+    curves : of these the one whose curves stand for figure 11.
+    costing : of these the one whose costs are evaluated.
+    """
+    yield _same_pattern(curves)
+    for name, view in views.items():
+        thresholds = view.thresholds()
+        yield Held(
+            f"the threshold cannot be determined by the memory requirements and memory size only ({_CACHES[name]})",
+            f"KiB in use at the threshold, median of the data types: {_listed(thresholds, '.0f')}",
+            None if len(thresholds) < 2 else factor(thresholds.values()) > SAME,
+        )
+    yield _by_elementsize(curves)
+    for what, factors in (("CPI", costing.cpi_factors()), ("C_L2M", costing.penalty_factors())):
+        told = f"largest factor between two programs, by data type: {_listed(factors, '.1f')}"
+        yield Held(
+            f"{what} depends on the application too",
+            told if factors else "no data type tells it in two programs",
+            median(factors.values()) > SAME if factors else None,
+        )
+    yield _carried(costing)
+
+
+def _same_pattern(view: Evaluated) -> Held:
+    rises = view.rises()
+    jumping = [name for name, width in rises.items() if width <= WIDEST]
+    return Held(
+        "matrix multiplication and merge sort show the same pattern of misses as LU decomposition, a jump (figure 11, footnote 3)",
+        f"from a quarter of the most misses to three quarters within this factor of memory in use: {_listed(rises, '.1f')}; a jump: up to {WIDEST}",
+        True if len(jumping) == len(PROGRAMS) else (None if len(jumping) > 1 else False),
+    )
+
+
+def _by_elementsize(view: Evaluated) -> Held:
+    lines = {program.name: [one.lines for one in view.jumping(program.name)] for program in PROGRAMS}
+    told = {name: values for name, values in lines.items() if values}
+    return Held(
+        "the jump is linear in elementsize (section 8.3), so that lines missed an element are the application's own",
+        "least and most of the data types: "
+        + ", ".join(f"{name} {min(values):.2f} to {max(values):.2f}" for name, values in told.items()),
+        all(factor(values) <= SAME for values in told.values()),
+    )
+
+
+def _carried(view: Evaluated) -> Held:
+    errors = {program.name: view.error(view.by_lu, program.name) for program in PROGRAMS[1:]}
+    claim = view.screening.claims[0]
+    probable = "p < 0.001" if claim.p_value < 0.001 else f"p = {claim.p_value:.2g}"
+    return Held(
+        "independent characteristics of the system are not found: those of one application do not predict another's time",
+        f"by LU decomposition's CPI and C_L2M, half of the runs are off by more than {_listed(errors, '.0%')}; beside data type, instr_op and L2M_op "
+        f"the program tells {claim.bits:.2f} bits a run of C_op ({probable}); learnt from all programs, C_op has the causes {', '.join(view.causes)}",
+        claim.refuted and max(errors.values()) > SAME - 1,
+    )
+
+
+def characteristics(views: Mapping[str, Evaluated], costing: Evaluated) -> dict[str, tuple[str, bool]]:
+    """Return what figure 12's characteristics differ by between programs, in words, and whether they agree.
+
+    Lines missed and memory use are the application's own; they agree where all data types do.
+    """
+    curves = next(iter(views.values()))
+    lines = [factor(one.lines for one in found) for program in PROGRAMS if (found := curves.jumping(program.name))]
+    spreads = {
+        "memory size": [factor(values) for view in views.values() if len(values := list(view.thresholds().values())) > 1],
+        "CPI": list(costing.cpi_factors().values()),
+        "C_L2M": list(costing.penalty_factors().values()),
+    }
+    told = {name: (f"programs: factor {max(values):.1f}", max(values) <= SAME) for name, values in spreads.items() if values}
+    if lines:
+        told["lines missed"] = (f"data types: factor {max(lines):.1f}", max(lines) <= SAME)
+    return told
+
+
+def _listed(values: Mapping[str, float], form: str) -> str:
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())

@@ -1,0 +1,196 @@
+"""Equations (17) and (18) of Lemeire et al., fitted to each program and data type alone, and the costs that one program's parameters give another.
+
+Both forms are the paper's and are taken as given here: a step, and a sum without a constant. How far they fit is told beside the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+__all__ = ["LINE", "Cost", "Jump", "costs", "jumps", "predicted", "rise"]
+
+Floats = NDArray[np.float64]
+
+LINE = 64
+"""Bytes of a cache's line: of the simulated one, and of x86-64 processors."""
+_STREAM = 0.1
+"""Misses count from a tenth of those on that an array takes which is read once, one after the other, an element an operation."""
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Jump:
+    """Equation (17) in one program and data type.
+
+    Attributes
+    ----------
+    program, datatype : str
+    elementsize : bytes
+    threshold : KiB of memory in use
+        In the middle between the neighbouring runs `low` and `high`; all three NaN where the misses do not jump, as the data fit the cache.
+    low, high : KiB
+    jump : misses an operation
+        From below to above; NaN too.
+    unexplained : share of the misses' variance that the step leaves; NaN too.
+    """
+
+    program: str
+    datatype: str
+    elementsize: float
+    threshold: float
+    low: float
+    high: float
+    jump: float
+    unexplained: float
+
+    @property
+    def lines(self) -> float:
+        """Lines of the cache that are missed for each one that the operations' elements, one each, would fill."""
+        return self.jump * LINE / self.elementsize
+
+
+def jumps(frame: pl.DataFrame) -> list[Jump]:
+    """Fit equation (17) to each program and data type.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        With `program`, `datatype`, `elementsize`, `memory_use` and `L2M_op`, a row a run.
+
+    Returns
+    -------
+    list of Jump
+        In order of element sizes within a program.
+    """
+    found = []
+    for (program, datatype), cell in _cells(frame):
+        size = float(cell["elementsize"][0])
+        step = _step(cell["memory_use"].to_numpy(), cell["L2M_op"].to_numpy())
+        if step is None or step[2] < _STREAM * size / LINE:
+            step = (np.nan,) * 4
+        low, high, jump, unexplained = step
+        found.append(Jump(program, datatype, size, (low + high) / 2, low, high, jump, unexplained))
+    return found
+
+
+def rise(frame: pl.DataFrame) -> float:
+    """Return how wide the rise of one program's misses is.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        With `elementsize`, `memory_use` and `L2M_op`, a row a run.
+
+    Returns
+    -------
+    float
+        The factor between the memory in use where three quarters of the most lines that are missed an element are reached, and where one quarter is;
+        of the rising curve of least squares through the runs of all data types. A jump has 1, and NaN what does not miss.
+
+    Notes
+    -----
+    The share of the variance that a step leaves does not tell a slope from a jump: most runs lie below it.
+    """
+    rising = frame.sort("memory_use")
+    lines = (rising["L2M_op"] * LINE / rising["elementsize"]).to_numpy()
+    curve = optimize.isotonic_regression(lines).x
+    if curve[-1] < _STREAM:
+        return float("nan")
+    quarter, most = (float(rising["memory_use"][int((curve >= share * curve[-1]).argmax())]) for share in (0.25, 0.75))
+    return most / quarter
+
+
+def _step(x: Floats, y: Floats) -> tuple[float, float, float, float] | None:
+    """Return the ends of the gap that a step of least squares lies in, its height, and the share of the variance that it leaves."""
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    places = np.flatnonzero(x[1:] > x[:-1]) + 1  # how many runs lie below
+    if not len(places) or np.ptp(y) == 0:
+        return None
+    sums = np.cumsum(y)
+    below, above = sums[places - 1] / places, (sums[-1] - sums[places - 1]) / (len(y) - places)
+    explained = places * (below - y.mean()) ** 2 + (len(y) - places) * (above - y.mean()) ** 2
+    best = int(explained.argmax())
+    left = 1 - float(explained[best]) / float(((y - y.mean()) ** 2).sum())
+    return float(x[places[best] - 1]), float(x[places[best]]), float(above[best] - below[best]), left
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Equation (18) in one program and data type.
+
+    Attributes
+    ----------
+    program, datatype : str
+    per_instruction : of the unit of `C_op` (CPI)
+    per_miss : of the unit of `C_op`; NaN where next to nothing is missed
+    per_miss_margin : half of its interval of 95 % confidence (Student)
+    unexplained : share of the variance of `C_op` that is left
+    """
+
+    program: str
+    datatype: str
+    per_instruction: float
+    per_miss: float
+    per_miss_margin: float
+    unexplained: float
+
+
+def costs(frame: pl.DataFrame) -> list[Cost]:
+    """Fit equation (18) to each program and data type by least squares.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        With `program`, `datatype`, `elementsize`, `instr_op`, `L2M_op` and `C_op`, a row a run.
+    """
+    return [_cost(program, datatype, cell) for (program, datatype), cell in _cells(frame)]
+
+
+def _cost(program: str, datatype: str, cell: pl.DataFrame) -> Cost:
+    misses, cost = cell["L2M_op"].to_numpy(), cell["C_op"].to_numpy()
+    telling = float(np.ptp(misses)) >= _STREAM * float(cell["elementsize"][0]) / LINE and cell.height > 3
+    causes = cell.select("instr_op", "L2M_op").to_numpy() if telling else cell.select("instr_op").to_numpy()
+    found, *_ = np.linalg.lstsq(causes, cost)
+    residuals = cost - causes @ found
+    spread = float(((cost - cost.mean()) ** 2).sum())
+    left = float((residuals**2).sum()) / spread if spread > 0 else 0.0
+    if not telling:
+        return Cost(program, datatype, float(found[0]), np.nan, np.nan, left)
+    freedom = cell.height - 2
+    variance = float((residuals**2).sum()) / freedom * np.linalg.inv(causes.T @ causes)[1, 1]
+    margin = float(special.stdtrit(freedom, 0.5 + _LEVEL / 2)) * float(np.sqrt(variance))
+    return Cost(program, datatype, float(found[0]), float(found[1]), margin, left)
+
+
+def predicted(frame: pl.DataFrame, of: Sequence[Cost]) -> Floats:
+    """Return what equation (18) gives for runs, by the parameters that one program has for each data type.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        With `datatype`, `instr_op` and `L2M_op`, a row a run.
+    of : the program's parameters. A miss costs nothing where they do not tell.
+
+    Returns
+    -------
+    float64, shape (rows,)
+    """
+    by_type = {one.datatype: one for one in of}
+    found = [by_type[datatype] for datatype in frame["datatype"]]
+    cpi = np.array([one.per_instruction for one in found])
+    penalty = np.nan_to_num(np.array([one.per_miss for one in found]))
+    given: Floats = cpi * frame["instr_op"].to_numpy() + penalty * frame["L2M_op"].to_numpy()
+    return given
+
+
+def _cells(frame: pl.DataFrame) -> list[tuple[tuple[str, str], pl.DataFrame]]:
+    order = {name: number for number, name in enumerate(frame["program"].unique(maintain_order=True))}
+    parts = frame.sort("elementsize", "datatype", maintain_order=True).partition_by("program", "datatype", as_dict=True)
+    return sorted((((str(one), str(other)), cell) for (one, other), cell in parts.items()), key=lambda one: order[one[0][0]])

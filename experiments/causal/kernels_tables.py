@@ -1,0 +1,76 @@
+"""The tables of section 8.4: parameters of equations (17) and (18) in each program, and how far one program's give another's costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from kernels_evaluated import Evaluated
+from kernels_programs import DATATYPES, PROGRAMS
+
+__all__ = ["branches", "cost_table", "error_table", "jump_table"]
+
+
+def jump_table(view: Evaluated, cache: str) -> list[str]:
+    """Return equation (17) in each program and data type, as lines of Markdown."""
+    lines = [
+        f"Equation (17) with {cache}: KiB in use at the threshold (between the neighbouring runs), lines missed an element beyond it, and the "
+        "share of the variance that the step leaves. –: no jump, as the data fit the cache.",
+        "",
+        f"| data type | {' | '.join(program.name for program in PROGRAMS)} |",
+        f"|---|{'---|' * len(PROGRAMS)}",
+    ]
+    by_cell = {(one.program, one.datatype): one for one in view.jumps}
+    for datatype in DATATYPES:
+        cells = []
+        for program in PROGRAMS:
+            one = by_cell.get((program.name, datatype))
+            missing = one is None or np.isnan(one.jump)
+            cells.append(
+                "–"
+                if one is None or missing
+                else f"{one.threshold:.0f} ({one.low:.0f} to {one.high:.0f}), {one.lines:.2f}, {one.unexplained:.0%}"
+            )
+        lines.append(f"| {datatype} | {' | '.join(cells)} |")
+    return lines
+
+
+def cost_table(view: Evaluated) -> list[str]:
+    """Return equation (18) in each program and data type."""
+    lines = [f"| data type | {' | '.join(program.name for program in PROGRAMS)} |", f"|---|{'---|' * len(PROGRAMS)}"]
+    by_cell = {(one.program, one.datatype): one for one in view.costs}
+    for datatype in DATATYPES:
+        cells = []
+        for program in PROGRAMS:
+            one = by_cell.get((program.name, datatype))
+            miss = "" if one is None or np.isnan(one.per_miss) else f"; {one.per_miss:.1f} ± {one.per_miss_margin:.1f}"
+            cells.append("–" if one is None else f"{one.per_instruction:.2f}{miss}")
+        lines.append(f"| {datatype} | {' | '.join(cells)} |")
+    return lines
+
+
+def error_table(view: Evaluated) -> list[str]:
+    """Return how far costs by equation (18) are off, with the parameters of LU decomposition and with a program's own."""
+    lines = [
+        "| program | by LU decomposition: median of predicted / measured | median error | by its own parameters: median error |",
+        "|---|---:|---:|---:|",
+    ]
+    measured = view.measured.frame["C_op"].to_numpy()
+    for program in PROGRAMS:
+        here = view.programs == program.name
+        ratio = float(np.median(view.by_lu[here] / measured[here]))
+        errors = (view.error(way, program.name) for way in (view.by_lu, view.by_own))
+        lines.append(f"| {program.name} | {ratio:.2f} | {' | '.join(f'{error:.0%}' for error in errors)} |")
+    return lines
+
+
+def branches(view: Evaluated) -> list[str]:
+    """Return how many branches the programs mispredict; nothing where that was not counted."""
+    told = view.measured.frame.group_by("program", maintain_order=True).agg(pl.col("missed_branches_op").median())
+    said = [f"{value:.3f} ({program})" for program, value in told.iter_rows() if value is not None]
+    if not said:
+        return []
+    return [
+        f"What equation (18) leaves out: mispredicted branches an operation, median, are {', '.join(said)}. LU decomposition cannot tell what one "
+        "costs.",
+        "",
+    ]
