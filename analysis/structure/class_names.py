@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.structure.scaling import RESOLUTION, FloatArray
 
-__all__ = ["band_names", "class_names"]
+__all__ = ["band_names", "class_names", "place_names"]
 
 _GAP = 0.2
 """Share of a metric's range over the classes that must lie between two levels."""
@@ -80,7 +80,27 @@ def band_names(edges: FloatArray, metric: str) -> tuple[str, ...]:
     """Name the bands between edges, such as `x < 3`, `3 ≤ x < 7`, `x ≥ 7`."""
     if not len(edges):
         return ("all alike",)
-    digits = next((count for count in range(6, 17) if len({f"{edge:.{count}g}" for edge in edges.tolist()}) == len(edges)), 17)
-    texts = [f"{edge:.{digits}g}" for edge in edges.tolist()]
+    texts = _distinct(edges, 6)
     inner = [f"{low} ≤ {metric} < {high}" for low, high in pairwise(texts)]
     return (f"{metric} < {texts[0]}", *inner, f"{metric} ≥ {texts[-1]}")
+
+
+def place_names(centres: FloatArray, metric: str) -> tuple[str, ...]:
+    """Name classes of one value by where they lie, such as `x near 4100`: of addresses and the like, low and high would say little."""
+    if len(centres) == 1:
+        return ("all alike",)
+    return tuple(f"{metric} near {text}" for text in _distinct(centres, 3))
+
+
+def _distinct(values: FloatArray, digits: int) -> list[str]:
+    """Write numbers with so many digits, or as many more as tell them apart."""
+    for count in range(digits, 17):
+        texts = [_written(value, count) for value in values.tolist()]
+        if len(set(texts)) == len(values):
+            return texts
+    return [_written(value, 17) for value in values.tolist()]
+
+
+def _written(value: float, digits: int) -> str:
+    text = f"{value:.{digits}g}"
+    return text if "e" not in text or abs(value) >= 1e15 else f"{float(text):.0f}"

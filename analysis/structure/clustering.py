@@ -123,7 +123,9 @@ def cluster(scaled: FloatArray, floor: Floor, *, classes: int | None, rng: np.ra
     candidates = whole + [_searched(part, floor, classes, rng) for _ in range(starts)]
     best = min((found for found, _ in candidates), key=lambda found: (-len(found) if classes else 0, found.bits))
     more = _some(scaled, _FITTED, rng)
-    fitted, _ = _refined(more, best.nearest(more), floor, _LAST_ROUNDS)
+    fitted, _ = _refined(more, best.nearest(more), floor, _LAST_ROUNDS, keep=classes is not None)
+    if classes is not None and len(fitted) < len(best):
+        fitted = best  # a class that no further value is nearest to is one all the same
     one, _ = _refined(more, np.zeros(len(more), np.int64), floor, 1)
     return fitted, one.bits - fitted.bits
 
@@ -142,11 +144,12 @@ def _some(values: FloatArray, most: int, rng: np.random.Generator) -> FloatArray
 
 def _searched(values: FloatArray, floor: Floor, classes: int | None, rng: np.random.Generator) -> tuple[Clusters, Labels]:
     """Return what one start comes to: all classes apart, or as many as asked for."""
-    most = MOST_CLASSES if classes is None else max(MOST_CLASSES, 2 * classes)
+    most = MOST_CLASSES if classes is None else max(MOST_CLASSES, min(2 * classes, classes + MOST_CLASSES))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of classes that became empty: fewer are as good a start
         _, labels = kmeans2(values, _spread_out(values, most, rng), minit="matrix", iter=_MEANS_ROUNDS)
-    found, labels = _refined(values, labels.astype(np.int64), floor, _ROUNDS)
+    keep = classes is not None
+    found, labels = _refined(values, labels.astype(np.int64), floor, _ROUNDS, keep=keep)
     while len(found) > 1:
         if classes is not None and len(found) <= classes:
             break
@@ -154,8 +157,8 @@ def _searched(values: FloatArray, floor: Floor, classes: int | None, rng: np.ran
         if classes is None and least > VALLEY_BITS:
             break
         labels = np.where(labels == pair[1], pair[0], labels)
-        found, labels = _refined(values, labels, floor, _ROUNDS)
-    found, labels = _refined(values, labels, floor, _LAST_ROUNDS)
+        found, labels = _refined(values, labels, floor, _ROUNDS, keep=keep)
+    found, labels = _refined(values, labels, floor, _LAST_ROUNDS, keep=keep)
     while classes is None and (parted := _parted(values, labels, found, floor, rng)):
         found, labels = parted
     return found, labels
@@ -208,8 +211,11 @@ def _least_apart(values: FloatArray, labels: Labels, clusters: Clusters) -> tupl
     return least, pair
 
 
-def _refined(values: FloatArray, labels: Labels, floor: Floor, rounds: int) -> tuple[Clusters, Labels]:
-    """Fit classes to values and give each value to the class where it costs least, in turns; return the best on the way."""
+def _refined(values: FloatArray, labels: Labels, floor: Floor, rounds: int, *, keep: bool = False) -> tuple[Clusters, Labels]:
+    """Fit classes to values and give each value to the class where it costs least, in turns; return the best on the way.
+
+    A class may become empty, and be no more; with `keep` the rounds end before that.
+    """
     best: tuple[Clusters, Labels] | None = None
     for _ in range(rounds):
         _, labels = np.unique(labels, return_inverse=True)  # a class may have become empty
@@ -217,7 +223,7 @@ def _refined(values: FloatArray, labels: Labels, floor: Floor, rounds: int) -> t
         if best is None or found.bits < best[0].bits:
             best = found, labels
         nearest = np.argmin(costs + found.class_bits(), axis=1)
-        if np.array_equal(nearest, labels):
+        if np.array_equal(nearest, labels) or (keep and len(np.unique(nearest)) < len(found)):
             break
         labels = nearest
     assert best is not None

@@ -39,7 +39,7 @@ def learn_dictionary(
     adequate : float or function of the sequence's length, optional
         a(L) of (9), in insertions and deletions. By default from shuffled sequences.
     longest : symbols
-        Of a word, from 2 to 64; the method "monotone" takes words as long as its segments.
+        Of a word, from 2 to 64.
     null : Null, optional
         How many shuffled sequences there are, and at which level.
     seed : int
@@ -70,7 +70,7 @@ def learn_dictionary(
         raise ValueError(f"longest is {longest}; words have 2 to {LONGEST} symbols at most")
     chosen = null or Null(seed=seed)
     if method == "monotone":
-        return learn_monotone(sequence, lambda found: judged(found.sequence, adequate, chosen), seed=seed)
+        return learn_monotone(sequence, lambda found: judged(found.sequence, adequate, chosen), longest=longest, seed=seed)
     encoded = encode(sequence)
     rounds: list[Round] = []
     cover = learn_words(encoded, longest=longest, seed=seed, heard=lambda one: rounds.append(_round(encoded, one)))

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unperturbed.analysis.structure.class_names import class_names
+from unperturbed.analysis.structure.class_names import class_names, place_names
 from unperturbed.analysis.structure.classes import Classes, letter_of, rows_of
 from unperturbed.analysis.structure.clustering import Clusters, cluster, refitted
 from unperturbed.analysis.structure.labelling import Labelling, change_bits, label_alone, label_together
@@ -57,7 +57,9 @@ class MetricClasses(Classes):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What is high and low in each class; rates are compared, not counts."""
+        """What is high and low in each class, rates and not counts; of a single value that is no rate, where the classes lie."""
+        if self.per is None and len(self.metrics) == 1:
+            return place_names(self.centres[:, 0], self.metrics[0])
         return class_names(self.clusters.centres, self.metrics)
 
     @cached_property
@@ -146,7 +148,10 @@ def metric_classes(
         for _ in range(_REFITS if mixtures else 0):
             labelling, _ = label_together(clusters, scaling, scaled, told, mixtures=True)
             whole = told & ~labelling.mixed
-            clusters = refitted(scaled[whole], labelling.labels[whole], floor)
+            again = refitted(scaled[whole], labelling.labels[whole], floor)
+            if count is not None and len(again) < len(clusters):
+                break  # so many were asked for
+            clusters = again
         labelling, changes = label_together(clusters, scaling, scaled, told, mixtures=mixtures)
     else:
         labelling = label_alone(clusters, scaled, told)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.structure import Composition, StructuralComparison, StructuralSequence
     from unperturbed.collectors.trace import Trace
 
-    Source = Trace | list[str] | list[int]
+    Source = Trace | list[str] | list[int] | list[float]
 
 _INADEQUATE = 4
 
@@ -139,10 +139,12 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
         ) from None
     if not lines:
         raise DataError(f"{path} has no access: give one a line")
-    try:
-        return [int(line, 0) for line in lines]
-    except ValueError:  # names, not numbers
-        return lines
+    for number in (lambda line: int(line, 0), float):
+        try:
+            return [number(line) for line in lines]
+        except ValueError:  # not all of them are such numbers
+            continue
+    return lines
 
 
 def _sequence(source: Source, arguments: argparse.Namespace, classes: Any, name: str) -> StructuralSequence:

@@ -71,6 +71,12 @@ def test_accesses_and_given_classes(capsys: pytest.CaptureFixture[str], tmp_path
     path.write_text("".join(f"{page:#x}\n" for page in pages * 20))
     code, output, _ = run(capsys, str(path), "--accesses", "--classes", "ranges:4")
     assert (code, "880 accesses of 4 classes" in output) == (0, True)
+    sizes = tmp_path / "sizes.txt"  # more than ten kinds, of three magnitudes
+    drawn = np.random.default_rng(1).integers(0, 40, 360) + np.tile([10, 5000, 70000], 120)
+    for ending in ("", ".5"):
+        sizes.write_text("".join(f"{size}{ending}\n" for size in drawn))
+        code, output, _ = run(capsys, str(sizes), "--accesses")
+        assert (code, "of 3 classes" in output, "value near 5020" in output) == (0, True, True), output
     names = tmp_path / "modules.txt"
     names.write_text("parse\nparse\nsort\nwrite\n" * 30)
     code, output, _ = run(capsys, str(names), "--accesses")

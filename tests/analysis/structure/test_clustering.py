@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.structure.planted_phases import centres, phases, same_partition
+from unperturbed.analysis.structure import structural_sequence
 from unperturbed.analysis.structure.clustering import cluster, refitted
 from unperturbed.analysis.structure.scaling import RESOLUTION, scaling_of
 from unperturbed.analysis.structure.separation import valley_bits
@@ -87,6 +88,12 @@ def test_as_many_classes_as_asked_for():
     values = rng.normal(size=(200, 2))
     assert [len(found_in(values, 0, classes)[0]) for classes in (1, 2, 3, 7, 12)] == [1, 2, 3, 7, 12]
     assert len(found_in(np.repeat(values[:3], 20, axis=0), 0, 5)[0]) == 3
+
+
+@pytest.mark.parametrize("classes", [4, 20])
+def test_a_run_has_as_many_classes_as_asked_for_where_one_would_do(classes):
+    values = np.random.default_rng(0).normal(size=800)
+    assert len(structural_sequence(values, classes=classes).classes) == classes
 
 
 def test_same_seed_same_classes():

@@ -149,6 +149,8 @@ def test_the_paper_s_method_is_a_choice():
     assert found.words
     assert found.adequacy.cost == decompose(sequence, found.words).cost
     assert found.bits.total >= learnt(1, 0).bits.total
+    short = learn_dictionary(sequence, method="monotone", longest=4)
+    assert max(map(len, short.words)) <= 4 < max(map(len, found.words))
 
 
 @pytest.mark.parametrize(
