@@ -1,0 +1,104 @@
+"""Causal models of JPEG 2000 compression: of runs, of partial derivatives, and both ways of compression merged into one graph.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 8.5 and figure 14: "The data for lossless and lossy
+compression were analyzed independently, after which both resulting models were merged into one."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+from jpeg_tables import Runs, Way
+
+from unperturbed.analysis.causal import CausalModel, Knowledge, learn, partial_derivative
+from unperturbed.analysis.causal.learning import Test
+
+__all__ = ["DERIVATIVES", "Merged", "Models", "learn_models", "merged"]
+
+DERIVATIVES = ("kernel", "block", "layers")
+"""Parameters over which derivatives of the time are taken: kernel from 5/3 to 9/7, numbers from the least to the greatest."""
+_MEASURED = ("bits_ppel", "instr_ppel", "L2M_ppel", "CPI", "T_ppel")
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """What was learnt of one sweep.
+
+    Attributes
+    ----------
+    runs : Runs
+    model : CausalModel
+        Of parameters and per-pixel values.
+    derivatives : tuple of CausalModel
+        Of each derivative of the time, by itself: what of the other parameters it depends on.
+    """
+
+    runs: Runs
+    model: CausalModel
+    derivatives: tuple[CausalModel, ...]
+
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """Return sources and targets of all edges."""
+        return tuple((edge.source, edge.target) for model in (self.model, *self.derivatives) for edge in model.edges)
+
+    def causes(self, name: str) -> tuple[str, ...]:
+        """Return what has an edge to a variable."""
+        return tuple(source for source, target in self.edges() if target == name)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Both models in one graph.
+
+    Attributes
+    ----------
+    tiers : tuple of tuples of str
+        Variables in the order of causes.
+    edges : tuple of (source, target, ways)
+        With the ways of compression that have the edge.
+    """
+
+    tiers: tuple[tuple[str, ...], ...]
+    edges: tuple[tuple[str, str, frozenset[Way]], ...]
+
+
+def learn_models(runs: Runs, *, test: Test = "auto", subsamples: int = 10) -> Models:
+    """Learn what causes what in the runs of one sweep, and what derivatives of the time depend on.
+
+    Parameters
+    ----------
+    runs : Runs
+    test, subsamples
+        See `learn`.
+    """
+    measured = [name for name in _MEASURED if name not in runs.parameters]
+    knowledge = Knowledge(tiers=[runs.parameters, *([name] for name in measured)], inputs=runs.parameters)
+    model = learn(runs.frame.select(*runs.parameters, *measured), knowledge, test=test, subsamples=subsamples, quantify=False)
+    found = [_derivative(runs, over, test, subsamples) for over in DERIVATIVES if over in runs.parameters]
+    return Models(runs, model, tuple(found))
+
+
+def merged(models: Iterable[Models]) -> Merged:
+    """Merge models of several ways into one graph."""
+    ways: dict[tuple[str, str], set[Way]] = {}
+    for one in models:
+        for edge in one.edges():
+            ways.setdefault(edge, set()).add(one.runs.way)
+    parameters = ("image", "width", "height", "kernel", "block", "layers")
+    derivatives = tuple(f"dT_d{over}" for over in DERIVATIVES)
+    tiers: Sequence[Sequence[str]] = (parameters, *((name,) for name in _MEASURED), derivatives)
+    met = {name for edge in ways for name in edge}
+    kept = [tuple(name for name in tier if name in met or name in ("layers", "width", "height")) for tier in tiers]
+    return Merged(tuple(tier for tier in kept if tier), tuple((*edge, frozenset(found)) for edge, found in ways.items()))
+
+
+def _derivative(runs: Runs, over: str, test: Test, subsamples: int) -> CausalModel:
+    name = f"dT_d{over}"
+    values = runs.frame[over].unique().sort().to_list()
+    between = (values[0], values[-1])
+    steps = partial_derivative(runs.frame, "T_ppel", over, parameters=runs.parameters, between=between, name=name).steps
+    others = [one for one in runs.parameters if one != over]
+    knowledge = Knowledge(tiers=[others, [name]], inputs=others)
+    return learn(steps.select(*others, pl.col(name)), knowledge, test=test, subsamples=subsamples, quantify=False)
