@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from claims import Held
 from lu_equations import Costs, Effect, Floats, Left, Step, differ
-from lu_models import PARAMETERS, is_related
+from lu_models import JUMP, PARAMETERS, THRESHOLD, is_related
 from lu_tables import BYTES, Measured
 
 from unperturbed.analysis.causal import CausalModel, CurveParameters
@@ -195,16 +195,17 @@ def _of_sizes(stepped: Sequence[Step], model: CausalModel | None) -> list[Held]:
         return [Held(one, few, None, "cannot be told") for one in claim]
     size = np.array([BYTES[one.datatype] for one in stepped], dtype=np.float64)
     jump, threshold = (np.array([getattr(one, name) for one in stepped]) for name in ("jump", "threshold"))
-    causes = {name: _causes(model, name) for name in model.data.names if name.endswith("_L2M")}
+    causes = {name: _causes(model, name) for name in (JUMP, THRESHOLD)}
     straight = _explained(size, jump), _explained(size, threshold)
     told = "; ".join(f"{name}: {_listed(of)}" for name, of in causes.items())
-    by_size = ["elementsize" in of for of in causes.values()]
+    by_size = [name for name, of in causes.items() if of == ["elementsize"]]
+    formulas = "".join(f"; {model.mechanisms[name].formula}" for name in by_size)
     return [
-        Held(claim[0], f"causes of {told}", all(by_size) if all(by_size) or not any(by_size) else None),
+        Held(claim[0], f"causes of {told}", _all_or_none(len(by_size), len(causes))),
         Held(
             claim[1],
-            f"a straight line explains {straight[0]:.0%} of the jumps' variance and {straight[1]:.0%} of the thresholds'; thresholds over 1/√size "
-            f"{_explained(1 / np.sqrt(size), threshold):.0%}, as n² elements fill a cache",
+            f"a straight line explains {straight[0]:.0%} of the jumps' variance and {straight[1]:.0%} of the thresholds', 1/√size, as n² elements "
+            f"fill a cache, {_explained(1 / np.sqrt(size), threshold):.0%} of these{formulas}",
             _all_or_none(sum(one >= _LINEAR for one in straight), len(straight)),
         ),
     ]

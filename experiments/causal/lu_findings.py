@@ -10,7 +10,7 @@ from claims import claims_table, counted
 from figures import Panel, Points, draw_graph, draw_panels
 from lu_claims import Evaluated, held, jumps
 from lu_equations import BAND, costs_of, left_out_sizes, steps_of
-from lu_models import effect, first_order, parameter_model, parameters_of, second_order
+from lu_models import JUMP, PARTS, THRESHOLD, effect, first_order, parameter_model, parameters_of, second_order
 from lu_tables import BYTES, Measured, measured
 
 from unperturbed.analysis.causal import CausalModel
@@ -68,7 +68,7 @@ def evaluated(table: Measured) -> Evaluated:
         effects=effects,
         steps=steps,
         curves=parameters_of(table),
-        parameters=parameter_model(table, stepped) if enough else None,
+        parameters=parameter_model(table, [step.datatype for step in stepped]) if enough else None,
         costs=costs_of(table),
         left=left_out_sizes(table, sorted(set(BYTES.values()))),
     )
@@ -105,7 +105,9 @@ def _section(found: Evaluated, name: str, folder: str) -> str:
     if found.parameters:
         parts += [
             f"### Figure 10(b): jump and threshold as variables\n\n{picture('parameters', 'model of jump and threshold')}",
-            "Of the data types whose misses jump.\n",
+            f"Eq. (17) fitted to {PARTS} parts of each data type's runs, so that jump and threshold are as uncertain as they are; data types whose "
+            "misses jump.\n",
+            _told(found.parameters, [JUMP, THRESHOLD]),
         ]
     parts += [
         f"### Equation (18): cost of instructions and misses\n\n{picture('costs', 'cost by equation (18)')}",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
-from lu_equations import Effect, Step, effect_of_optimisation
-from lu_tables import Measured
+from lu_equations import Effect, effect_of_optimisation, step_of
+from lu_tables import BYTES, Measured
 
 from unperturbed.analysis.causal import CausalModel, CurveParameters, Knowledge, curve_parameters, learn, prepare
 
 __all__ = [
     "JUMP",
     "PARAMETERS",
+    "PARTS",
     "THRESHOLD",
     "effect",
     "first_order",
@@ -24,6 +26,9 @@ __all__ = [
 
 PARAMETERS = ("n", "datatype", "optimisation")
 JUMP, THRESHOLD = "jump_L2M", "threshold_L2M"
+PARTS = 3
+"""Parts of a data type's runs that eq. (17) is fitted to."""
+_SEED = 1
 _STABLE = 0.5
 """Share of subsamples that have an edge, for it to be counted as found."""
 
@@ -57,25 +62,32 @@ def parameters_of(table: Measured) -> CurveParameters:
     return curve_parameters(table.data("n", "datatype", "elementsize", "L2M_op"), "L2M_op", "n", cells=["datatype"])
 
 
-def parameter_model(table: Measured, steps: Sequence[Step]) -> CausalModel:
-    """Learn figure 10(b): misses, with the jump and the threshold of each data type by eq. (17) as variables.
+def parameter_model(table: Measured, datatypes: Sequence[str]) -> CausalModel:
+    """Learn figure 10(b): what the jump and the threshold of eq. (17) depend on.
+
+    Joined to the runs, as in the paper, each data type has one jump in all of its rows, which the type then tells to the last digit, and the size
+    does not. So eq. (17) is fitted to parts of each type's runs: a row a part, in which jump and threshold are as uncertain as they are.
 
     Parameters
     ----------
     table : Measured
-    steps : the data types that have a step; runs of others are left out.
+    datatypes : those whose misses jump.
     """
-    found = pl.DataFrame(
-        {
-            "datatype": [one.datatype for one in steps],
-            JUMP: [one.jump for one in steps],
-            THRESHOLD: [one.threshold for one in steps],
-        }
+    random = np.random.default_rng(_SEED)
+    found = []
+    for datatype in datatypes:
+        here = table.frame.filter(pl.col("datatype") == datatype)
+        for rows in np.array_split(random.permutation(here.height), PARTS):
+            part = here[rows.tolist()]
+            step = step_of(datatype, part["n"].cast(pl.Float64).to_numpy(), part["L2M_op"].to_numpy())
+            found.append({"datatype": datatype, "elementsize": BYTES[datatype], JUMP: step.jump, THRESHOLD: step.threshold})
+    data = prepare(pl.DataFrame(found), kinds=dict.fromkeys(("elementsize", JUMP, THRESHOLD), "continuous"))
+    known = Knowledge(
+        tiers=[["datatype"], ["elementsize"], [JUMP, THRESHOLD]],
+        definitions={"elementsize": ["datatype"]},
+        forbidden=[(JUMP, THRESHOLD), (THRESHOLD, JUMP)],
     )
-    rows = table.frame.join(found, on="datatype").select("n", "datatype", "elementsize", JUMP, THRESHOLD, "L2M_op")
-    data = prepare(rows, kinds=dict.fromkeys(("elementsize", JUMP, THRESHOLD), "continuous"))
-    tiers = [["n", "datatype"], ["elementsize"], [JUMP, THRESHOLD], ["L2M_op"]]
-    return learn(data, Knowledge(tiers=tiers, inputs=["n", "datatype"], definitions={"elementsize": ["datatype"]}))
+    return learn(data, known)
 
 
 def _learnt(table: Measured, tiers: Sequence[Sequence[str]]) -> CausalModel:

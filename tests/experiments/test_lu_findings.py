@@ -156,6 +156,15 @@ def test_misses_of_new_sizes_are_foretold_only_where_the_size_makes_them(
     assert script["lu_equations"].left_out_sizes(other, [8])[0].explained < 0
 
 
+def test_jump_and_threshold_depend_on_the_size_that_makes_them(script: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    models = script["lu_models"]
+    table = script["lu_tables"].measured(_campaign(tmp_path, Planted(), rows=240))
+    model = models.parameter_model(table, list(SIZES))
+    for name in (models.JUMP, models.THRESHOLD):
+        assert model.parents(name) == ("elementsize",)
+        assert models.is_related(model, "elementsize", name)
+
+
 def test_claims_are_counted_and_shown(script: Mapping[str, ModuleType]) -> None:
     claims = script["claims"]
     rows = [
