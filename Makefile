@@ -72,6 +72,7 @@ validate:
 	$(python) experiments/diagnosis/evaluate.py
 	$(python) experiments/structure/evaluate.py
 	$(python) experiments/structure/second_run.py --pairs 40
+	$(python) experiments/causal/evaluate.py
 	@echo 'on a host whose processor counts, also: $(python) experiments/alignment/evaluate.py --processor'
 
 clean:

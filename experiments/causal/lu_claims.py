@@ -200,8 +200,9 @@ def _of_sizes(stepped: Sequence[Step], model: CausalModel | None) -> list[Held]:
     told = "; ".join(f"{name}: {_listed(of)}" for name, of in causes.items())
     by_size = [name for name, of in causes.items() if of == ["elementsize"]]
     formulas = "".join(f"; {model.mechanisms[name].formula}" for name in by_size)
+    untold = "" if any(causes.values()) else "cannot be told"  # the parts of the runs are too few, or differ too much
     return [
-        Held(claim[0], f"causes of {told}", _all_or_none(len(by_size), len(causes))),
+        Held(claim[0], f"causes of {told}", _all_or_none(len(by_size), len(causes)), untold),
         Held(
             claim[1],
             f"a straight line explains {straight[0]:.0%} of the jumps' variance and {straight[1]:.0%} of the thresholds', 1/√size, as n² elements "
@@ -215,7 +216,7 @@ def _costs(found: Evaluated) -> list[Held]:
     table, costs = found.table, {one.datatype: one for one in found.costs}
     probable = differ(table, "instr_op"), differ(table, "L2M_op")
     cpi = ", ".join(f"{name} {one.cpi:.2f}" for name, one in costs.items())
-    penalty = ", ".join(f"{name} {one.penalty:.0f} ± {one.penalty_error:.0f}" for name, one in costs.items())
+    penalty = ", ".join(f"{name} {round(one.penalty)} ± {round(one.penalty_error)}" for name, one in costs.items())
     ranks = costs["int"].penalty < costs["double"].penalty < costs["longdouble"].penalty
     left = ", ".join(f"{name} {one.left:.0%}" for name, one in costs.items())
     return [

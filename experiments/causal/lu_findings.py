@@ -196,7 +196,7 @@ def _costs_table(found: Evaluated) -> str:
     unit = found.table.unit
     lines = [f"| data type | CPI [{unit}] | ± | C_L2M [{unit}] | ± | left |", "|---|---:|---:|---:|---:|---:|"]
     lines += [
-        f"| {one.datatype} | {one.cpi:.3f} | {one.cpi_error:.3f} | {one.penalty:.0f} | {one.penalty_error:.0f} | {one.left:.0%} |"
+        f"| {one.datatype} | {one.cpi:.3f} | {one.cpi_error:.3f} | {round(one.penalty)} | {round(one.penalty_error)} | {one.left:.0%} |"
         for one in found.costs
     ]
     said = "Least squares, intervals of 95 %; *left* is the standard deviation of what the equation leaves, as a share of the mean."
