@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from claims import Held
-from kernels_evaluated import SAME, WIDEST, Evaluated, factor, median
+from kernels_evaluated import SAME, WIDEST, Evaluated, apart, factor, median
 from kernels_programs import PROGRAMS
 
 __all__ = ["characteristics", "held"]
@@ -22,14 +23,10 @@ def held(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluated) 
     curves : of these the one whose curves stand for figure 11.
     costing : of these the one whose costs are evaluated.
     """
-    yield _same_pattern(curves)
     for name, view in views.items():
-        thresholds = view.thresholds()
-        yield Held(
-            f"the threshold cannot be determined by the memory requirements and memory size only ({_CACHES[name]})",
-            f"KiB in use at the threshold, median of the data types: {_listed(thresholds, '.0f')}",
-            None if len(thresholds) < 2 else factor(thresholds.values()) > SAME,
-        )
+        yield _same_pattern(view, _CACHES[name])
+    for name, view in views.items():
+        yield _thresholds(view, _CACHES[name])
     yield _by_elementsize(curves)
     for what, factors in (("CPI", costing.cpi_factors()), ("C_L2M", costing.penalty_factors())):
         told = f"largest factor between two programs, by data type: {_listed(factors, '.1f')}"
@@ -41,14 +38,33 @@ def held(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluated) 
     yield _carried(costing)
 
 
-def _same_pattern(view: Evaluated) -> Held:
+def _same_pattern(view: Evaluated, cache: str) -> Held:
     rises = view.rises()
     jumping = [name for name, width in rises.items() if width <= WIDEST]
     return Held(
-        "matrix multiplication and merge sort show the same pattern of misses as LU decomposition, a jump (figure 11, footnote 3)",
+        f"matrix multiplication and merge sort show the same pattern of misses as LU decomposition, a jump (figure 11, footnote 3; {cache})",
         f"from a quarter of the most misses to three quarters within this factor of memory in use: {_listed(rises, '.1f')}; a jump: up to {WIDEST}",
-        True if len(jumping) == len(PROGRAMS) else (None if len(jumping) > 1 else False),
+        len(jumping) == len(PROGRAMS) or (None if len(jumping) > 1 else False),
     )
+
+
+def _thresholds(view: Evaluated, cache: str) -> Held:
+    ranges = view.thresholds()
+    said = f"the threshold cannot be determined by the memory requirements and memory size only ({cache})"
+    differing = apart(ranges.values())
+    if math.isnan(differing):
+        return Held(said, "fewer than two programs jump", None)
+    halves = {
+        program.name: tuple(program.half * end for end in ranges[program.name])
+        for program in PROGRAMS
+        if program.name in ranges
+    }
+    by_half = apart((low, high) for low, high in halves.values())
+    told = (
+        f"KiB in use at the threshold: {_between(ranges)}; a factor of {differing:.1f} at least. By the memory that half of the operations go "
+        f"through at most, which is {PROGRAMS[0].half:.2f} of LU decomposition's: {_between(halves)}; a factor of {by_half:.1f}"
+    )
+    return Held(said, told, differing > SAME)
 
 
 def _by_elementsize(view: Evaluated) -> Held:
@@ -82,7 +98,7 @@ def characteristics(views: Mapping[str, Evaluated], costing: Evaluated) -> dict[
     curves = next(iter(views.values()))
     lines = [factor(one.lines for one in found) for program in PROGRAMS if (found := curves.jumping(program.name))]
     spreads = {
-        "memory size": [factor(values) for view in views.values() if len(values := list(view.thresholds().values())) > 1],
+        "memory size": [differing for view in views.values() if not math.isnan(differing := apart(view.thresholds().values()))],
         "CPI": list(costing.cpi_factors().values()),
         "C_L2M": list(costing.penalty_factors().values()),
     }
@@ -90,6 +106,10 @@ def characteristics(views: Mapping[str, Evaluated], costing: Evaluated) -> dict[
     if lines:
         told["lines missed"] = (f"data types: factor {max(lines):.1f}", max(lines) <= SAME)
     return told
+
+
+def _between(ranges: Mapping[str, tuple[float, ...]]) -> str:
+    return ", ".join(f"{name} {low:.0f} to {high:.0f}" for name, (low, high) in ranges.items())
 
 
 def _listed(values: Mapping[str, float], form: str) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from kernels_parameters import Cost, Jump, costs, jumps, predicted, rise
+from kernels_parameters import Cost, Jump, costs, jump_of_lines, jumps, predicted, rise
 from kernels_programs import DATATYPES, PROGRAMS, Measured
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal import Knowledge, ScreeningOff, learn
 
-__all__ = ["LU", "SAME", "WIDEST", "Evaluated", "evaluated", "factor", "median"]
+__all__ = ["LU", "SAME", "WIDEST", "Evaluated", "apart", "evaluated", "factor", "median"]
 
 LU = PROGRAMS[0].name
 SAME = 1.25
@@ -66,10 +66,10 @@ class Evaluated:
         found = {program.name: rise(frame.filter(self.programs == program.name)) for program in PROGRAMS}
         return {name: width for name, width in found.items() if not np.isnan(width)}
 
-    def thresholds(self) -> dict[str, float]:
-        """Return the memory in use at the threshold, in KiB: of each program the median of its data types."""
-        told = {program.name: [one.threshold for one in self.jumping(program.name)] for program in PROGRAMS}
-        return {name: median(values) for name, values in told.items() if values}
+    def thresholds(self) -> dict[str, tuple[float, float]]:
+        """Return between which two runs the step of the lines missed lies, in KiB of memory in use, of each program whose misses jump."""
+        told = [jump_of_lines(self.measured.frame, name) for name, width in self.rises().items() if width <= WIDEST]
+        return {one.program: (one.low, one.high) for one in told if not np.isnan(one.jump)}
 
     def cpi_factors(self) -> dict[str, float]:
         """Return for each data type the largest factor between the CPI of two programs."""
@@ -118,3 +118,9 @@ def factor(values: Iterable[float]) -> float:
     """Return the largest factor between two of some positive values."""
     listed = list(values)
     return max(listed) / min(listed)
+
+
+def apart(ranges: Iterable[tuple[float, float]]) -> float:
+    """Return by what factor values differ at least that lie in these ranges; NaN of fewer than two."""
+    lows, highs = zip(*ranges, strict=True) if (ranges := list(ranges)) else ((), ())
+    return max(1.0, max(lows) / min(highs)) if len(lows) > 1 else float("nan")

@@ -88,7 +88,7 @@ def draw_lines(path: Path, frame: pl.DataFrame) -> None:
             "lines missed an element" if place == 0 else "",
             _by_datatype(frame, program.name, pl.col("memory_use"), lines),
             program.name,
-            {"xscale": "log", "xlim": (16, 8192), "ylim": (-0.1, 2.6)},
+            {"xscale": "log", "xlim": (16, 8192), "ylim": (-0.1, 3)},
         )
         for place, program in enumerate(PROGRAMS)
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from claims import claims_table
 from kernels_claims import characteristics, held
-from kernels_evaluated import Evaluated, evaluated
+from kernels_evaluated import SAME, Evaluated, evaluated
 from kernels_figures import draw_costs, draw_lines, draw_misses, draw_model
 from kernels_programs import PROGRAMS, measured
 from kernels_tables import branches, cost_table, error_table, jump_table
@@ -90,6 +90,10 @@ def _section(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluat
             "",
         ]
     lines += [
+        "By passes, merge sort goes through both arrays each time: it reads a line and writes one for each that an element an operation fills. "
+        "Recursively, only merges of more than the cache holds miss, so that misses grow with their number. What is left of LU decomposition's "
+        "matrix shrinks, so that its misses rise from where the whole of it fills the cache.",
+        "",
         "**Equation (18)**, fitted to each program and data type: "
         f"{costing.measured.unit} an instruction (CPI), and {costing.measured.unit} a miss (C_L2M, ± half of its 95 % interval; none where next to "
         "nothing is missed).",
@@ -103,8 +107,8 @@ def _section(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluat
         *error_table(costing),
         "",
         *branches(costing),
-        "**Figure 12**, the model with independent characteristics of application and system. Green: the programs agree; orange: they do not. "
-        "Figures are of the largest factor between two programs.",
+        "**Figure 12**, drawn by what the text says: the model with independent characteristics of application and system. Green: the programs "
+        f"agree within a factor of {SAME}; orange: they do not.",
         "",
         "![Figure 12 with what was found](causal/kernels_model.svg)",
         "",

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-__all__ = ["LINE", "Cost", "Jump", "costs", "jumps", "predicted", "rise"]
+__all__ = ["LINE", "Cost", "Jump", "costs", "jump_of_lines", "jumps", "predicted", "rise"]
 
 Floats = NDArray[np.float64]
 
@@ -68,15 +68,36 @@ def jumps(frame: pl.DataFrame) -> list[Jump]:
     list of Jump
         In order of element sizes within a program.
     """
-    found = []
-    for (program, datatype), cell in _cells(frame):
-        size = float(cell["elementsize"][0])
-        step = _step(cell["memory_use"].to_numpy(), cell["L2M_op"].to_numpy())
-        if step is None or step[2] < _STREAM * size / LINE:
-            step = (np.nan,) * 4
-        low, high, jump, unexplained = step
-        found.append(Jump(program, datatype, size, (low + high) / 2, low, high, jump, unexplained))
-    return found
+    return [
+        _jump(program, datatype, float(cell["elementsize"][0]), cell["memory_use"].to_numpy(), cell["L2M_op"].to_numpy())
+        for (program, datatype), cell in _cells(frame)
+    ]
+
+
+def jump_of_lines(frame: pl.DataFrame, program: str) -> Jump:
+    """Fit equation (17) to the lines that a program misses an element, in all data types at once.
+
+    Where the jump is linear in elementsize and one memory fills in all data types, this is the same step, told by more runs.
+
+    Parameters
+    ----------
+    frame : as of `jumps`.
+    program : its name.
+    """
+    runs = frame.filter(pl.col("program") == program)
+    return _jump(program, "all", LINE, runs["memory_use"].to_numpy(), _lines(runs))
+
+
+def _jump(program: str, datatype: str, size: float, x: Floats, y: Floats) -> Jump:
+    step = _step(x, y)
+    if step is None or step[2] < _STREAM * size / LINE:
+        step = (np.nan,) * 4
+    low, high, jump, unexplained = step
+    return Jump(program, datatype, size, (low + high) / 2, low, high, jump, unexplained)
+
+
+def _lines(frame: pl.DataFrame) -> Floats:
+    return (frame["L2M_op"] * LINE / frame["elementsize"]).to_numpy()
 
 
 def rise(frame: pl.DataFrame) -> float:
@@ -98,8 +119,7 @@ def rise(frame: pl.DataFrame) -> float:
     The share of the variance that a step leaves does not tell a slope from a jump: most runs lie below it.
     """
     rising = frame.sort("memory_use")
-    lines = (rising["L2M_op"] * LINE / rising["elementsize"]).to_numpy()
-    curve = optimize.isotonic_regression(lines).x
+    curve: Floats = optimize.isotonic_regression(_lines(rising)).x
     if curve[-1] < _STREAM:
         return float("nan")
     quarter, most = (float(rising["memory_use"][int((curve >= share * curve[-1]).argmax())]) for share in (0.25, 0.75))

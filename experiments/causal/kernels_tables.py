@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 from kernels_evaluated import Evaluated
+from kernels_parameters import Jump, jump_of_lines
 from kernels_programs import DATATYPES, PROGRAMS
 
 __all__ = ["branches", "cost_table", "error_table", "jump_table"]
@@ -14,24 +15,25 @@ def jump_table(view: Evaluated, cache: str) -> list[str]:
     """Return equation (17) in each program and data type, as lines of Markdown."""
     lines = [
         f"Equation (17) with {cache}: KiB in use at the threshold (between the neighbouring runs), lines missed an element beyond it, and the "
-        "share of the variance that the step leaves. –: no jump, as the data fit the cache.",
+        "share of the variance that the step leaves. –: no jump, as the data fit the cache or were not measured.",
         "",
         f"| data type | {' | '.join(program.name for program in PROGRAMS)} |",
         f"|---|{'---|' * len(PROGRAMS)}",
     ]
     by_cell = {(one.program, one.datatype): one for one in view.jumps}
-    for datatype in DATATYPES:
-        cells = []
-        for program in PROGRAMS:
-            one = by_cell.get((program.name, datatype))
-            missing = one is None or np.isnan(one.jump)
-            cells.append(
-                "–"
-                if one is None or missing
-                else f"{one.threshold:.0f} ({one.low:.0f} to {one.high:.0f}), {one.lines:.2f}, {one.unexplained:.0%}"
-            )
-        lines.append(f"| {datatype} | {' | '.join(cells)} |")
+    lines += [
+        f"| {datatype} | {' | '.join(_step_cell(by_cell.get((program.name, datatype))) for program in PROGRAMS)} |"
+        for datatype in DATATYPES
+    ]
+    pooled = (_step_cell(jump_of_lines(view.measured.frame, program.name)) for program in PROGRAMS)
+    lines.append(f"| all, by lines | {' | '.join(pooled)} |")
     return lines
+
+
+def _step_cell(one: Jump | None) -> str:
+    if one is None or np.isnan(one.jump):
+        return "–"
+    return f"{one.threshold:.0f} ({one.low:.0f} to {one.high:.0f}), {one.lines:.2f}, {one.unexplained:.0%}"
 
 
 def cost_table(view: Evaluated) -> list[str]:

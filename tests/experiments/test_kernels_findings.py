@@ -110,6 +110,11 @@ def test_thresholds_lie_where_memory_in_use_fills_the_cache(script: Mapping[str,
             assert one.threshold == pytest.approx((one.low + one.high) / 2)
             assert one.lines == pytest.approx(lines, rel=0.01)
             assert one.unexplained == pytest.approx(0, abs=1e-6)
+    for program, lines in ((LU, 1), (PRODUCT, 1), (PASSES, 2)):
+        own = [told[program, datatype] for datatype in SIZES]
+        pooled = script["kernels_parameters"].jump_of_lines(frame, program)
+        assert (pooled.low, pooled.high) == (max(one.low for one in own), min(one.high for one in own))
+        assert pooled.lines == pytest.approx(lines, rel=0.01)
 
 
 def test_data_that_fit_the_cache_have_no_threshold(script: Mapping[str, ModuleType]) -> None:
