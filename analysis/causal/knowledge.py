@@ -41,8 +41,8 @@ class Knowledge:
     outputs : sequence of str
         What is only an effect, as the time taken and partial derivatives: it causes nothing.
     definitions : mapping of str to sequence of str
-        For each derived variable the columns it is computed from (`derive` gives them). These edges are required, and where
-        all of these columns are variables, the derived one has no other cause.
+        For each derived variable the columns it is computed from (`derive` gives them). These edges are required, and the
+        derived one has no other cause. `among` takes back what is said of variables some of whose columns are not there.
 
     Raises
     ------
@@ -102,6 +102,12 @@ class Knowledge:
         """Tell whether this edge may be there."""
         return not self._why_not(source, target)
 
+    def precedes(self, one: str, other: str) -> bool:
+        """Tell whether a variable comes before another for sure: it was set, is in an earlier tier, or is a cause that must be there."""
+        first, last = self.tier(one), self.tier(other)
+        earlier = first is not None and last is not None and first < last
+        return (one in self.inputs and other not in self.inputs) or earlier or self.requires(one, other)
+
     def never_adjacent(self, one: str, other: str) -> bool:
         """Tell whether no edge between two variables may be there, so that nothing needs be tested."""
         return not self.allows(one, other) and not self.allows(other, one)
@@ -129,8 +135,11 @@ class Knowledge:
             return 0, -1 if tier is None else tier
         return (2 if self._is_output(name) else 1), len(self.tiers) if tier is None else tier
 
-    def among(self, variables: Collection[str], left_out: Collection[str] = ()) -> Knowledge:
+    def among(self, variables: Collection[str], left_out: Collection[str] = (), constant: Collection[str] = ()) -> Knowledge:
         """Return what it says of some variables alone.
+
+        A definition stays where all its columns are variables, or constant. One that lacks others says nothing of what is left:
+        C_op = C / ops without C is what an operation costs, and no effect of ops. Its causes are learnt.
 
         Parameters
         ----------
@@ -138,6 +147,8 @@ class Knowledge:
             Those of the model.
         left_out : collection of str
             Columns that the table has, and that are no variables of the model: constants and duplicates.
+        constant : collection of str
+            Those of them that have the same value in all rows.
 
         Raises
         ------
@@ -155,21 +166,18 @@ class Knowledge:
             if name not in variables and name not in left_out and (name in elsewhere or name not in parts):
                 raise DataError(f"the knowledge speaks of what the table has not: {no_such_column(name, sorted(variables))}")
         kept = set(variables)
-        complete = {target: parts for target, parts in self.definitions.items() if target in kept and kept.issuperset(parts)}
-        partly = {
-            (part, target)
+        varied = {
+            target: tuple(part for part in parts if part in kept or part not in constant)
             for target, parts in self.definitions.items()
-            if target in kept and target not in complete
-            for part in parts
-            if part in kept
+            if target in kept
         }
         return Knowledge(
             tiers=[[name for name in tier if name in kept] for tier in self.tiers],
-            required=[edge for edge in dict.fromkeys((*self.required, *sorted(partly))) if kept.issuperset(edge)],
+            required=[edge for edge in self.required if kept.issuperset(edge)],
             forbidden=[edge for edge in self.forbidden if kept.issuperset(edge)],
             inputs=[name for name in self.inputs if name in kept],
             outputs=[name for name in self.outputs if name in kept],
-            definitions=complete,
+            definitions={target: parts for target, parts in varied.items() if parts and kept.issuperset(parts)},
         )
 
     def _is_output(self, name: str) -> bool:

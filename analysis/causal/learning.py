@@ -101,7 +101,11 @@ def learn(
     if isinstance(table, Data) and (kinds or missing != "error"):
         raise ValueError("kinds and missing are for a DataFrame; a Data has them already")
     data = table if isinstance(table, Data) else prepare(table, kinds=kinds, missing=missing)
-    known = (knowledge or Knowledge()).among(data.names, [one.name for one in data.exclusions])
+    known = (knowledge or Knowledge()).among(
+        data.names,
+        [one.name for one in data.exclusions],
+        [one.name for one in data.exclusions if one.is_constant],
+    )
     learning = _Learning(data, known, Settings(test, alpha, depth, subsamples, seed))
     return learning.model(quantify=quantify)
 

@@ -122,7 +122,10 @@ class _Refining:
         parents = tuple(name for name in candidates if name in choice.kept)
         causes = [name for name in self._names if name != target and self._knowledge.allows(name, target)]
         if any(self._knowledge.allows(target, name) for name in causes):
-            return False  # One of them may be an effect, or the cause that is missing: nothing follows from what is left.
+            # One of them may be an effect, from which nothing follows: only what surely comes before may be held fixed, and be missing.
+            if not all(self._knowledge.precedes(name, target) for name in parents):
+                return False
+            causes = [name for name in causes if self._knowledge.precedes(name, target)]
         missing = [name for name in causes if name not in candidates]
         outcomes = {name: self._test.test(name, target, parents) for name in missing}
         for name in sorted(missing, key=lambda one: -outcomes[one].bits):

@@ -37,6 +37,7 @@ __all__ = ["MOST_CATEGORIES", "Category", "Data", "Exclusion", "Kind", "Variable
 
 MOST_CATEGORIES = 10
 """Whole numbers with more distinct values than this are continuous, unless the caller says otherwise."""
+_CONSTANT = "constant"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Exclusion:
 
     name: str
     why: str
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it has the same value in all rows, so that nothing is lost without it."""
+        return self.why.startswith(_CONSTANT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +306,7 @@ def _repeated(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]
     for column in frame:
         distinct = column.n_unique()
         if distinct <= 1:
-            found.append(Exclusion(column.name, f"constant: always {column[0]}"))
+            found.append(Exclusion(column.name, f"{_CONSTANT}: always {column[0]}"))
         elif column.name not in asked and (fault := too_many_categories(column, distinct)):
             found.append(Exclusion(column.name, fault))
         else:

@@ -137,7 +137,7 @@ class RegressionTest:
         if held and min(way.p_value for way in ways) > _PLAIN * self.alpha:
             ways += self._interactions(self._features[one], first.scales, second.orthonormal_scales, held, fixed)
         p_value = min(1.0, len(ways) * min(way.p_value for way in ways))
-        return Outcome(p_value > self.alpha, p_value, bits)
+        return Outcome(p_value > self.alpha, p_value, float(bits))
 
     def _left_of(self, name: str, held: frozenset[str]) -> _Left:
         known = self._left.get((name, held))
@@ -235,7 +235,9 @@ def _evened(columns: Floats, fixed: HeldFixed) -> Floats:
     if not uneven.any():
         return columns
     level = sizes.mean(axis=0)
-    evened = columns / np.maximum(expected, _LEAST_SIZE * level) * level
+    size = np.maximum(expected, _LEAST_SIZE * level)
+    # A column of which nothing is left stays nothing.
+    evened = np.divide(columns, size, out=np.zeros_like(columns), where=size > 0) * level
     return np.ascontiguousarray(np.where(uneven, evened - evened.mean(axis=0), columns))
 
 

@@ -40,7 +40,7 @@ graphs = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(graphs)
 def test_without_mistakes_of_tests_the_graph_is_found_as_far_as_it_can_be_known(parents):
     found, oriented = learnt(parents)
@@ -55,7 +55,7 @@ def test_without_mistakes_of_tests_the_graph_is_found_as_far_as_it_can_be_known(
     assert v_structures(extended) == v_structures(parents)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(graphs, st.integers(1, 4))
 def test_with_the_order_known_more_is_directed_and_nothing_wrongly(parents, size):
     order, left = [], dict(parents)
@@ -73,7 +73,7 @@ def test_with_the_order_known_more_is_directed_and_nothing_wrongly(parents, size
         assert all(known.may_condition(name, separation.one, separation.other) for name in separation.given)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(graphs, st.randoms(use_true_random=False))
 def test_the_order_of_columns_changes_nothing(parents, random):
     names = sorted(parents)

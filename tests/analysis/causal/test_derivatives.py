@@ -8,7 +8,7 @@ import statistics
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unperturbed.analysis.causal.derivatives import partial_derivative
@@ -104,6 +104,7 @@ def _naive(rows: list[tuple[int, str, int, float]]) -> tuple[dict[tuple[int, str
     return steps, values
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.sampled_from("pq"), st.integers(0, 4), st.floats(-10, 10)), min_size=2, max_size=25

@@ -311,7 +311,7 @@ _ROWS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_SECOND, _ROWS)
 def test_expressions_equal_python_row_by_row(pair: Pair, rows: list[tuple[float, int, str, bool]]) -> None:
     text, twin = pair

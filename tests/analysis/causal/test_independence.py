@@ -64,7 +64,7 @@ class TestFeatures:
 
 
 class TestResiduals:
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=20)
     @given(seeds, st.integers(60, 200))
     def test_they_are_those_of_least_squares_in_each_cell(self, seed, rows):
         table = mixed(np.random.default_rng(seed), rows, cells=2)
@@ -98,7 +98,7 @@ class TestResiduals:
         whole = np.eye(150)
         assert np.allclose(np.diag(fixed.residuals(whole)), fixed.freedom(), atol=1e-8)
 
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=20)
     @given(seeds, st.integers(1, 6), st.integers(1, 4))
     def test_the_loops_leave_what_is_orthogonal(self, seed, size, others):
         random = np.random.default_rng(seed)
@@ -116,7 +116,7 @@ class TestResiduals:
 
 
 class TestAssociation:
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=20)
     @given(seeds, st.integers(1, 4), st.integers(1, 4))
     def test_canonical_correlations(self, seed, p, q):
         random = np.random.default_rng(seed)
@@ -148,27 +148,27 @@ class TestRegression:
         found = np.array(
             [
                 [RegressionTest(table).test("x", "z", ["s", "d"]).p_value, RegressionTest(table).test("c", "z", ["s"]).p_value]
-                for table in (chain(seed, 300) for seed in range(150))
+                for table in (chain(seed, 150) for seed in range(40))
             ]
         )
-        # 150 uniform p-values: at most 15 (10 %) of 7.5 expected below .05, at most 6 below .01 (chances below .5 %).
-        assert (np.sum(found < 0.05, axis=0) <= 15).all()
-        assert (np.sum(found < 0.01, axis=0) <= 6).all()
+        # 40 uniform p-values: at most 6 of 2 expected below .05, at most 2 below .01 (chances below 1 %).
+        assert (np.sum(found < 0.05, axis=0) <= 6).all()
+        assert (np.sum(found < 0.01, axis=0) <= 2).all()
         # Nor are they far too careful.
-        assert (np.sum(found < 0.5, axis=0) >= 45).all()
+        assert (np.sum(found < 0.5, axis=0) >= 11).all()
 
     def test_noise_that_grows_in_both_is_no_dependence(self):
         p_values = []
-        for seed in range(100):
+        for seed in range(40):
             random = np.random.default_rng(seed)
             s = random.standard_normal(300)
             x, z = np.exp(s) * random.standard_normal((2, 300))
             p_values.append(RegressionTest(data(s=s, x=x, z=z)).test("x", "z", ["s"]).p_value)
-        assert np.sum(np.array(p_values) < 0.01) <= 5
+        assert np.sum(np.array(p_values) < 0.01) <= 3
 
     @pytest.mark.parametrize("effect", [0.4, -0.4])
     def test_an_effect_is_seen_through_curves_and_cells(self, effect):
-        found = [RegressionTest(chain(seed, 300, effect)).test("x", "z", ["s", "d"]) for seed in range(20)]
+        found = [RegressionTest(chain(seed, 300, effect)).test("x", "z", ["s", "d"]) for seed in range(8)]
         assert not any(one.independent for one in found)
         assert all(0.05 < one.bits < 0.4 for one in found)
 
@@ -205,6 +205,22 @@ class TestRegression:
         assert not test.determines(["size"], "kind")
         assert not test.determines([], "n")
         assert not test.determines(["ops"], "T")
+
+    def test_repetitions_of_random_points_determine_nothing(self):
+        random = np.random.default_rng(3)
+        points = np.repeat(np.arange(80), 3)
+        n, kind, x = random.integers(5, 10**6, 80), random.choice(["a", "b", "c"], 80), random.standard_normal(80)
+        test = RegressionTest(data(n=n[points], kind=kind[points], x=x[points], twice=2.0 * n[points]))
+        assert not test.determines(["n"], "kind")
+        assert not test.determines(["n"], "x")
+        assert test.determines(["n"], "twice")
+
+    def test_few_values_determine_what_is_the_same_at_each(self):
+        random = np.random.default_rng(4)
+        n = random.choice([50.0, 100.5, 200.0, 400.0], 120)
+        test = RegressionTest(data(n=n, size=np.sqrt(n), other=random.integers(0, 2, 120)))
+        assert test.determines(["n"], "size")
+        assert not test.determines(["n"], "other")
 
     def test_a_step_determines_too(self):
         random = np.random.default_rng(8)
@@ -249,9 +265,9 @@ class TestKernel:
         assert combined.test("x", "s").independent
 
     def test_p_values_are_right_where_there_is_nothing(self):
-        found = np.array([KernelTest(chain(seed, 150)).test("x", "z", ["s", "d"]).p_value for seed in range(60)])
-        assert np.sum(found <= 0.05) <= 9
-        assert np.sum(found <= 0.01) <= 4
+        found = np.array([KernelTest(chain(seed, 150)).test("x", "z", ["s", "d"]).p_value for seed in range(40)])
+        assert np.sum(found <= 0.05) <= 6
+        assert np.sum(found <= 0.01) <= 3
 
     def test_the_same_seed_gives_the_same_whatever_was_asked_before(self):
         table = chain(1, 150)

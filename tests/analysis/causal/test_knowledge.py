@@ -19,6 +19,19 @@ def test_tiers_order_causes_and_bind_what_may_separate():
     assert known.may_condition("unknown", "n", "ops")
 
 
+def test_what_surely_comes_first():
+    known = Knowledge(tiers=TIERS, inputs=["n", "size"], required=[("x", "y")])
+    assert known.precedes("n", "T")
+    assert known.precedes("ops", "instr")
+    assert known.precedes("size", "x")
+    assert known.precedes("x", "y")
+    assert not known.precedes("T", "n")
+    assert not known.precedes("instr", "L2M")
+    assert not known.precedes("n", "size")
+    # What is in no tier may come at any time.
+    assert not known.precedes("x", "T")
+
+
 def test_outputs_separate_nothing_and_cause_nothing():
     known = Knowledge(outputs=["dT"])
     assert known.allows("n", "dT")
@@ -48,10 +61,16 @@ def test_definitions_are_required_edges_and_the_only_ones():
     assert known.always_adjacent("C_op", "ops")
     assert not known.allows("n", "C_op")
     assert known.allows("C_op", "T")
-    # Without one of the columns that it is made of, other causes stand for it.
-    partly = known.among(["C", "C_op", "n"])
-    assert partly.requires("C", "C_op")
-    assert partly.allows("n", "C_op")
+
+
+def test_a_definition_that_lacks_a_column_says_nothing_of_the_others():
+    known = Knowledge(definitions={"C_op": ("C", "ops")}, required=[("n", "ops")])
+    # C_op = C / ops without C is what an operation costs: it need not depend on how many there are.
+    assert known.among(["ops", "C_op", "n"]) == Knowledge(required=[("n", "ops")])
+    assert known.among(["ops", "C_op", "n"], ["C"]).definitions == {}
+    # What a constant column adds, the formula has in its numbers.
+    assert known.among(["ops", "C_op", "n"], ["C"], ["C"]).definitions == {"C_op": ("ops",)}
+    assert known.among(["C_op", "n"], ["C", "ops"], ["C", "ops"]).definitions == {}
 
 
 def test_what_is_said_of_columns_left_out_is_dropped():

@@ -197,7 +197,7 @@ def test_the_unit_of_the_target_does_not_change_what_is_chosen_but_in_the_papers
 
 def test_intervals_hold_the_true_values_as_often_as_they_say():
     held = {"intercept": 0, "coefficient of x": 0, "threshold of x": 0}
-    for seed in range(40):
+    for seed in range(15):
         random = np.random.default_rng(seed)
         x = random.uniform(0, 10, 80)
         line = fit_mechanism(table(x=x, y=40 + 3 * x + random.standard_normal(80)), "y", ["x"])
@@ -205,7 +205,7 @@ def test_intervals_hold_the_true_values_as_often_as_they_say():
         for mechanism, name, true in ((line, "intercept", 40), (line, "coefficient of x", 3), (step, "threshold of x", 4)):
             found = [one for one in mechanism.parameters if one.name == name]
             held[name] += len(found) == 1 and found[0].low <= true <= found[0].high
-    assert all(35 <= times <= 40 for times in held.values()), held
+    assert all(12 <= times <= 15 for times in held.values()), held
 
 
 def test_new_runs_lie_where_predictions_say():
@@ -358,7 +358,7 @@ def any_tables(draw):
 
 
 @given(any_tables(), st.sampled_from(["y", "d", "k", "a"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_any_table_is_described_and_not_longer_than_without_parents(made, target):
     data, random = made
     if target not in data.names:

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.causal.naive_regression import best_groups, best_threshold, by_cell, cut_length, left
@@ -36,6 +36,7 @@ def problems(draw):
     return random, cells.astype(np.int64), known, functions, random.normal(size=ROWS)
 
 
+@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_a_basis_is_orthonormal_and_spans_its_columns(problem):
     _, cells, known, functions, target = problem
@@ -50,6 +51,7 @@ def test_a_basis_is_orthonormal_and_spans_its_columns(problem):
         assert target @ target - explained[:many].sum() == pytest.approx(left(columns[:many], target), abs=1e-7)
 
 
+@settings(max_examples=40, deadline=None)
 @given(problems())
 def test_what_candidates_explain_is_what_least_squares_with_them_leaves_less(problem):
     random, cells, known, functions, target = problem
@@ -79,6 +81,7 @@ def test_a_scope_of_no_values_explains_nothing():
     assert rank.tolist() == [[1, 0]]
 
 
+@settings(max_examples=40, deadline=None)
 @given(problems(), st.integers(1, 4), st.booleans())
 def test_thresholds_are_those_of_a_search_through_all(problem, fewest, by_cells):
     random, cells, known, functions, target = problem
@@ -114,6 +117,7 @@ def test_jumps_at_one_threshold_add_up():
     assert best[0, 0, 0] < 3
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_cuts_are_priced_as_tables_of_all_halves(data):
     rows, categories = 14, data.draw(st.integers(2, 3))
@@ -136,6 +140,7 @@ def test_cuts_are_priced_as_tables_of_all_halves(data):
             assert lengths[at] == pytest.approx(cut_length(target.tolist(), cells.tolist(), x, low, categories, price))
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.1, 1.0, 1.05, 4.0, -3.0]), min_size=3, max_size=7), st.integers(0, 2**32 - 1))
 def test_values_are_shared_as_in_the_best_of_all_ways(values, seed):
     random = np.random.default_rng(seed)

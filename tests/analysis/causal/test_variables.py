@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unperturbed.analysis.causal.variables import Data, Exclusion, prepare
@@ -79,6 +79,7 @@ def test_the_number_of_categories_can_be_chosen() -> None:
     assert prepare(frame, most_categories=11).kinds["x"] == "discrete"
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_codes_and_categories_give_the_column_back(drawn: st.DataObject) -> None:
     words = st.sampled_from(["float", "int", "", "long double", "é"])
