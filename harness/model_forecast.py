@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.causal import Data, Forecast
+import numpy as np
+
+from unperturbed.analysis.causal import Category, Data, Forecast, ForecastVariable
 from unperturbed.errors import SpecError
 from unperturbed.harness.modelling import LOGARITHM
 
 if TYPE_CHECKING:
     from unperturbed.analysis.causal.model import CausalModel
 
-__all__ = ["forecast", "forecast_json"]
+__all__ = ["Told", "forecast", "forecast_json"]
 
 
-def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[str], seed: int) -> Forecast:
+@dataclass(frozen=True)
+class Told:
+    """A forecast, and the columns whose logarithms it is of.
+
+    Attributes
+    ----------
+    forecast : Forecast
+    columns : mapping of str to ForecastVariable
+        By the name of the logarithm: the column itself, of which the random runs have exponentials.
+    """
+
+    forecast: Forecast
+    columns: Mapping[str, ForecastVariable]
+
+    def given(self) -> dict[str, Category]:
+        """Return what was set, by the names and in the units of the table."""
+        return {
+            self.columns[name].name if name in self.columns else name: self.columns[name].mean
+            if name in self.columns
+            else value
+            for name, value in self.forecast.given.items()
+        }
+
+
+def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[str], seed: int) -> Told:
     """Return what a model says of setting some variables; values are text, as the command line has them.
 
     Raises
@@ -35,7 +62,9 @@ def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[s
             settings[f"{LOGARITHM}{name}"] = math.log(value)
         else:
             settings[name] = _value(model.data, name, text)
-    return model.intervene(settings, seed=seed)
+    found = model.intervene(settings, seed=seed)
+    columns = {f"{LOGARITHM}{name}": found.transformed(f"{LOGARITHM}{name}", np.exp, called=name) for name in logged}
+    return Told(found, columns)
 
 
 def _value(data: Data, name: str, text: str) -> str | bool | int | float:
@@ -58,8 +87,9 @@ def _number(name: str, text: str) -> float:
     return value
 
 
-def forecast_json(found: Forecast) -> dict[str, Any]:
-    """Return a forecast as JSON types; NaN is null."""
+def forecast_json(told: Told) -> dict[str, Any]:
+    """Return a forecast as JSON types; NaN is null. A column whose logarithm was analysed follows its logarithm."""
+    found = told.forecast
 
     def plain(value: float) -> float | None:
         return value if math.isfinite(value) else None
@@ -72,6 +102,7 @@ def forecast_json(found: Forecast) -> dict[str, Any]:
         "variables": [
             {
                 "name": one.name,
+                "logarithm": logarithm,
                 "mean": plain(one.mean),
                 "standard_deviation": plain(one.standard_deviation),
                 "low": plain(one.low),
@@ -79,6 +110,14 @@ def forecast_json(found: Forecast) -> dict[str, Any]:
                 "probabilities": {str(value): share for value, share in one.probabilities.items()},
                 "set": one.given,
             }
-            for one in found.variables.values()
+            for one, logarithm in _with_columns(told)
         ],
     }
+
+
+def _with_columns(told: Told) -> Iterator[tuple[ForecastVariable, str | None]]:
+    """Yield what is said of each variable, and of columns in the place of which logarithms were analysed; with the logarithm's name."""
+    for name, one in told.forecast.variables.items():
+        yield one, None
+        if name in told.columns:
+            yield told.columns[name], name

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
-from unperturbed.analysis.causal import Data, Exclusion, derive, logarithms, prepare
+from unperturbed.analysis.causal import CurveParameters, Data, Exclusion, derive, logarithms, prepare
 from unperturbed.analysis.causal.knowledge import Knowledge
 from unperturbed.collectors.expressions import parse_expression
-from unperturbed.collectors.table import Column, read_sweep
+from unperturbed.collectors.table import Column
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.model_options import Said
+from unperturbed.harness.model_reading import read_table
+from unperturbed.harness.model_tables import Made, made_of_curves, made_of_steps
 
-__all__ = ["LOGARITHM", "Ready", "made_ready", "read_table"]
+__all__ = ["LOGARITHM", "Ready", "made_ready"]
 
-_ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
 LOGARITHM = "log_"
 """What the name of a logarithm begins with."""
+_REPEATED = 1.5
+"""Rows a point of the parameters from which on repetitions are told of."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class Ready:
     notes : tuple of str
         What the reader of the model must know of its table.
     derived : mapping of str to str
-        Expressions of derived variables, logarithms included.
+        Expressions of derived variables, logarithms and derivatives included.
+    curves : tuple of CurveParameters
+        Whose parameters the table has: a row is a cell then, and no run.
     """
 
     name: str
@@ -47,57 +52,7 @@ class Ready:
     left_out: tuple[Exclusion, ...]
     notes: tuple[str, ...]
     derived: Mapping[str, str]
-
-
-def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
-    """Read a sweep's table, with what is known of its columns, or any CSV or Parquet file, of which nothing is known.
-
-    Raises
-    ------
-    DataError
-        There is no table, or none that can be read.
-    """
-    if path.is_dir() or _is_sweep(path):
-        return read_sweep(path)
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such table; name a CSV or Parquet file, or the folder of a sweep's campaign")
-    try:
-        return _read(path), {}
-    except (pl.exceptions.PolarsError, UnicodeDecodeError, csv.Error) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"{path}: no table can be read from it ({first}); it is to be CSV with a line of names, or Parquet"
-        ) from None
-
-
-def _is_sweep(path: Path) -> bool:
-    if path.name == "table.csv" and path.with_suffix(".json").is_file():
-        return True
-    if path.suffix != ".parquet" or not path.is_file():
-        return False
-    try:
-        return "unperturbed-table" in pl.read_parquet_metadata(path)
-    except pl.exceptions.PolarsError:
-        return False
-
-
-def _read(path: Path) -> pl.DataFrame:
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return pl.read_parquet(path)
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        names = next(csv.reader(file, delimiter=separator), [])
-    if len(names) == 1 and any(sign in names[0] for sign in ";\t"):
-        raise DataError(
-            f"{path}: its first line is one column, {names[0]!r}; separate columns by commas, or by tabs in a .tsv file"
-        )
-    for number, name in enumerate(names, 1):
-        if not name.strip():
-            raise DataError(f"{path}: column {number} has no name; the first line names all columns")
-        if names.count(name) > 1:
-            raise DataError(f"{path}: two columns are named {name}; give each its own name")
-    frame = pl.read_csv(path, separator=separator, null_values=_ABSENT, infer_schema_length=None)
-    return frame.rename(dict(zip(frame.columns, names, strict=True)))
+    curves: tuple[CurveParameters, ...] = ()
 
 
 def made_ready(path: Path, said: Said, *, missing: Literal["error", "drop"] = "error") -> Ready:
@@ -116,34 +71,98 @@ def made_ready(path: Path, said: Said, *, missing: Literal["error", "drop"] = "e
     DataError
         A table that cannot be analysed.
     """
+    try:
+        return _made_ready(path, said, missing)
+    except DataError as error:
+        # What a caller from Python would say has its own words here.
+        words = str(error).replace('missing="drop"', "--missing drop")
+        raise DataError(re.sub(r'kinds=\{"(.+?)": "(\w+)"\}', r"--kinds \1=\2", words)) from None
+
+
+def _made_ready(path: Path, said: Said, missing: Literal["error", "drop"]) -> Ready:
     frame, columns = read_table(path)
     told = {name: f"{LOGARITHM}{name}" for name in said.logarithms}
-    said.check_names([*frame.columns, *said.derived])
+    new = [*said.derived, *said.derivatives]
+    if not said.curves:
+        said.check_names([*frame.columns, *new])
     left_out = _simulated(columns, said.variables or frame.columns)
     frame, definitions = _derived(frame, said, left_out, missing)
+    made = _made(frame, said, columns, left_out, missing)
+    if made is not None:
+        said.check_names([*frame.columns, *made.frame.columns])
+        left_out |= made.left_out
+        said = replace(said, outputs=(*said.outputs, *_effects(made.results, said)))
+        frame = made.frame
     chosen = list(said.variables) or [name for name in frame.columns if name not in left_out]
     for name in said.logarithms:
         if name not in chosen:
             raise SpecError(f"log: {name} is not among the variables that are analysed")
-    given = [Exclusion(name, left_out[name]) for name in columns if name in left_out]
+    for name in chosen:
+        if name in left_out and name not in frame.columns:
+            raise SpecError(f"variables: {name} cannot be one: {left_out[name]}")
+    given = [Exclusion(name, why) for name, why in left_out.items()]
     given += [Exclusion(name, "not asked for") for name in frame.columns if name not in chosen and name not in left_out]
     if told:
-        made, _ = derive(frame, logarithms(said.logarithms), undefined="null" if missing == "drop" else "error")
-        frame = made
+        frame, _ = derive(frame, logarithms(said.logarithms), undefined="null" if missing == "drop" else "error")
     definitions = _of_logarithms(definitions, told)
     names = [told.get(name, name) for name in chosen]
     kinds = {told.get(name, name): kind for name, kind in said.kinds.items() if name in chosen}
-    data = prepare(frame.select(names), kinds=kinds, missing=missing)
+    try:
+        data = prepare(frame.select(names), kinds=kinds, missing=missing)
+    except DataError as error:
+        # Nobody has seen a table that was made here.
+        seen = (
+            f". The table of {'cells' if said.curves else 'steps'} has {', '.join(frame.columns)}; choose by --variables"
+            if made
+            else ""
+        )
+        raise DataError(f"{error}{seen}") from None
     known = {**_sweep_definitions(columns), **definitions}
     knowledge = _knowledge(said, told, _complete(known, data), columns, data)
+    derivatives = {name: f"∂{one.of}/∂{one.over}" for name, one in said.derivatives.items()}
     return Ready(
         name=path.resolve().name if path.is_dir() else path.name,
         data=data,
         knowledge=knowledge,
         left_out=tuple(given),
-        notes=_notes(said, columns, data, known),
-        derived={**said.derived, **logarithms(said.logarithms)},
+        notes=(*(made.notes if made else ()), *_notes(said, columns, data, known, knowledge)),
+        derived={**said.derived, **derivatives, **logarithms(said.logarithms)},
+        curves=made.curves if made else (),
     )
+
+
+def _made(
+    frame: pl.DataFrame,
+    said: Said,
+    columns: Mapping[str, Column],
+    left_out: Mapping[str, str],
+    missing: Literal["error", "drop"],
+) -> Made | None:
+    """Return the table of steps or of cells that is analysed in place of the runs; None where runs are."""
+    if said.derivatives and said.curves:
+        raise SpecError("derivatives make a table of steps, and curves one of cells: learn a model of each")
+    spoken: list[tuple[str, tuple[str, ...]]] = [(name, (one.of, one.over)) for name, one in said.derivatives.items()]
+    spoken += [(f"the curve of {one.target}", (one.target, *one.over, *one.cells)) for one in said.curves]
+    for what, names in spoken:
+        for name in names:
+            if name in left_out:
+                raise SpecError(f"{what}: {name} cannot be part of a model: {left_out[name]}")
+    usable = frame.drop([name for name in left_out if name in frame.columns])
+    if said.derivatives:
+        # Where nobody says what was varied, the causes that come first were.
+        varied = [one.name for one in columns.values() if one.kind == "parameter"] + [*said.inputs]
+        varied = varied or [name for tier in said.tiers[:1] for name in tier]
+        for name in said.derivatives:
+            if name in frame.columns:
+                raise SpecError(f"derivatives: the table has a column {name} already; give the derivative another name")
+        return made_of_steps(usable, said.derivatives, list(dict.fromkeys(varied)), missing=missing)
+    return made_of_curves(usable, said.curves, kinds=said.kinds, missing=missing) if said.curves else None
+
+
+def _effects(results: Iterable[str], said: Said) -> list[str]:
+    """Return derivatives and parameters of curves that are only effects, as in the paper: those of which nothing else is said."""
+    placed = {*said.outputs, *(name for tier in said.tiers for name in tier), *(cause for cause, _ in said.required)}
+    return [name for name in results if name not in placed]
 
 
 def _simulated(columns: Mapping[str, Column], asked: Sequence[str]) -> dict[str, str]:
@@ -210,7 +229,7 @@ def _complete(definitions: Mapping[str, Sequence[str]], data: Data) -> dict[str,
 
     One of whose parts is not there says too little: C_op = cycles / ops without the cycles is what an operation costs, and no effect of ops.
     """
-    constant = {one.name for one in data.exclusions if one.why.startswith("constant")}
+    constant = {one.name for one in data.exclusions if one.is_constant}
     return {
         name: tuple(part for part in parts if part not in constant)
         for name, parts in definitions.items()
@@ -248,7 +267,9 @@ def _knowledge(
         raise SpecError(f"{said.source}: {error}" if said.source else str(error)) from None
 
 
-def _notes(said: Said, columns: Mapping[str, Column], data: Data, definitions: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _notes(
+    said: Said, columns: Mapping[str, Column], data: Data, definitions: Mapping[str, Sequence[str]], known: Knowledge
+) -> tuple[str, ...]:
     """Say what is related by construction, and what is not seen."""
     told = []
     for name, parts in definitions.items():
@@ -259,6 +280,13 @@ def _notes(said: Said, columns: Mapping[str, Column], data: Data, definitions: M
                 f"{name} is computed from {' and '.join(parts)}, and {' and '.join(lacking)} is no variable here: whether {' and '.join(used)} "
                 f"is a cause of {name} is learnt, not taken for granted."
             )
+    varied = [name for name in known.inputs if name in data.names]
+    points = data.frame.select(varied).n_unique() if varied else data.rows
+    if _REPEATED * points <= data.rows and points < data.rows:
+        told.append(
+            f"The {data.rows:,} rows are of {points:,} points of {', '.join(varied)}. Repetitions of a point are no further evidence of what these "
+            f"act on, and p-values take them for it: measure more points."
+        )
     simulated = [name for name in data.names if name in columns and columns[name].kind == "simulated"]
     if simulated:
         told.append(f"Simulated, not counted by a processor: {', '.join(simulated)}.")

@@ -10,16 +10,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unperturbed.analysis.causal import CausalModel, Forecast, ForecastVariable
+from unperturbed.analysis.causal import CausalModel, CurveParameters, ForecastVariable
 from unperturbed.analysis.causal.prediction import causal_order
 from unperturbed.analysis.causal.telling import (
     edge_remark,
+    markov_sentences,
     p_text,
     separation_sentence,
     share_text,
     summary_sentence,
     undecided,
 )
+from unperturbed.harness.model_checks import Checks
+from unperturbed.harness.model_forecast import Told
 from unperturbed.harness.modelling import Ready
 
 __all__ = ["show_model"]
@@ -30,14 +33,16 @@ _SEPARATIONS_SHOWN = 10
 _ROUNDING = 1e-12
 
 
-def show_model(ready: Ready, model: CausalModel, forecast: Forecast | None) -> None:
-    """Print a model, and what it says of variables that are set."""
+def show_model(ready: Ready, model: CausalModel, forecast: Told | None, checks: Checks) -> None:
+    """Print a model, what it says of variables that are set, and how it stood the checks that were asked for."""
     console = Console(highlight=False, emoji=False)
     console.print(escape(f"{ready.name}: {summary_sentence(model)}"), soft_wrap=True)
     dropped = len(model.data.dropped_rows)
     if dropped:
         told = ", ".join(f"{name} ({count})" for name, count in model.data.missing.items())
         console.print(f"{dropped:,} rows are dropped for a missing value: {escape(told)}", soft_wrap=True)
+    for curves in ready.curves:
+        console.print(_curves(curves))
     console.print(_variables(model))
     console.print(_edges(model))
     _formulas(console, model)
@@ -46,6 +51,9 @@ def show_model(ready: Ready, model: CausalModel, forecast: Forecast | None) -> N
     _listed(console, "left out", (f"{one.name}: {one.why}" for one in (*model.exclusions, *ready.left_out)))
     _listed(console, "not decided", undecided(model), style="yellow")
     _listed(console, "note", ready.notes, style="yellow")
+    if checks.markov is not None:
+        _listed(console, "Markov check", markov_sentences(checks.markov))
+    _listed(console, "screening off", map(str, checks.screenings))
     if forecast is not None:
         _forecast(console, model, forecast)
 
@@ -63,6 +71,30 @@ def _variables(model: CausalModel) -> Table:
         table.add_column(header, overflow="fold")
     for one in model.variables:
         table.add_row(escape(one.name), one.kind, escape(one.why), f"{one.distinct:,}")
+    return table
+
+
+def _curves(found: CurveParameters) -> Table:
+    """Return the parameters of a curve in each cell, with their intervals."""
+    cells = found.intervals.columns[: found.intervals.columns.index("runs")]
+    table = Table(
+        box=SIMPLE_HEAD, header_style="bold", title=escape(f"{found.target} over {', '.join(found.over)}"), title_justify="left"
+    )
+    for header in cells:
+        table.add_column(escape(header), overflow="fold")
+    table.add_column("runs", justify="right")
+    table.add_column("parameter", overflow="fold")
+    for header in ("value", "95% confidence"):
+        table.add_column(header, justify="right")
+    for row in found.intervals.to_dicts():
+        interval = f"{row['low']:.4g} … {row['high']:.4g}"
+        table.add_row(
+            *(escape(str(row[name])) for name in cells),
+            f"{row['runs']}",
+            escape(row["parameter"]),
+            f"{row['value']:.4g}",
+            interval,
+        )
     return table
 
 
@@ -106,11 +138,12 @@ def _separations(model: CausalModel) -> Iterable[str]:
         yield f"and {more} more pairs; --html and --json have all"
 
 
-def _forecast(console: Console, model: CausalModel, forecast: Forecast) -> None:
-    told = ", ".join(
-        f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in forecast.given.items()
+def _forecast(console: Console, model: CausalModel, told: Told) -> None:
+    forecast = told.forecast
+    given = ", ".join(
+        f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in told.given().items()
     )
-    console.print(f"\n[bold]setting {escape(told)}[/bold] ({forecast.runs:,} random runs, seed {forecast.seed})")
+    console.print(f"\n[bold]setting {escape(given)}[/bold] ({forecast.runs:,} random runs, seed {forecast.seed})")
     table = Table(box=SIMPLE_HEAD, header_style="bold")
     table.add_column("variable", overflow="fold")
     for header in ("mean", "± deviation", f"{forecast.level:.0%} of runs lie between"):
@@ -118,6 +151,9 @@ def _forecast(console: Console, model: CausalModel, forecast: Forecast) -> None:
     for one in forecast.variables.values():
         if not one.given and model.mechanisms[one.name].parents:
             table.add_row(escape(one.name), *_outcome(one))
+            if one.name in told.columns:
+                column = told.columns[one.name]
+                table.add_row(escape(column.name), *_outcome(column))
     console.print(table)
 
 

@@ -17,6 +17,7 @@ from unperturbed.analysis.causal.markov import Claim, MarkovCheck, ScreeningOff
 from unperturbed.analysis.causal.model import CausalModel, Edge
 from unperturbed.analysis.causal.prediction import Forecast, ForecastVariable
 from unperturbed.analysis.causal.regression import Cell, CurveMechanism, Mechanism, Parameter, TableMechanism, fit_mechanism
+from unperturbed.analysis.causal.step_table import StepTable, step_table
 from unperturbed.analysis.causal.variables import Category, Data, Exclusion, Kind, Variable, prepare
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "PartialDerivative",
     "ScreeningOff",
     "Separation",
+    "StepTable",
     "TableMechanism",
     "Undefined",
     "Variable",
@@ -54,6 +56,7 @@ __all__ = [
     "prepare",
     "quoted",
     "read_definitions",
+    "step_table",
     "to_dot",
     "to_graphml",
     "undefined_rows",

@@ -7,7 +7,7 @@ node C_op, by hand, shows that an edge cannot be left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,7 +137,13 @@ class ScreeningOff:
 
 
 def check_markov(
-    test: IndependenceTest, parents: Mapping[str, Sequence[str]], *, alpha: float = 0.05, permutations: int = 20, seed: int = 0
+    test: IndependenceTest,
+    parents: Mapping[str, Sequence[str]],
+    *,
+    inputs: Collection[str] = (),
+    alpha: float = 0.05,
+    permutations: int = 20,
+    seed: int = 0,
 ) -> MarkovCheck:
     """Test whether each variable is independent of those it does not act on, when its parents are held fixed.
 
@@ -147,6 +153,8 @@ def check_markov(
         On the table that the model is checked with; best another one than it was learnt from.
     parents : mapping of str to sequence of str
         Of each variable.
+    inputs : collection of str
+        Parameters that were set. Whether these are independent is a matter of the experiment's design, and nothing is claimed of them.
     alpha : float
         False refutations among all refutations (Benjamini and Hochberg).
     permutations : int
@@ -174,7 +182,7 @@ def check_markov(
     _check_alpha(alpha)
     if permutations < 0:
         raise ValueError(f"permutations cannot be {permutations}")
-    claimed = _claims(parents)
+    claimed = _claims(parents, inputs)
     outcomes = [test.test(*claim) for claim in claimed]
     names = list(parents)
     random = np.random.default_rng(seed)
@@ -182,7 +190,9 @@ def check_markov(
     for _ in range(permutations):
         renamed = dict(zip(names, (names[at] for at in random.permutation(len(names)).tolist()), strict=True))
         permuted = {renamed[name]: [renamed[one] for one in of] for name, of in parents.items()}
-        shares.append(_refuted_share([test.test(*claim) for claim in _claims(permuted)], alpha))
+        shares.append(
+            _refuted_share([test.test(*claim) for claim in _claims(permuted, [renamed[one] for one in inputs])], alpha)
+        )
     adjusted = _false_discovery([one.p_value if not one.determined else math.nan for one in outcomes])
     made = tuple(_claim(*three, alpha) for three in zip(claimed, outcomes, adjusted, strict=True))
     return MarkovCheck(made, alpha, _refuted_share(outcomes, alpha), tuple(sorted(shares)), seed)
@@ -239,7 +249,7 @@ def _check_alpha(alpha: float) -> None:
         raise ValueError(f"alpha lies between 0 and 1, not {alpha}")
 
 
-def _claims(parents: Mapping[str, Sequence[str]]) -> list[tuple[str, str, tuple[str, ...]]]:
+def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return each node with each non-descendant that is no parent, and its parents; of two that are neither's descendants, both ways."""
     order = causal_order(parents)
     ancestors: dict[str, set[str]] = {}
@@ -248,11 +258,12 @@ def _claims(parents: Mapping[str, Sequence[str]]) -> list[tuple[str, str, tuple[
     claimed = [
         (name, other, tuple(of))
         for name, of in parents.items()
+        if name not in inputs
         for other in parents
         if other != name and other not in of and name not in ancestors[other]
     ]
     # Of two without parents both ways are one claim.
-    return [one for one in claimed if one[2] or parents[one[1]] or one[0] < one[1]]
+    return [one for one in claimed if one[2] or parents[one[1]] or one[1] in inputs or one[0] < one[1]]
 
 
 def _is_refuted(outcome: Outcome, p_value: float, alpha: float) -> bool:

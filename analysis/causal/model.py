@@ -211,7 +211,8 @@ class CausalModel:
         `test` is one on another table; by default the regression test on the model's own one, from which it was learnt.
         """
         parents = {name: [*self.parents(name), *(one for one, end in self.assumed if end == name)] for name in self.data.names}
-        return check_markov(test or self._test, parents, alpha=alpha, permutations=permutations, seed=seed)
+        inputs = [name for name in self.knowledge.inputs if name in parents]
+        return check_markov(test or self._test, parents, inputs=inputs, alpha=alpha, permutations=permutations, seed=seed)
 
     def screens_off(
         self, application: Sequence[str], performance: Sequence[str], by: Sequence[str], *, alpha: float = 0.05

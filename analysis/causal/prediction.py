@@ -8,8 +8,8 @@ when others are changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
@@ -82,11 +82,45 @@ class Forecast:
     effective_runs: float
     seed: int
     level: float
+    _drawn: Mapping[str, Drawn] = field(repr=False)
+    _weights: Floats = field(repr=False)
 
     def __getitem__(self, name: str) -> ForecastVariable:
         if name not in self.variables:
             raise DataError(no_such_column(name, list(self.variables)))
         return self.variables[name]
+
+    def transformed(self, name: str, function: Callable[[Floats], Floats], *, called: str) -> ForecastVariable:
+        """Return what is said of a function of a variable, as of a time whose logarithm was analysed.
+
+        Parameters
+        ----------
+        name : str
+            A variable that has numbers.
+        function : callable
+            From its numbers, float64 of shape (runs,), to as many others: `numpy.exp`.
+        called : str
+            The result's name.
+
+        Returns
+        -------
+        ForecastVariable
+            Mean, deviation and interval of the function's values in the random runs. The mean is not the function of the mean.
+
+        Raises
+        ------
+        DataError
+            No such variable; one that is text; a function that has no finite value in some run.
+        """
+        of = self[name]
+        drawn = self._drawn[name]
+        if isinstance(drawn, list) and any(isinstance(value, str) for value in drawn):
+            raise DataError(f"{name} is text, of which {called} cannot be computed")
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(function(np.asarray(drawn, np.float64)), np.float64)
+        if not np.isfinite(values).all():
+            raise DataError(f"{called} has no finite value in some random runs, where {name} goes to {of.high:g}")
+        return _described(called, values, self._weights, self.level, of.given)
 
 
 def intervene(
@@ -203,7 +237,7 @@ def _forecast(
             f"of {many} random runs hardly any ({effective:.1f}) agree with {told}; ask for more runs, or observe causes instead of effects"
         )
     variables = {name: _described(name, drawn[name], weights, level, name in given) for name in order}
-    return Forecast(dict(given), intervention, variables, many, effective, seed, level)
+    return Forecast(dict(given), intervention, variables, many, effective, seed, level, drawn, weights)
 
 
 def _drawn(

@@ -6,9 +6,19 @@ import math
 from collections.abc import Sequence
 
 from unperturbed.analysis.causal.adjacency import Separation
+from unperturbed.analysis.causal.markov import MarkovCheck
 from unperturbed.analysis.causal.model import CausalModel, Edge
 
-__all__ = ["OFTEN", "edge_remark", "p_text", "separation_sentence", "share_text", "summary_sentence", "undecided"]
+__all__ = [
+    "OFTEN",
+    "edge_remark",
+    "markov_sentences",
+    "p_text",
+    "separation_sentence",
+    "share_text",
+    "summary_sentence",
+    "undecided",
+]
 
 OFTEN = 0.5
 """Share of subsamples from which on a pair counts as found in most of them."""
@@ -57,6 +67,27 @@ def separation_sentence(found: Separation, alpha: float) -> str:
     if found.p_value < alpha:
         return f"an edge of {pair} would not make descriptions shorter{given}, though the test finds a dependence{p_value}"
     return f"{pair} are independent{given}{p_value}"
+
+
+def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
+    """Return how a graph stood its Markov check: claims and refutations, graphs with exchanged variables, then a sentence a refuted claim."""
+    trivial = sum(bool(one.determined) for one in found.claims)
+    apart = f", {trivial} of them trivially, as what is held fixed determines one of the two" if trivial else ""
+    claims = len(found.claims)
+    if not claims - trivial:
+        return (f"The graph claims no independence that could be refuted ({claims} claims{apart}).",)
+    refuted = f"{len(found.refuted)} are refuted" if found.refuted else "none is refuted"
+    said = [
+        f"The graph claims {claims} independences{apart}; {refuted}, with false refutations controlled at {found.alpha:.0%} of all."
+    ]
+    if found.permuted_shares:
+        low, high, many = found.permuted_shares[0], found.permuted_shares[-1], len(found.permuted_shares)
+        said.append(
+            f"Single tests refute {found.refuted_share:.0%} of its claims, and {low:.0%} to {high:.0%} of those of {many} graphs "
+            f"of the same shape with exchanged variables: by chance one is as good with p = {p_text(found.permutation_p_value)}."
+        )
+    said += [f"Refuted: {one} ({one.bits:.2g} bits a row, p = {p_text(one.adjusted)})." for one in found.refuted]
+    return tuple(said)
 
 
 def undecided(model: CausalModel) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ _LEGENDS = len(SERIES)
 _MOST_CURVES = 24
 _BINS = 10
 _JITTER = 0.18
+_DECADES = 3.0
+"""A cause that spans as many powers of ten, most of its values in the lower half, is drawn on a logarithmic axis."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ class _Drawing:
             x = self._data.codes(cause)[self._rows] + np.random.default_rng(0).uniform(-_JITTER, _JITTER, len(self._rows))
         else:
             x = self._data.values(cause)[self._rows]
+            ticks = {"xaxis.type": "log"} if self._is_wide(cause) else {}
         self._view(choice, f"over {cause}", cause, self._name, **ticks)
         for place, (label, here) in enumerate(groups):
             colour = SERIES[place] if place < _LEGENDS else "@muted-bar"
@@ -175,15 +178,24 @@ class _Drawing:
                 told = {"name": label or "formula", "legendgroup": label, "showlegend": False, "hoverinfo": "x+y+name"}
                 self._add(choice, type="scatter", mode="lines", line={"color": colour, "width": 2.5}, **line, **told)
 
+    def _is_wide(self, cause: str) -> bool:
+        values = self._data.values(cause)
+        low, high = float(values.min()), float(values.max())
+        return low > 0 and high >= 10**_DECADES * low and float(np.median(values)) < (low + high) / 2
+
     def _groups(self, cause: str, mechanism: CurveMechanism) -> list[tuple[str, NDArray[np.int64]]]:
-        """Return rows by the values of the other discrete causes, those with the most rows first."""
+        """Return rows by the values of the other discrete causes: in order, or where these are many, those with the most rows first."""
         discrete = [one for one in mechanism.used if one != cause and self._is_discrete(one)]
         found: dict[tuple[Category, ...], list[int]] = {}
         for row, values in enumerate(
             zip(*(self._columns[one] for one in discrete), strict=True) if discrete else [()] * len(self._rows)
         ):
             found.setdefault(values, []).append(row)
-        ordered = sorted(found.items(), key=lambda item: (-len(item[1]), str(item[0])))
+        if len(found) <= _LEGENDS:
+            places = [{value: at for at, value in enumerate(self._data.categories(one))} for one in discrete]
+            ordered = sorted(found.items(), key=lambda item: [at[value] for at, value in zip(places, item[0], strict=True)])
+        else:
+            ordered = sorted(found.items(), key=lambda item: (-len(item[1]), str(item[0])))
         return [
             (plot_text(", ".join(f"{one}={value}" for one, value in zip(discrete, values, strict=True)), 48), np.array(rows))
             for values, rows in ordered
@@ -215,7 +227,9 @@ class _Drawing:
 
     def _curve(self, cause: str, mechanism: CurveMechanism, here: NDArray[np.int64]) -> dict[str, Any] | None:
         x = self._data.values(cause)[self._rows][here]
-        grid = np.linspace(float(x.min()), float(x.max()), _CURVE_POINTS)
+        spaced = np.geomspace if self._is_wide(cause) else np.linspace
+        # Powers of ten do not come back exactly from their logarithms.
+        grid = np.clip(spaced(float(x.min()), float(x.max()), _CURVE_POINTS), x.min(), x.max())
         return self._line(grid, {cause: grid.tolist()}, cause, mechanism, here)
 
     def _levels(self, cause: str, mechanism: CurveMechanism, here: NDArray[np.int64]) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from unperturbed.analysis.causal.prediction import causal_order
 from unperturbed.analysis.causal.telling import (
     edge_remark,
+    markov_sentences,
     p_text,
     separation_sentence,
     share_text,
@@ -24,7 +25,16 @@ from unperturbed.analysis.report.sections_figures import choice, frame
 from unperturbed.analysis.report.words import listing, number, plural
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.causal import CausalModel, Exclusion, Mechanism, Parameter
+    from unperturbed.analysis.causal import (
+        CausalModel,
+        Claim,
+        CurveParameters,
+        Exclusion,
+        MarkovCheck,
+        Mechanism,
+        Parameter,
+        ScreeningOff,
+    )
 
 __all__ = ["render_model"]
 
@@ -39,6 +49,9 @@ def render_model(
     left_out: Sequence[Exclusion] = (),
     notes: Sequence[str] = (),
     derived: Mapping[str, str] | None = None,
+    curves: Sequence[CurveParameters] = (),
+    markov: MarkovCheck | None = None,
+    screenings: Sequence[ScreeningOff] = (),
 ) -> str:
     """Return a causal model as one HTML document, as self-contained as the report.
 
@@ -53,6 +66,11 @@ def render_model(
         What the reader must know of the table.
     derived : mapping of str to str
         Expressions of derived variables.
+    curves : sequence of CurveParameters
+        Whose parameters the table holds.
+    markov : MarkovCheck, optional
+    screenings : sequence of ScreeningOff
+        Checks that were asked for.
     """
     open_ends = undecided(model)
     header = tag(
@@ -68,12 +86,16 @@ def render_model(
         _section("edges", "Edges", [_edges(model)]),
         _section("formulas", "Formulas", _formulas(model)),
     ]
+    if curves:
+        sections.append(_section("curves", "The curves whose parameters these are", [_curve(one) for one in curves]))
     if model.equivalences:
         sections.append(
             _section("equivalences", "What carries the same information", [_sentences(map(str, model.equivalences))])
         )
     if open_ends:
         sections.append(_section("undecided", "What was not decided", [_sentences(open_ends)]))
+    if markov is not None or screenings:
+        sections.append(_section("checks", "Does the model agree with the data?", _checks(markov, screenings)))
     sections += [
         _section("separations", "Why other edges are missing", _separations(model)),
         _section("variables", "Variables", _variables(model, left_out, derived or {})),
@@ -191,6 +213,51 @@ def _formulas(model: CausalModel) -> list[Html]:
         "± is the standard deviation of what is left"
     )
     return [tag("div", table(caption, ("variable", "formula", "bits", "fitted numbers"), rows), class_="wordy")]
+
+
+def _curve(found: CurveParameters) -> Html:
+    cells = found.intervals.columns[: found.intervals.columns.index("runs")]
+    rows = [
+        [
+            *(str(row[name]) for name in cells),
+            f"{row['runs']:,}",
+            row["parameter"],
+            *(number(row[end], 4) for end in ("value", "low", "high")),
+        ]
+        for row in found.intervals.to_dicts()
+    ]
+    caption = f"{found.target} over {listing(list(found.over))}: its parameters in each cell, with intervals of 95 % confidence"
+    shown = table(caption, (*cells, "runs", "parameter", "value", "from", "to"), rows)
+    return tag("div", tag("pre", found.mechanism.formula), shown, class_="tall wordy")
+
+
+def _checks(markov: MarkovCheck | None, screenings: Sequence[ScreeningOff]) -> list[Html]:
+    shown = []
+    if markov is not None:
+        shown += [tag("h3", "Markov check"), _sentences(markov_sentences(markov))]
+        rows = [
+            [
+                f"{one.one}, {one.other}",
+                ", ".join(one.given) or "nothing",
+                f"{one.bits:.2g}",
+                p_text(one.adjusted),
+                _remark(one),
+            ]
+            for one in sorted(markov.claims, key=lambda one: (not one.refuted, bool(one.determined)))
+        ]
+        caption = "Independences that the graph claims: each variable of those that it does not act on, its causes held fixed"
+        heads = ("pair", "held fixed", "bits a row", "p, false discoveries controlled", "")
+        if rows:
+            shown.append(tag("div", table(caption, heads, rows), class_="tall wordy"))
+    if screenings:
+        shown += [tag("h3", "Screening off"), _sentences(map(str, screenings))]
+    return shown
+
+
+def _remark(one: Claim) -> str:
+    if one.determined:
+        return f"trivial: {one.determined} is determined by what is held fixed"
+    return "refuted" if one.refuted else ""
 
 
 def _separations(model: CausalModel) -> list[Html]:

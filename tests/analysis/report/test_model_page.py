@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unperturbed.analysis.causal import CausalModel, Exclusion, Knowledge, learn
+from unperturbed.analysis.causal import CausalModel, Exclusion, Knowledge, curve_parameters, learn
+from unperturbed.analysis.causal.telling import markov_sentences
 from unperturbed.analysis.report import render_model, write_page
 from unperturbed.analysis.report.figures_model import variable_figure
 from unperturbed.analysis.report.model_graph import graph_svg
@@ -110,6 +111,33 @@ def test_points_are_moved_to_where_other_causes_are_at_their_medians(model: Caus
     points = next(trace for trace in shown.figure.data if trace["meta"] == level and trace["mode"] == "markers")
     assert np.ptp(points["y"]) < 40 < np.ptp(draw()["cycles"].to_numpy())
     assert any("moved along the formula to misses = " in note for note in shown.notes)
+
+
+def test_a_cause_of_many_magnitudes_is_drawn_by_its_logarithm() -> None:
+    chance = np.random.default_rng(4)
+    size = 10 ** chance.uniform(2, 7, 120)
+    level = chance.permutation(np.repeat([3, 1, 2], 40))
+    frame = pl.DataFrame({"size": size, "level": level, "cost": 5.0 * level + 2e3 / size + 0.1 * chance.normal(size=120)})
+    model = learn(frame, Knowledge(inputs=["size", "level"]), kinds={"level": "discrete"}, test="regression", subsamples=0)
+    figure = variable_figure(model, "cost", 2).figure
+    assert figure.choices["cause-0"]["xaxis.type"] == "log"
+    assert "xaxis.type" not in figure.choices["predicted"]
+    over = [trace for trace in figure.data if trace["meta"] == "cause-0"]
+    assert [trace["name"] for trace in over if trace["mode"] == "markers"] == ["level=1", "level=2", "level=3"]
+    (curve, *_) = [trace for trace in over if trace["mode"] == "lines"]
+    steps = np.diff(np.log(curve["x"]))
+    assert steps == pytest.approx(np.full(len(steps), steps.mean()), rel=0.1)
+
+
+def test_checks_and_curves_are_told(model: CausalModel) -> None:
+    curves = curve_parameters(model.data, "misses", "n", cells=["datatype"])
+    screenings = [model.screens_off(["n"], ["cycles"], by=["misses", "level"])]
+    markov = model.check_markov(permutations=2)
+    text = text_of(render_model(model, curves=[curves], markov=markov, screenings=screenings))
+    for sentence in (*markov_sentences(markov), str(screenings[0]), "its parameters in each cell"):
+        assert " ".join(sentence.split()) in text
+    assert "misses_threshold_of_n" in text
+    assert "Does the model agree with the data?" not in text_of(render_model(model))
 
 
 def test_shares_of_a_discrete_variable_are_drawn(model: CausalModel) -> None:
