@@ -88,7 +88,8 @@ class _Drawing:
         if not mechanism.parents:
             self._distribution()
         elif isinstance(mechanism, CurveMechanism):
-            for cause in mechanism.parents:
+            # What is shown at first has a curve.
+            for cause in sorted(mechanism.parents, key=lambda one: one not in mechanism.used):
                 self._over(cause, mechanism)
             self._against(mechanism)
         elif isinstance(mechanism, TableMechanism):
