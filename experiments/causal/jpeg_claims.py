@@ -12,8 +12,11 @@ from jpeg_tables import Change, change
 __all__ = ["claims_of_lossless", "claims_of_lossy"]
 
 _PER_PIXEL = ("bits_ppel", "instr_ppel", "L2M_ppel", "CPI", "T_ppel")
-_SLIGHT = 0.03
+_SLIGHT = 0.05
 """Changes below this share, on average, are told as slight: of hundreds of points an edge can stand for next to nothing."""
+
+_MOST = 0.8
+"""Share of pairs of points in which a picture must take less with one kernel."""
 
 
 def claims_of_lossless(models: Models) -> list[Held]:
@@ -34,14 +37,24 @@ def claims_of_lossless(models: Models) -> list[Held]:
         ),
         _misses(models),
         _indicator(models),
+        Held(
+            "A higher precision has no significant effect on the runtime; its derivative is positive and depends on kernel and width.",
+            "OpenJPEG has no precision to choose: 5/3 is computed in whole numbers of 32 bits, 9/7 in floating-point numbers of 32 bits.",
+            None,
+            verdict="not tried",
+        ),
         _edges(
             models,
             [("image", "bits_ppel"), ("image", "instr_ppel"), ("image", "CPI")],
             "8.5.1: *imageType* influences bits, instructions and CPI independently: three features of an image at least.",
         ),
-        _edges(models, [("image", "dT_dkernel")], "8.5.1: *imageType* influences the derivative of the time over the kernel."),
+        _derivative(models, "kernel", "8.5.1: *imageType* influences the derivative of the time over the kernel."),
         _faster(models),
-        _edges(models, [("image", "dT_dblock")], "8.5.1: images behave differently under different block sizes."),
+        _derivative(
+            models,
+            "block",
+            "8.5.1: images behave differently under different block sizes: *imageType* influences dT/dblockSize.",
+        ),
     ]
 
 
@@ -59,6 +72,16 @@ def _edges(models: Models, wanted: Sequence[tuple[str, str]], paper: str) -> Hel
     return Held(paper, _sentence("; ".join(said)), True if not gone else (None if there else False))
 
 
+def _derivative(models: Models, over: str, paper: str) -> Held:
+    """Return whether the image has an edge to the derivative of the time, or in part to that of the instructions."""
+    told = []
+    for of in ("T", "instr"):
+        causes = models.causes(f"d{of}_d{over}")
+        told.append(f"causes of d{of}_d{over}: {', '.join(causes) or 'none'}")
+    there = ["image" in models.causes(f"d{of}_d{over}") for of in ("T", "instr")]
+    return Held(paper, _sentence("; ".join(told)), True if there[0] else None if there[1] else False)
+
+
 def _without_effect(models: Models, parameters: Sequence[str], paper: str) -> Held:
     """Return whether these parameters have no edge; small changes where they have one agree in part."""
     found = [(source, target) for source, target in models.edges() if source in parameters and target in _PER_PIXEL]
@@ -66,10 +89,10 @@ def _without_effect(models: Models, parameters: Sequence[str], paper: str) -> He
         return Held(paper, _sentence(f"no edge from {' or '.join(parameters)} to a value per pixel"), True)
     frame = models.runs.frame
     changes = {(over, of): _whole(models, of, over) for over, of in found}
-    told = [f"{over} → {of} ({one})" for (over, of), one in changes.items()]
+    told = [f"{over} → {of}: {one}" for (over, of), one in changes.items()]
     slight = all(abs(one.ratio - 1) < _SLIGHT for one in changes.values())
     ends = sorted(frame[parameters[0]].unique())
-    said = f"edges {', '.join(told)}, from {ends[0]} to {ends[-1]}{'; all slight' if slight else ''}"
+    said = f"edges, with the change from {ends[0]} to {ends[-1]}: {'; '.join(told)}{'; all slight' if slight else ''}"
     return Held(paper, _sentence(said), None if slight else False)
 
 
@@ -94,19 +117,22 @@ def _indicator(models: Models) -> Held:
 
 
 def _faster(models: Models) -> Held:
-    """Return whether some pictures are compressed faster with one kernel and others with the other."""
-    runs = models.runs
-    faster: dict[str, list[str]] = {"5/3": [], "9/7": [], "neither": []}
-    for image in sorted(runs.frame["image"].unique()):
-        part = runs.frame.filter(pl.col("image") == image)
-        found = change(part, "T_ppel", "kernel", ("5/3", "9/7"), runs.parameters)
-        share = found.rising / found.pairs
-        faster["5/3" if share >= 0.75 else "9/7" if share <= 0.25 else "neither"].append(image)
-    said = "; ".join(f"{kernel}: {', '.join(images)}" for kernel, images in faster.items() if images)
+    """Return whether some pictures are compressed faster with one kernel and others with the other; in part where only instructions say so."""
+    told, both = [], []
+    for of, what in (("T_ppel", "less time"), ("instr_ppel", "fewer instructions")):
+        less: dict[str, list[str]] = {"5/3": [], "9/7": []}
+        for image in sorted(models.runs.frame["image"].unique()):
+            part = models.runs.frame.filter(pl.col("image") == image)
+            found = change(part, of, "kernel", ("5/3", "9/7"), models.runs.parameters)
+            share = found.rising / found.pairs
+            if share >= _MOST or share <= 1 - _MOST:
+                less["5/3" if share >= _MOST else "9/7"].append(image)
+        told += [f"{what} with {kernel}: {', '.join(images) or 'none'}" for kernel, images in less.items()]
+        both.append(all(less.values()))
     return Held(
         "8.5.1: some images are compressed faster with kernel 5/3 and others with 9/7.",
-        f"Faster in three pairs of four at least: {said}.",
-        bool(faster["5/3"]) and bool(faster["9/7"]),
+        f"In four pairs of five at least, {'; '.join(told)}.",
+        True if both[0] else None if both[1] else False,
     )
 
 

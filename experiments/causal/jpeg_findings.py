@@ -26,14 +26,13 @@ rounded, all that is left of them. *Lossy*: 256 × 256 pixels, and 0.5 to 6 bits
 paper's 4 to 64, and layers 1 or 12, the paper's 2 to 12: with many layers smaller blocks take OpenJPEG seconds a picture.
 
 {lossless} points without loss and {lossy} with. Instructions and misses were counted by {by}. `CPI` is {cpi}. `T_ppel` is processor time in ns of an
-untouched run of its own, the start of the process included. `_ppel` says: a pixel.
+untouched run of its own, less what starting any process takes. `_ppel` says: a pixel. Of a point's repetitions the least of each was taken.
+{spread}
+Misses and cycles are of one run: what else runs on the host raises both, and an edge between them may be that.
 """
-_PRECISION = """\
-OpenJPEG has no *precision* to choose (5/3 is computed in whole numbers of 32 bits, 9/7 in floating-point numbers of 32 bits): what the paper says of
-it was not tried."""
 _GRAPH = """\
 Figure 14 again. Solid arrows stand in both models, dashed ones in that of lossless compression alone, dotted ones in that of lossy compression
-alone. Size was not varied in lossy compression, and `bits_ppel` is a parameter there. Each derivative of the time was learnt by itself, over the
+alone. Size was not varied in lossy compression, and `bits_ppel` is a parameter there. Each derivative was learnt by itself, over the
 parameters that were held constant."""
 
 
@@ -73,14 +72,13 @@ def _section(lossless: Models, plain: Models, lossy: Models) -> list[str]:
         _MEASURED.format(
             lossless=runs.frame.height,
             lossy=lossy.runs.frame.height,
+            spread=_spread(runs),
             by="the processor" if runs.counted == "hardware" else "a simulator",
             cpi=cycles if runs.unit == "cycles" else time,
         ),
         "### Lossless",
         "",
         claims_table(claims_of_lossless(lossless)),
-        "",
-        _PRECISION,
         "",
         "The same of pictures of one layer alone, for which OpenJPEG has nothing to search:",
         "",
@@ -125,6 +123,14 @@ def _section(lossless: Models, plain: Models, lossy: Models) -> list[str]:
         "![Lossy](causal/jpeg_lossy.svg)",
         "",
     ]
+
+
+def _spread(runs: Runs) -> str:
+    """Return how far repetitions lie apart."""
+    if not runs.spread:
+        return "No point was repeated."
+    told = ", ".join(f"{name} by {share:.2%}" for name, share in runs.spread.items())
+    return f"How far repetitions of a point lie apart here (median over points, lossless): {told}. A smaller change of a single pair says nothing."
 
 
 def _steps(runs: Runs) -> dict[str, tuple[object, object]]:

@@ -17,8 +17,8 @@ from unperturbed.analysis.causal.learning import Test
 
 __all__ = ["DERIVATIVES", "Merged", "Models", "learn_models", "merged"]
 
-DERIVATIVES = ("kernel", "block", "layers")
-"""Parameters over which derivatives of the time are taken: kernel from 5/3 to 9/7, numbers from the least to the greatest."""
+DERIVATIVES = tuple(f"d{of}_d{over}" for of in ("T", "instr") for over in ("kernel", "block", "layers"))
+"""Partial derivatives of time and instructions a pixel: over the kernel from 5/3 to 9/7, over numbers from the least to the greatest."""
 _MEASURED = ("bits_ppel", "instr_ppel", "L2M_ppel", "CPI", "T_ppel")
 
 
@@ -32,7 +32,7 @@ class Models:
     model : CausalModel
         Of parameters and per-pixel values.
     derivatives : tuple of CausalModel
-        Of each derivative of the time, by itself: what of the other parameters it depends on.
+        Of each of `DERIVATIVES`, by itself: what of the other parameters it depends on.
     """
 
     runs: Runs
@@ -65,7 +65,7 @@ class Merged:
 
 
 def learn_models(runs: Runs, *, test: Test = "auto", subsamples: int = 10) -> Models:
-    """Learn what causes what in the runs of one sweep, and what derivatives of the time depend on.
+    """Learn what causes what in the runs of one sweep, and what derivatives depend on.
 
     Parameters
     ----------
@@ -75,8 +75,9 @@ def learn_models(runs: Runs, *, test: Test = "auto", subsamples: int = 10) -> Mo
     """
     measured = [name for name in _MEASURED if name not in runs.parameters]
     knowledge = Knowledge(tiers=[runs.parameters, *([name] for name in measured)], inputs=runs.parameters)
-    model = learn(runs.frame.select(*runs.parameters, *measured), knowledge, test=test, subsamples=subsamples, quantify=False)
-    found = [_derivative(runs, over, test, subsamples) for over in DERIVATIVES if over in runs.parameters]
+    table = runs.frame.select(*runs.parameters, *measured)
+    model = learn(table, knowledge, test=test, subsamples=subsamples, quantify=False)
+    found = [_derivative(runs, name, test, subsamples) for name in DERIVATIVES if _over(name) in runs.parameters]
     return Models(runs, model, tuple(found))
 
 
@@ -87,18 +88,22 @@ def merged(models: Iterable[Models]) -> Merged:
         for edge in one.edges():
             ways.setdefault(edge, set()).add(one.runs.way)
     parameters = ("image", "width", "height", "kernel", "block", "layers")
-    derivatives = tuple(f"dT_d{over}" for over in DERIVATIVES)
-    tiers: Sequence[Sequence[str]] = (parameters, *((name,) for name in _MEASURED), derivatives)
+    tiers: Sequence[Sequence[str]] = (parameters, *((name,) for name in _MEASURED), DERIVATIVES)
     met = {name for edge in ways for name in edge}
     kept = [tuple(name for name in tier if name in met or name in ("layers", "width", "height")) for tier in tiers]
     return Merged(tuple(tier for tier in kept if tier), tuple((*edge, frozenset(found)) for edge, found in ways.items()))
 
 
-def _derivative(runs: Runs, over: str, test: Test, subsamples: int) -> CausalModel:
-    name = f"dT_d{over}"
+def _derivative(runs: Runs, name: str, test: Test, subsamples: int) -> CausalModel:
+    over, of = _over(name), f"{name.split('_', maxsplit=1)[0][1:]}_ppel"
     values = runs.frame[over].unique().sort().to_list()
     between = (values[0], values[-1])
-    steps = partial_derivative(runs.frame, "T_ppel", over, parameters=runs.parameters, between=between, name=name).steps
+    steps = partial_derivative(runs.frame, of, over, parameters=runs.parameters, between=between, name=name).steps
     others = [one for one in runs.parameters if one != over]
     knowledge = Knowledge(tiers=[others, [name]], inputs=others)
     return learn(steps.select(*others, pl.col(name)), knowledge, test=test, subsamples=subsamples, quantify=False)
+
+
+def _over(name: str) -> str:
+    """Return the parameter of a derivative."""
+    return name.split("_d")[1]

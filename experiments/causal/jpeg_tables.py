@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from unperturbed.collectors.table import Column, read_sweep
+from unperturbed.collectors.table import Column, read_sweep, read_sweep_facts
 from unperturbed.errors import DataError
 
 __all__ = ["LOSSY_PIXELS", "PARAMETERS", "WAYS", "Change", "Runs", "Way", "change", "per_pixel", "read_runs"]
@@ -31,6 +31,8 @@ PARAMETERS: Mapping[Way, tuple[str, ...]] = {
 LOSSY_PIXELS = 256 * 256
 """All pictures of the lossy sweep have this size."""
 
+_REPEATED = ("instr_ppel", "L2M_ppel", "CPI", "T_ppel")
+
 
 @dataclass(frozen=True, eq=False)
 class Runs:
@@ -41,14 +43,17 @@ class Runs:
     way : {"lossless", "lossy"}
     frame : polars.DataFrame
         A row a point: the parameters; `bits_ppel`, bits of a pixel; `written_ppel`, those that the encoder wrote; `instr_ppel`, `L1M_ppel` and
-        `L2M_ppel`, instructions and misses of the first and second level of data caches a pixel; `CPI`; `T_ppel`, ns of processor time a pixel, the
-        start of the process included. Of a point's repetitions the least of each: whatever else runs on a host only adds.
+        `L2M_ppel`, instructions and misses of the first and second level of data caches a pixel; `CPI`; `T_ppel`, ns of processor time a pixel,
+        less what starting any process takes. Of a point's repetitions the least of each: whatever else runs on a host only adds.
     unit : str
         Of CPI: "cycles" where the processor counted them, else "ns": simulated cycles are a formula of other events, and time stands for them.
     counted : str
         What counted instructions and misses: "hardware" or "simulated".
     parameters : tuple of str
         What was varied.
+    spread : mapping of str to float
+        For quantities how far repetitions of a point lie apart: the median, over points, of the greatest by the least, less 1. Empty where no point
+        was repeated.
     """
 
     way: Way
@@ -56,6 +61,7 @@ class Runs:
     unit: str
     counted: str
     parameters: tuple[str, ...]
+    spread: Mapping[str, float]
 
     def only(self, parameter: str, value: object) -> Runs:
         """Return the runs of one value of a parameter, which then is none."""
@@ -97,10 +103,10 @@ def read_runs(campaign: Path, way: Way) -> Runs:
         There is no table, or instructions were counted by something else than misses.
     """
     frame, columns = read_sweep(campaign)
-    return per_pixel(frame, columns, way)
+    return per_pixel(frame, columns, way, start_s=float(read_sweep_facts(campaign)["starting"]["cpu_s"]))
 
 
-def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way) -> Runs:
+def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, start_s: float) -> Runs:
     """Divide a sweep's totals by the pixels of its pictures.
 
     Parameters
@@ -110,6 +116,8 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way) -> R
     columns : mapping of str to Column
         What each column is.
     way : {"lossless", "lossy"}
+    start_s : float
+        Processor time that starting any process takes on the host, in seconds.
 
     Returns
     -------
@@ -125,7 +133,8 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way) -> R
     if {kinds["PAPI_L1_DCM"], kinds["PAPI_L2_DCM"]} != {counted}:
         raise DataError(f"{way}: instructions are {counted}, and misses {kinds['PAPI_L1_DCM']} and {kinds['PAPI_L2_DCM']}")
     real = kinds["PAPI_TOT_CYC"] == "hardware"
-    cost = pl.col("PAPI_TOT_CYC") if real else pl.col("cpu_s") * 1e9
+    time = (pl.col("cpu_s") - start_s) * 1e9
+    cost = pl.col("PAPI_TOT_CYC") if real else time
     pixels = pl.col("width") * pl.col("height") if way == "lossless" else pl.lit(LOSSY_PIXELS)
     written = 8 * pl.col("bytes") / pixels
     table = frame.with_columns(
@@ -135,12 +144,16 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way) -> R
         L1M_ppel=pl.col("PAPI_L1_DCM") / pixels,
         L2M_ppel=pl.col("PAPI_L2_DCM") / pixels,
         CPI=cost / pl.col("PAPI_TOT_INS"),
-        T_ppel=pl.col("cpu_s") * 1e9 / pixels,
+        T_ppel=time / pixels,
     )
     measured = ("bits_ppel", "written_ppel", "instr_ppel", "L1M_ppel", "L2M_ppel", "CPI", "T_ppel")
     least = [pl.col(name).min() for name in measured if name not in PARAMETERS[way]]
-    points = table.group_by(PARAMETERS[way], maintain_order=True).agg(least)
-    return Runs(way, points, "cycles" if real else "ns", counted, PARAMETERS[way])
+    groups = table.group_by(PARAMETERS[way], maintain_order=True)
+    repeated = groups.agg(pl.len(), *(pl.col(name).max() / pl.col(name).min() - 1 for name in _REPEATED)).filter(
+        pl.col("len") > 1
+    )
+    spread = dict(zip(_REPEATED, repeated.select(pl.col(_REPEATED).median()).row(0), strict=True)) if repeated.height else {}
+    return Runs(way, groups.agg(least), "cycles" if real else "ns", counted, PARAMETERS[way], spread)
 
 
 def change(frame: pl.DataFrame, of: str, over: str, values: tuple[object, object], parameters: Sequence[str]) -> Change:
