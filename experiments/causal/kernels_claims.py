@@ -54,16 +54,7 @@ def _thresholds(view: Evaluated, cache: str) -> Held:
     differing = apart(ranges.values())
     if math.isnan(differing):
         return Held(said, "fewer than two programs jump", None)
-    halves = {
-        program.name: tuple(program.half * end for end in ranges[program.name])
-        for program in PROGRAMS
-        if program.name in ranges
-    }
-    by_half = apart((low, high) for low, high in halves.values())
-    told = (
-        f"KiB in use at the threshold: {_between(ranges)}; a factor of {differing:.1f} at least. By the memory that half of the operations go "
-        f"through at most, which is {PROGRAMS[0].half:.2f} of LU decomposition's: {_between(halves)}; a factor of {by_half:.1f}"
-    )
+    told = f"KiB in use at the threshold: {_between(ranges)}; a factor of {differing:.1f} at least"
     return Held(said, told, differing > SAME)
 
 
@@ -108,7 +99,7 @@ def characteristics(views: Mapping[str, Evaluated], costing: Evaluated) -> dict[
     return told
 
 
-def _between(ranges: Mapping[str, tuple[float, ...]]) -> str:
+def _between(ranges: Mapping[str, tuple[float, float]]) -> str:
     return ", ".join(f"{name} {low:.0f} to {high:.0f}" for name, (low, high) in ranges.items())
 
 

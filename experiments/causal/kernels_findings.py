@@ -14,7 +14,7 @@ from kernels_claims import characteristics, held
 from kernels_evaluated import SAME, Evaluated, evaluated
 from kernels_figures import draw_costs, draw_lines, draw_misses, draw_model
 from kernels_programs import PROGRAMS, measured
-from kernels_tables import branches, cost_table, error_table, jump_table
+from kernels_tables import branches, cost_table, error_table, far_off, jump_table
 
 from unperturbed.errors import DataError
 
@@ -92,7 +92,8 @@ def _section(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluat
     lines += [
         "By passes, merge sort goes through both arrays each time: it reads a line and writes one for each that an element an operation fills. "
         "Recursively, only merges of more than the cache holds miss, so that misses grow with their number. What is left of LU decomposition's "
-        "matrix shrinks, so that its misses rise from where the whole of it fills the cache.",
+        "matrix shrinks, so that its misses rise from where the whole of it fills the cache, and by less where n ends soon after. "
+        + far_off(curves),
         "",
         "**Equation (18)**, fitted to each program and data type: "
         f"{costing.measured.unit} an instruction (CPI), and {costing.measured.unit} a miss (C_L2M, ± half of its 95 % interval; none where next to "

@@ -38,20 +38,16 @@ class Program:
         Values of parameters that make the campaign's runs this program's.
     elements : function of n
         Elements that are gone through again and again: of LU decomposition the matrix, of a product the right factor, of merge sort both arrays.
-    half : float
-        Half of the operations go through no more than this share of them. What is left of LU decomposition's matrix shrinks: (n-k)² operations go
-        through (n-k)² elements, so that half of all go through those of n-k ≤ n / ∛2.
     """
 
     name: str
     campaigns: tuple[str, ...]
     rows: Mapping[str, str]
     elements: Callable[[pl.Expr], pl.Expr]
-    half: float = 1.0
 
 
 PROGRAMS = (
-    Program("LU decomposition", ("lu", "lu_processor"), {}, lambda n: n**2, 0.5 ** (2 / 3)),
+    Program("LU decomposition", ("lu", "lu_processor"), {}, lambda n: n**2),
     Program("matrix multiplication", ("matmul",), {}, lambda n: n**2),
     Program("merge sort by passes", ("mergesort",), {"way": "passes"}, lambda n: 2 * n),
     Program("merge sort, recursive", ("mergesort",), {"way": "recursive"}, lambda n: 2 * n),

@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 from kernels_evaluated import Evaluated
-from kernels_parameters import Jump, jump_of_lines
+from kernels_parameters import LINE, Jump, jump_of_lines
 from kernels_programs import DATATYPES, PROGRAMS
 
-__all__ = ["branches", "cost_table", "error_table", "jump_table"]
+__all__ = ["branches", "cost_table", "error_table", "far_off", "jump_table"]
+
+_MOST_LINES = 3
+"""Missed an element, as far as the figures go."""
 
 
 def jump_table(view: Evaluated, cache: str) -> list[str]:
     """Return equation (17) in each program and data type, as lines of Markdown."""
     lines = [
         f"Equation (17) with {cache}: KiB in use at the threshold (between the neighbouring runs), lines missed an element beyond it, and the "
-        "share of the variance that the step leaves. –: no jump, as the data fit the cache or were not measured.",
+        "share of the absolute deviation that the step leaves. –: no jump, as the data fit the cache or were not measured.",
         "",
         f"| data type | {' | '.join(program.name for program in PROGRAMS)} |",
         f"|---|{'---|' * len(PROGRAMS)}",
@@ -34,6 +37,16 @@ def _step_cell(one: Jump | None) -> str:
     if one is None or np.isnan(one.jump):
         return "–"
     return f"{one.threshold:.0f} ({one.low:.0f} to {one.high:.0f}), {one.lines:.2f}, {one.unexplained:.0%}"
+
+
+def far_off(view: Evaluated) -> str:
+    """Return which runs miss so much that they lie outside the figure of the lines missed; nothing where there are none."""
+    lines = pl.col("L2M_op") * LINE / pl.col("elementsize")
+    found = view.measured.frame.select("program", "datatype", "n", lines.alias("lines")).filter(pl.col("lines") > _MOST_LINES)
+    told = [f"{program}, {datatype}, n = {n:.0f}: {missed:.0f}" for program, datatype, n, missed in found.iter_rows()]
+    if not told:
+        return ""
+    return f"Outside the figure, lines missed an element: {'; '.join(told)}. Rows a power of two apart share few sets of the cache."
 
 
 def cost_table(view: Evaluated) -> list[str]:
