@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import polars as pl
 from claims import Held
@@ -30,11 +31,7 @@ def claims_of_lossless(models: Models) -> list[Held]:
         found.append(_without_effect(models, ("layers",), layers))
     return [
         *found,
-        _edges(
-            models,
-            [("bits_ppel", "instr_ppel"), ("bits_ppel", "CPI")],
-            "The resulting bitrate influences instructions and cycles per instruction.",
-        ),
+        _bitrate(models),
         _misses(models),
         _indicator(models),
         Held(
@@ -72,6 +69,13 @@ def _edges(models: Models, wanted: Sequence[tuple[str, str]], paper: str) -> Hel
     return Held(paper, _sentence("; ".join(said)), True if not gone else (None if there else False))
 
 
+def _bitrate(models: Models) -> Held:
+    wanted = [("bits_ppel", "instr_ppel"), ("bits_ppel", "CPI")]
+    held = _edges(models, wanted, "The resulting bitrate influences instructions and cycles per instruction.")
+    ranks = [f"{of} {_rank(models, 'bits_ppel', of)}" for _, of in wanted]
+    return replace(held, found=f"{held.found} Spearman's ρ of bits_ppel with {' and '.join(ranks)}.")
+
+
 def _derivative(models: Models, over: str, paper: str) -> Held:
     """Return whether the image has an edge to the derivative of the time, or in part to that of the instructions."""
     told = []
@@ -105,9 +109,9 @@ def _misses(models: Models) -> Held:
 
 
 def _indicator(models: Models) -> Held:
-    rank = models.runs.frame.select(pl.corr("instr_ppel", "L2M_ppel", method="spearman")).item()
+    rank = float(models.runs.frame.select(pl.corr("instr_ppel", "L2M_ppel", method="spearman")).item())
     edge = ("instr_ppel", "L2M_ppel") in models.edges()
-    said = f"{'edge' if edge else 'no edge'} instr_ppel → L2M_ppel; Spearman's ρ = {rank:.2f}".replace("-", "−")
+    said = f"{'edge' if edge else 'no edge'} instr_ppel → L2M_ppel; Spearman's ρ = {_rank(models, 'instr_ppel', 'L2M_ppel')}"
     agrees = edge and rank > 0.7
     return Held(
         "The number of instructions is a good indicator for the number of cache misses.",
@@ -154,6 +158,11 @@ def _compressibility(models: Models) -> Held:
     found = [edge for edge in (("image", "CPI"), ("bits_ppel", "CPI")) if edge in models.edges()]
     said = f"edges {_listed(found)}" if found else "no edge from image or bits_ppel to CPI"
     return Held("CPI is not influenced by the compressibility of the image.", _sentence(said), not found)
+
+
+def _rank(models: Models, one: str, other: str) -> str:
+    """Return Spearman's coefficient of two quantities."""
+    return f"{models.runs.frame.select(pl.corr(one, other, method='spearman')).item():.2f}".replace("-", "−")
 
 
 def _whole(models: Models, of: str, over: str) -> Change:

@@ -27,7 +27,7 @@ paper's 4 to 64, and layers 1 or 12, the paper's 2 to 12: with many layers small
 
 {lossless} points without loss and {lossy} with. Instructions and misses were counted by {by}. `CPI` is {cpi}. `T_ppel` is processor time in ns of an
 untouched run of its own, less what starting any process takes. `_ppel` says: a pixel. Of a point's repetitions the least of each was taken.
-{spread}
+{spread}{impossible}
 Misses and cycles are of one run: what else runs on the host raises both, and an edge between them may be that.
 """
 _GRAPH = """\
@@ -73,6 +73,7 @@ def _section(lossless: Models, plain: Models, lossy: Models) -> list[str]:
             lossless=runs.frame.height,
             lossy=lossy.runs.frame.height,
             spread=_spread(runs),
+            impossible=_impossible(runs, lossy.runs),
             by="the processor" if runs.counted == "hardware" else "a simulator",
             cpi=cycles if runs.unit == "cycles" else time,
         ),
@@ -131,6 +132,11 @@ def _spread(runs: Runs) -> str:
         return "No point was repeated."
     told = ", ".join(f"{name} by {share:.2%}" for name, share in runs.spread.items())
     return f"How far repetitions of a point lie apart here (median over points, lossless): {told}. A smaller change of a single pair says nothing."
+
+
+def _impossible(*sweeps: Runs) -> str:
+    left_out = sum(runs.impossible for runs in sweeps)
+    return f" Left out, as a count cannot be right: {left_out} row{'s' if left_out > 1 else ''}." if left_out else ""
 
 
 def _steps(runs: Runs) -> dict[str, tuple[object, object]]:

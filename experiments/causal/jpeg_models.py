@@ -82,10 +82,12 @@ def learn_models(runs: Runs, *, test: Test = "auto", subsamples: int = 10) -> Mo
 
 
 def merged(models: Iterable[Models]) -> Merged:
-    """Merge models of several ways into one graph."""
+    """Merge models of several ways into one graph; of derivatives, as in the paper's, those of the time alone."""
     ways: dict[tuple[str, str], set[Way]] = {}
     for one in models:
         for edge in one.edges():
+            if edge[1].startswith("dinstr"):
+                continue
             ways.setdefault(edge, set()).add(one.runs.way)
     parameters = ("image", "width", "height", "kernel", "block", "layers")
     tiers: Sequence[Sequence[str]] = (parameters, *((name,) for name in _MEASURED), DERIVATIVES)

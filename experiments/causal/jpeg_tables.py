@@ -54,6 +54,8 @@ class Runs:
     spread : mapping of str to float
         For quantities how far repetitions of a point lie apart: the median, over points, of the greatest by the least, less 1. Empty where no point
         was repeated.
+    impossible : int
+        Rows left out because a count is not above 0, or there are more misses of the second level than of the first.
     """
 
     way: Way
@@ -62,6 +64,7 @@ class Runs:
     counted: str
     parameters: tuple[str, ...]
     spread: Mapping[str, float]
+    impossible: int
 
     def only(self, parameter: str, value: object) -> Runs:
         """Return the runs of one value of a parameter, which then is none."""
@@ -137,7 +140,9 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, s
     cost = pl.col("PAPI_TOT_CYC") if real else time
     pixels = pl.col("width") * pl.col("height") if way == "lossless" else pl.lit(LOSSY_PIXELS)
     written = 8 * pl.col("bytes") / pixels
-    table = frame.with_columns(
+    counts = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_L2_DCM")
+    possible = frame.filter(pl.all_horizontal(pl.col(counts) > 0), pl.col("PAPI_L2_DCM") <= pl.col("PAPI_L1_DCM"))
+    table = possible.with_columns(
         bits_ppel=written if way == "lossless" else pl.col("rate") / 1000,
         written_ppel=written,
         instr_ppel=pl.col("PAPI_TOT_INS") / pixels,
@@ -153,7 +158,9 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, s
         pl.col("len") > 1
     )
     spread = dict(zip(_REPEATED, repeated.select(pl.col(_REPEATED).median()).row(0), strict=True)) if repeated.height else {}
-    return Runs(way, groups.agg(least), "cycles" if real else "ns", counted, PARAMETERS[way], spread)
+    return Runs(
+        way, groups.agg(least), "cycles" if real else "ns", counted, PARAMETERS[way], spread, frame.height - possible.height
+    )
 
 
 def change(frame: pl.DataFrame, of: str, over: str, values: tuple[object, object], parameters: Sequence[str]) -> Change:

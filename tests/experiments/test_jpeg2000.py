@@ -144,6 +144,17 @@ def test_of_repetitions_the_least_counts(scripts: Mapping[str, ModuleType]) -> N
     assert found.spread == {"instr_ppel": 0.0, "L2M_ppel": 0.0, "CPI": pytest.approx(1.0), "T_ppel": 0.0}
 
 
+def test_rows_with_counts_that_cannot_be_right_are_left_out(scripts: Mapping[str, ModuleType]) -> None:
+    frame, columns = runs("lossy")
+    wrapped = frame.with_row_index().with_columns(
+        PAPI_L1_DCM=pl.when(pl.col("index") == 3).then(-(2**48)).when(pl.col("index") == 5).then(1).otherwise("PAPI_L1_DCM")
+    )
+    found = scripts["jpeg_tables"].per_pixel(wrapped.drop("index"), columns, "lossy", start_s=START)
+    assert found.impossible == 2
+    assert found.frame.height == frame.height - 2
+    assert scripts["jpeg_tables"].per_pixel(frame, columns, "lossy", start_s=START).impossible == 0
+
+
 def test_simulated_cycles_are_no_cycles(scripts: Mapping[str, ModuleType]) -> None:
     frame, columns = runs("lossy", cycles="simulated")
     found = scripts["jpeg_tables"].per_pixel(frame, columns, "lossy", start_s=START)
