@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import yaml
 from claims import claims_table, counted
 from figures import Panel, Points, draw_graph, draw_panels
 from lu_claims import Evaluated, held, jumps
@@ -17,6 +18,7 @@ from unperturbed.analysis.causal import CausalModel
 
 __all__ = ["findings"]
 
+HERE = Path(__file__).parent
 _CURVE = 300
 _SIZES_TO_LEARN = 3
 
@@ -128,13 +130,16 @@ def _measured(table: Measured) -> str:
     )
     mixed = table.cost == "C_op" and table.columns[table.misses].kind == "simulated"
     lines = [
-        f"{table.frame.height} runs (sweep `{table.facts['name']}`) on `{table.facts['host']}`, other work beside them. Counted by: {told}. {cost}; "
+        f"{table.frame.height} runs (sweep `{table.facts['name']}`) on `{table.facts['host']}`. Counted by: {told}. {cost}; "
         "times (T) are `cpu_s`.",
     ]
     if mixed:
         lines.append(
-            "The second level that was simulated is smaller than the processor's own, so that its misses need not be what the processor waits for."
+            "The second level that was simulated is not the processor's own, so that its misses need not be what the processor waits for."
         )
+    asked = int(yaml.safe_load((HERE / f"{table.facts['name']}.yaml").read_text())["campaign"]["points"])
+    if (runs := table.frame.height + table.wrong) < asked:
+        lines.append(f"The spec asks for {asked} points, of which {runs} were measured.")
     if table.wrong:
         lines.append(f"{table.wrong} runs were left out, as a count of theirs is below 0, which the sweep's notes say too.")
     return " ".join(lines) + "\n"
