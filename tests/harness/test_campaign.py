@@ -24,7 +24,7 @@ from unperturbed.harness import merging
 from unperturbed.harness.check import Checked, Traces, check
 from unperturbed.harness.spec import Campaign
 
-ROUNDS = 70
+ROUNDS = 45
 STEPS = sum(30000 * (1 + number % 3) for number in range(ROUNDS))
 RUNS = 13
 

@@ -19,7 +19,7 @@ NATIVE = {
     "measure__derived": None,
     "measure__interval": "4 ms",
     "analysis__align_on": ["perf::task-clock"],
-    "program__run": "{build}/phases 2500",
+    "program__run": "{build}/phases 1200",
     "campaign__runs": 3,
 }
 PROBES = Path("/sys/bus/event_source/devices/uprobe").is_dir() and os.geteuid() == 0
@@ -134,7 +134,7 @@ def test_probes_of_the_kernel_beside_compiled_milestones(tmp_path: Path, sampler
     assert "hits a second" in done.stderr, "the rehearsal says what the probes cost"
     campaign = tmp_path / "campaigns" / "phases"
     for trace in traces(campaign, "probed"):
-        assert trace["rounds"].sum() == trace["sweeps"].sum() == 2500
+        assert trace["rounds"].sum() == trace["sweeps"].sum() == 1200
         assert trace["prints"].sum() == 1
         assert trace.metrics["sweeps"].source == "kernel probe"
     for trace in traces(campaign, "baseline"):
@@ -315,10 +315,17 @@ def test_every_metric_without_a_place_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_an_interval_that_is_the_shortest_is_not_to_be_made_shorter(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, **{**NATIVE, "program__run": "{build}/phases 30", "measure__interval": "1 ms"})
+    spec = write_spec(tmp_path, program__run="{build}/phases 3", measure__interval="1 ms")
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stdout
     assert "intervals of 1 ms, and at least 30 are needed: give the program more work" in done.stderr
+
+
+def test_a_short_program_is_traced_where_no_verdict_is_to_be_given(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **{**NATIVE, "program__run": "{build}/phases 30", "measure__interval": "1 ms"})
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    assert "this campaign gives traces, and no verdict" in done.stderr
 
 
 BY_HAND = """
