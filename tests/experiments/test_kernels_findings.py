@@ -185,7 +185,7 @@ def test_rows_with_impossible_counts_are_left_out(script: Mapping[str, ModuleTyp
 def test_the_system_carries_where_programs_share_it(
     script: Mapping[str, ModuleType], tmp_path: Path, cpi: float, agrees: bool
 ) -> None:
-    folder = _campaigns(tmp_path, Planted(cpi={"lu": 0.5, "matmul": 0.5, "mergesort": cpi}), rows=72)
+    folder = _campaigns(tmp_path, Planted(cpi={"lu": 0.5, "matmul": 0.5, "mergesort": cpi}), rows=120)
     view = script["kernels_evaluated"].evaluated(script["kernels_programs"].measured(folder, "hardware"))
     held = {one.paper.split(" ")[0]: one.agrees for one in script["kernels_claims"].held({"processor": view}, view, view)}
     assert held["CPI"] is agrees
