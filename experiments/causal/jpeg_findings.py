@@ -130,7 +130,7 @@ def _spread(runs: Runs) -> str:
     """Return how far repetitions lie apart."""
     if not runs.spread:
         return "No point was repeated."
-    told = ", ".join(f"{name} by {share:.2%}" for name, share in runs.spread.items())
+    told = ", ".join(f"{name} by {100 * share:.1f} %" for name, share in runs.spread.items())
     return f"How far repetitions of a point lie apart here (median over points, lossless): {told}. A smaller change of a single pair says nothing."
 
 
