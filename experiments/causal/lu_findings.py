@@ -19,6 +19,7 @@ from unperturbed.analysis.causal import CausalModel
 __all__ = ["findings"]
 
 HERE = Path(__file__).parent
+_MOST = 5
 _CURVE = 300
 _SIZES_TO_LEARN = 3
 
@@ -131,7 +132,7 @@ def _measured(table: Measured) -> str:
     mixed = table.cost == "C_op" and table.columns[table.misses].kind == "simulated"
     lines = [
         f"{table.frame.height} runs (sweep `{table.facts['name']}`) on `{table.facts['host']}`. Counted by: {told}. {cost}; "
-        "times (T) are `cpu_s`.",
+        "times (T) are `cpu_s`, less what starting any process takes.",
     ]
     if mixed:
         lines.append(
@@ -141,7 +142,8 @@ def _measured(table: Measured) -> str:
     if (runs := table.frame.height + table.wrong) < asked:
         lines.append(f"The spec asks for {asked} points, of which {runs} were measured.")
     if table.wrong:
-        lines.append(f"{table.wrong} runs were left out, as a count of theirs is below 0, which the sweep's notes say too.")
+        lines.append(f"{table.wrong} runs were left out, as a count of theirs is below 0.")
+    lines += [f"The sweep's note: {note}" for note in table.facts.get("notes", ())]
     return " ".join(lines) + "\n"
 
 
@@ -194,7 +196,9 @@ def _steps_table(found: Evaluated) -> str:
         lines.append(
             f"| {one.datatype} | {size} | {one.threshold:.1f} | {there:.0f} | {one.before:.4f} | {one.jump:.4f} | {one.explained:.0%} |"
         )
-    return "\n".join([*lines, ""])
+    most = found.table.frame.sort("L2M_op", descending=True).head(_MOST).select("n", "datatype", "L2M_op").rows()
+    told = "; ".join(f"n = {n}, {datatype}: {misses:.2f}" for n, datatype, misses in most)
+    return "\n".join([*lines, "", f"The most misses an operation: {told}.", ""])
 
 
 def _costs_table(found: Evaluated) -> str:

@@ -28,7 +28,7 @@ class Measured:
     ----------
     frame : polars.DataFrame
         A row a run: the parameters; `elementsize` in bytes; an operation `instr_op`, `L1M_op`, `L2M_op` and the cost; `op`, the operations of a
-        decomposition, which n alone tells; `T`, its processor time in seconds; and the logarithms of op, cost and T.
+        decomposition, which n alone tells; `T`, its processor time in seconds, less what starting any process takes; and logarithms.
     cost : str
         "C_op", cycles an operation, where a processor counted them; else "ns_op", nanoseconds of processor time.
     unit : str
@@ -79,16 +79,18 @@ def measured(campaign: Path) -> Measured:
     counted = columns[_CYCLES].kind == "hardware"
     cost, unit = ("C_op", "cycles") if counted else ("ns_op", "ns")
     sizes = ", ".join(f"'{name}': {size}" for name, size in BYTES.items())
+    facts = read_sweep_facts(campaign)
+    start = float(facts.get("starting", {}).get("cpu_s", 0))
     derived = {
         "elementsize": f"{{{sizes}}}[datatype]",
         "L1M_op": f"{_FIRST_LEVEL} / operations",
-        cost: f"{_CYCLES} / operations" if counted else "cpu_s * 1000000000 / operations",
+        cost: f"{_CYCLES} / operations" if counted else f"(cpu_s - {start}) * 1000000000 / operations",
         "op": "n * (n - 1) * (2 * n - 1) / 6",
-        "T": "cpu_s / operations * op",
+        "T": f"(cpu_s - {start}) / operations * op",
         "log_op": "log(op)",
         f"log_{cost}": f"log({cost})",
         "log_T": "log(T)",
     }
     made, definitions = derive(right, derived)
     misses = next(name for name in _SECOND_LEVEL if name in columns)
-    return Measured(made, cost, unit, misses, definitions, columns, read_sweep_facts(campaign), frame.height - right.height)
+    return Measured(made, cost, unit, misses, definitions, columns, facts, frame.height - right.height)
