@@ -51,6 +51,8 @@ bench:
 	.venv-peers/bin/python tests/benchmarks/event_reading.py
 	.venv-peers/bin/python tests/benchmarks/event_distances.py
 	$(python) tests/benchmarks/structure.py
+	$(python) tests/benchmarks/causal_regression.py
+	.venv-peers/bin/python tests/benchmarks/causal_learning.py
 
 dev:
 	@tools/setup.sh test

@@ -31,6 +31,7 @@ from unperturbed.harness.requirements import (
     check_sampled_program,
     no_verdict,
     plan_counting,
+    shows_perturbation,
 )
 from unperturbed.harness.run import Result, Sampling, TimedOutError, run_plain
 from unperturbed.harness.sampling_notes import length_of_interval
@@ -255,7 +256,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
             interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
             if asked.records is not None:
                 interval_ns, note = _interval_for(asked.records, len(trace) * first.interval_ns, clock)
-            if not no_verdict(session.campaign, Passes(tuple(session.passes.values()), manifest.fact("reasons"))):
+            if shows_perturbation(session.passes.values()):
                 _check_length(round(len(trace) * first.interval_ns / interval_ns), interval_ns, clock, asked.records)
             manifest.set_facts(
                 **{

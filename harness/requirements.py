@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from unperturbed.collectors.passes import Passes, plan_passes
+from unperturbed.collectors.passes import Pass, Passes, plan_passes
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.plan import configurations
 from unperturbed.harness.spec import Campaign
@@ -19,6 +19,7 @@ __all__ = [
     "check_sampled_program",
     "no_verdict",
     "plan_counting",
+    "shows_perturbation",
 ]
 
 
@@ -122,8 +123,7 @@ def check_processor(campaign: Campaign) -> None:
 
 def no_verdict(campaign: Campaign, passes: Passes) -> str:
     """Say beforehand why a campaign will give traces and no verdict; empty when it will give one."""
-    counted = [metric for item in passes.passes for metric in item.metrics]
-    if not any(metric.kind in ("hardware", "simulated") for metric in counted):
+    if not shows_perturbation(passes.passes):
         return (
             "none of the metrics is a hardware event, in which perturbation could show: this campaign gives traces, and no verdict. "
             "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
@@ -131,6 +131,11 @@ def no_verdict(campaign: Campaign, passes: Passes) -> str:
     if len(configurations(campaign)) == 1:
         return "the baseline is the only configuration: this campaign gives traces, and no verdict"
     return ""
+
+
+def shows_perturbation(passes: Iterable[Pass]) -> bool:
+    """Tell whether a hardware event is counted, real or simulated, in which perturbation shows."""
+    return any(metric.kind in ("hardware", "simulated") for item in passes for metric in item.metrics)
 
 
 def check_budget(campaign: Campaign, passes: int) -> None:

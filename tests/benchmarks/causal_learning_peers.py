@@ -97,7 +97,8 @@ def _tigramite(module: str, test: str, **options: Any) -> Callable[[pl.DataFrame
                     links[j][i, 0] = "o?o" if not later else "-?>" if later > 0 else "<?-"
         made = getattr(importlib.import_module(f"tigramite.independence_tests.{module}"), test)(**options)
         method = PCMCI(dataframe=DataFrame(values, data_type=kinds, var_names=names), cond_ind_test=made, verbosity=0)
-        result = method.run_pcalg_non_timeseries_data(pc_alpha=ALPHA, max_conds_dim=DEPTH, link_assumptions=links)
+        # run_pcalg_non_timeseries_data takes no assumptions about links; this is what it calls.
+        result = method.run_pcalg(pc_alpha=ALPHA, tau_min=0, tau_max=0, max_conds_dim=DEPTH, link_assumptions=links)
         found = np.asarray(result["graph"]).reshape(len(names), len(names), -1)[:, :, 0]
         return [[a, b] for i, a in enumerate(names) for j, b in enumerate(names) if i < j and found[i, j]]
 

@@ -314,8 +314,12 @@ def test_every_metric_without_a_place_is_told_at_once(tmp_path: Path) -> None:
         assert meant in line
 
 
-def test_an_interval_that_is_the_shortest_is_not_to_be_made_shorter(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, program__run="{build}/phases 3", measure__interval="1 ms")
+@pytest.mark.parametrize("subsets", [{"steps": ["steps"]}, {}])
+def test_an_interval_that_is_the_shortest_is_not_to_be_made_shorter(tmp_path: Path, subsets: dict[str, list[str]]) -> None:
+    """A baseline alone is judged too: by how far its runs agree."""
+    spec = write_spec(
+        tmp_path, program__run="{build}/phases 3", measure__interval="1 ms", campaign__subsets=subsets, analysis__anchor=None
+    )
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stdout
     assert "intervals of 1 ms, and at least 30 are needed: give the program more work" in done.stderr
