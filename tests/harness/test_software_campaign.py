@@ -314,7 +314,7 @@ def test_every_metric_without_a_place_is_told_at_once(tmp_path: Path) -> None:
         assert meant in line
 
 
-@pytest.mark.parametrize("subsets", [{"steps": ["steps"]}, {}])
+@pytest.mark.parametrize("subsets", [{"steps": ["steps", "rounds"]}, {}])
 def test_an_interval_that_is_the_shortest_is_not_to_be_made_shorter(tmp_path: Path, subsets: dict[str, list[str]]) -> None:
     """A baseline alone is judged too: by how far its runs agree."""
     spec = write_spec(
