@@ -20,6 +20,8 @@ __all__ = ["hardware_columns", "main_thread", "of_thread", "threads"]
 
 _WHOLE = 0.999
 """Share of time on the counters that counts as all of it: enabled and running time are read one after the other."""
+_FALL = 2**40
+"""No count falls by so much from one record to the next, nor does the difference of two counts: a counter of 48 bits was read as it was set anew."""
 
 
 def main_thread(records: Records) -> NDArray[Any]:
@@ -50,9 +52,10 @@ def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric
     Raises
     ------
     RunError
-        Events that were not to take turns had to, so that their counts are partial.
+        Events that were not to take turns had to, so that their counts are partial; or a counter was misread.
     """
     rows = main_thread(records)
+    _check_rising(collected, records)
     if not collected.multiplexed:
         _check_complete(records)
     for index, metric in enumerate(collected.metrics):
@@ -75,6 +78,17 @@ def _check_complete(records: Records) -> None:
             f"the events were on the counters in {share:.1%} of the time only: somebody else counts on this host too (another profiler, the NMI "
             "watchdog). End that, ask for fewer metrics, or set multiplex: true"
         )
+
+
+def _check_rising(collected: Pass, records: Records) -> None:
+    for thread in threads(records):
+        counts = of_thread(records, thread)["hardware"]
+        for index, metric in enumerate(collected.metrics):
+            gained = deltas(counts[:, index])
+            if (gained < -_FALL).any():
+                raise RunError(
+                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, and a count never falls: the counter was misread"
+                )
 
 
 def _scaled(

@@ -107,6 +107,17 @@ def test_scaled_counts_equal_the_naive_ones(steps: list[tuple[int, int, int, flo
         assert [int(value) for value in columns[f"{event.name}.running_ns"][1]] == [times[index][1] for _, times in gained[1:]]
 
 
+@pytest.mark.parametrize("multiplexed", [False, True])
+def test_a_counter_that_was_misread_fails_the_run(multiplexed: bool) -> None:
+    """A counter of 48 bits that is read while it is set anew: the count falls by 2^47 and comes back."""
+    setup = Setup("perf_event", 1, "monotonic", EVENTS[:1], multiplex=multiplexed)
+    counts = np.array([[10], [20 - 2**47], [30], [40]])
+    times = {"times": np.arange(4)[:, None, None]} if multiplexed else {"enabled_ns": 1, "running_ns": 1}
+    records = synthetic(setup, [0] * 4, monotonic_ns=range(4), hardware=counts, **times)
+    with pytest.raises(RunError, match=r"page-faults fell by 140,737,488,355,318 between two readings.*misread"):
+        list(hardware_columns(Pass("main", "perf_event", METRICS[:1], EVENTS[:1], multiplexed=multiplexed), records))
+
+
 crews = st.lists(
     st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 1000)), min_size=2, max_size=6), min_size=1, max_size=4
 )
