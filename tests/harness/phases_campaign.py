@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from command_server import run_command
 
 PHASES = Path(__file__).parent / "phases"
 
@@ -57,6 +58,8 @@ def unperturbed(
     folder: Path, *arguments: str | Path, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line in a folder."""
+    if not environment:
+        return run_command(folder, list(map(str, arguments)))
     command = [sys.executable, "-m", "unperturbed.harness.cli", *map(str, arguments)]
     return subprocess.run(
         command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False, timeout=280

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from phases_campaign import unperturbed, write_spec
@@ -17,6 +18,10 @@ def _refused(done: subprocess.CompletedProcess[str], code: int, *said: str) -> N
     assert "Traceback" not in done.stderr
     for text in said:
         assert text in done.stderr
+
+
+PLAIN: dict[str, Any] = {"measure__software": {}, "campaign__subsets": {}, "analysis__anchor": None}
+"""Without software metrics: what these tests are of is found with the first build, or without it."""
 
 
 def test_no_spec(tmp_path: Path) -> None:
@@ -79,26 +84,28 @@ def test_a_software_metric_that_matches_nothing_names_the_nearest(tmp_path: Path
     spec = write_spec(tmp_path, measure__software={"rounds": {"enter": "begin_round"}, "steps": {"enter": "brnch"}})
     _refused(unperturbed(tmp_path, "run", spec), 2, "steps", "branch")
     # Mending the spec is enough: the folder of a campaign that never ran is begun anew.
-    mended = write_spec(tmp_path, program__run="{build}/phases 1000000", program__timeout="1 s")
+    mended = write_spec(tmp_path, **PLAIN, program__run="{build}/phases 1000000", program__timeout="1 s")
     _refused(unperturbed(tmp_path, "run", mended), 1, "did not end within its timeout")
 
 
 def test_a_program_that_is_missing(tmp_path: Path) -> None:
-    _refused(unperturbed(tmp_path, "run", write_spec(tmp_path, program__run="{build}/phase")), 1, "there is no such program")
+    _refused(
+        unperturbed(tmp_path, "run", write_spec(tmp_path, **PLAIN, program__run="{build}/phase")), 1, "there is no such program"
+    )
 
 
 def test_a_program_that_crashes(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, program__run="sh -c 'echo going down >&2; kill -SEGV $$'", program__shell=False)
+    spec = write_spec(tmp_path, **PLAIN, program__run="sh -c 'echo going down >&2; kill -SEGV $$'", program__shell=False)
     _refused(unperturbed(tmp_path, "run", spec), 1, "was killed by SIGSEGV (exit code 139)", "going down")
 
 
 def test_a_program_that_ends_before_the_first_interval(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, program__run="{build}/phases 1", measure__interval="2 s")
+    spec = write_spec(tmp_path, **PLAIN, program__run="{build}/phases 1", measure__interval="2 s")
     _refused(unperturbed(tmp_path, "run", spec), 1, "ended before the first interval", "shorter interval")
 
 
 def test_a_program_whose_result_changes_from_run_to_run(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path)
+    spec = write_spec(tmp_path, **PLAIN)
     source = tmp_path / "phases" / "phases.c"
     source.write_text(
         source.read_text()
@@ -109,12 +116,12 @@ def test_a_program_whose_result_changes_from_run_to_run(tmp_path: Path) -> None:
 
 
 def test_a_result_that_is_not_the_specs(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, program__output_digest="sha256:" + "0" * 64)
+    spec = write_spec(tmp_path, **PLAIN, program__output_digest="sha256:" + "0" * 64)
     _refused(unperturbed(tmp_path, "run", spec), 1, "output_digest is")
 
 
 def test_an_input_that_cannot_be_prepared(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, program__prepare="{python} -c \"raise SystemExit('no corpus here')\"")
+    spec = write_spec(tmp_path, **PLAIN, program__prepare="{python} -c \"raise SystemExit('no corpus here')\"")
     _refused(unperturbed(tmp_path, "run", spec), 1, "prepare failed with exit code 1", "no corpus here")
 
 
@@ -153,7 +160,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk(tmp_path: Path, small_disk: Path) -> None:
-    spec = write_spec(tmp_path)
+    spec = write_spec(tmp_path, **PLAIN)
     _refused(
         unperturbed(tmp_path, "run", spec, "--campaign", small_disk / "c"), 3, "no space left", "run the same command again"
     )
@@ -170,7 +177,7 @@ def test_help_lists_the_commands_and_exit_codes(tmp_path: Path) -> None:
 
 
 def test_a_campaign_inside_its_own_source_is_not_copied_into_itself(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, program__run="{build}/phases 1", measure__interval="2 s")
+    spec = write_spec(tmp_path, **PLAIN, program__run="{build}/phases 1", measure__interval="2 s")
     inside = tmp_path / "phases" / "campaigns" / "here"
     _refused(unperturbed(tmp_path, "run", spec, "--campaign", inside), 1, "ended before the first interval")
     assert not list(inside.glob("builds/*/src/campaigns/here"))
