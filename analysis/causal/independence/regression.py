@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from unperturbed.analysis.causal.independence.determined import unexplained_by_neighbours
+from unperturbed.analysis.causal.independence.determined import Neighbours, neighbours_in
 from unperturbed.analysis.causal.independence.features import Features, features_of
 from unperturbed.analysis.causal.independence.outcome import Outcome
-from unperturbed.analysis.causal.independence.residuals import HeldFixed
+from unperturbed.analysis.causal.independence.residuals import HeldFixed, compiled_here
 from unperturbed.analysis.causal.variables import Data
 from unperturbed.analysis.compiling import compiled
 
@@ -100,6 +100,7 @@ class RegressionTest:
         self._outcomes: dict[tuple[frozenset[str], frozenset[str]], Outcome] = {}
         self._held: _Recent[frozenset[str], HeldFixed] = _Recent(_KEPT_BYTES / 4)
         self._left: _Recent[tuple[str, frozenset[str]], _Left] = _Recent(_KEPT_BYTES)
+        self._neighbours: _Recent[frozenset[str], Neighbours] = _Recent(_KEPT_BYTES / 4)
         self._shares: dict[tuple[str, frozenset[str]], float] = {}
 
     def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
@@ -162,7 +163,11 @@ class RegressionTest:
         share = float(left.max() if own.codes is not None else left.min())
         continuous = [self._features[name] for name in held if self._features[name].codes is None]
         if len(continuous) == 1:
-            share = min(share, unexplained_by_neighbours(own, continuous[0], fixed.cell_of))
+            neighbours = self._neighbours.get(held)
+            if neighbours is None:
+                neighbours = neighbours_in(continuous[0], fixed.cell_of)
+                self._neighbours.keep(held, neighbours)
+            share = min(share, neighbours.unexplained(own))
         return share
 
     def _interactions(
@@ -222,23 +227,19 @@ def _evened(columns: Floats, fixed: HeldFixed) -> Floats:
     A function of what is held fixed neither makes nor hides a dependence, and rows with large residuals in both variables
     no longer decide alone.
     """
-    sizes = np.abs(columns)
-    apart = sizes - sizes.mean(axis=0)
-    left = fixed.residuals(apart)
-    expected = sizes - left
-    total, rest = np.sum(apart**2, axis=0), np.sum(left**2, axis=0)
     fitted, spare = fixed.parameters - 1, len(columns) - fixed.parameters
     if fitted < 1 or spare < 1:
         return columns
+    columns = np.ascontiguousarray(columns)
+    level, apart = compiled_here("deviations")(columns)
+    left = fixed.residuals(apart)
+    total, rest = np.einsum("ij,ij->j", apart, apart), np.einsum("ij,ij->j", left, left)
     ratio = np.divide(total - rest, rest, out=np.zeros(len(total)), where=rest > 0) * spare / fitted
     uneven = fdtrc(fitted, spare, ratio) < _UNEVEN
     if not uneven.any():
         return columns
-    level = sizes.mean(axis=0)
-    size = np.maximum(expected, _LEAST_SIZE * level)
-    # A column of which nothing is left stays nothing.
-    evened = np.divide(columns, size, out=np.zeros_like(columns), where=size > 0) * level
-    return np.ascontiguousarray(np.where(uneven, evened - evened.mean(axis=0), columns))
+    evened: Floats = compiled_here("evened")(columns, level, apart - left, uneven, _LEAST_SIZE)
+    return evened
 
 
 def _association(one: Floats, other: Floats, spare: int) -> _Association:

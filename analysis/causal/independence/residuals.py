@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from unperturbed.analysis.causal.independence.features import Features
 from unperturbed.analysis.compiling import compiled
 
-__all__ = ["ROWS_A_PARAMETER", "HeldFixed"]
+__all__ = ["ROWS_A_PARAMETER", "HeldFixed", "compiled_here"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -61,6 +61,7 @@ class HeldFixed:
         self._order = None if self.cells == 1 else np.argsort(self._cell, kind="stable")
         self._cell = self._sorted(self._cell)
         self._sizes = sizes[places].astype(np.float64)
+        self._cell_starts = np.cumsum([0, *sizes[places]]).astype(np.int64)
         if curves:
             shared = [sizes[few].sum()] if few.any() else []
             self._starts = np.cumsum([0, *sizes[~few], *shared]).astype(np.int64)
@@ -71,8 +72,9 @@ class HeldFixed:
             self._fit_curves(curves, np.clip(counts // rows_a_parameter - means, 0, _LARGEST_BLOCK))
 
     def _fit_curves(self, curves: Sequence[Floats], most: NDArray[np.int64]) -> None:
-        self._basis = self._centred(np.array([self._sorted(column) for column in curves[: max(1, most.max())]]))
-        self._kept = _compiled("orthonormalise")(self._basis, self._starts, most)
+        self._basis = np.array([self._sorted(column) for column in curves[: max(1, most.max())]])
+        compiled_here("centre")(self._basis, self._cell_starts)
+        self._kept = compiled_here("orthonormalise")(self._basis, self._starts, most)
         self.parameters += int(self._kept.sum())
 
     @property
@@ -84,9 +86,10 @@ class HeldFixed:
         """Return what the regressions leave of columns of shape (rows, q). The columns' own mean is 0."""
         if self.cells == 1 and not self._curved:
             return columns
-        ordered = self._centred(np.ascontiguousarray(self._sorted(columns).T))
+        ordered = np.array(self._sorted(columns).T, order="C")  # a copy, which is changed
+        compiled_here("centre")(ordered, self._cell_starts)
         if self._curved:
-            _compiled("project_out")(self._basis, self._starts, self._kept, ordered)
+            compiled_here("project_out")(self._basis, self._starts, self._kept, ordered)
         return self._unsorted(ordered.T)
 
     def freedom(self) -> Floats:
@@ -108,17 +111,6 @@ class HeldFixed:
         back: Floats = np.empty(values.shape)
         back[self._order] = values
         return back
-
-    def _centred(self, columns: Floats) -> Floats:
-        """Return columns, one a row, without the means of cells."""
-        if self.cells == 1:
-            whole: Floats = columns - columns.mean(axis=1, keepdims=True)
-            return whole
-        centred: Floats = np.empty_like(columns)
-        for own, column in zip(centred, columns, strict=True):
-            means = np.bincount(self._cell, weights=column, minlength=self.cells) / self._sizes
-            own[:] = column - means[self._cell]
-        return centred
 
 
 def _cells_of(discrete: Sequence[Features], rows: int) -> tuple[Codes, int]:
@@ -145,9 +137,13 @@ def _interleaved(held: Sequence[Features]) -> list[Floats]:
 
 
 @cache
-def _compiled(name: str) -> Any:
+def compiled_here(name: str) -> Any:
+    """Return a function of `residuals_kernels`, compiled."""
     package = __name__.rpartition(".")[0]
     signature = {
+        "centre": "float64[:,::1], int64[::1]",
+        "deviations": "float64[:,::1]",
+        "evened": "float64[:,::1], float64[::1], float64[:,::1], boolean[::1], float64",
         "orthonormalise": "float64[:,::1], int64[::1], int64[::1]",
         "project_out": "float64[:,::1], int64[::1], int64[::1], float64[:,::1]",
     }[name]

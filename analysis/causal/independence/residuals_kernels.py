@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["orthonormalise", "project_out"]
+__all__ = ["centre", "deviations", "evened", "orthonormalise", "project_out"]
 
 _DEPENDENT = 1e-9
 """A column of which less than this share of its sum of squares is left is a combination of those before it."""
@@ -71,3 +71,52 @@ def project_out(basis: Any, starts: Any, kept: Any, columns: Any) -> None:
                         along += own[row] * other[row]
                     for row in range(end - first):
                         own[row] -= along * other[row]
+
+
+def centre(columns: Any, starts: Any) -> None:
+    """Take the mean of each block from columns, shape (q, rows), in place. starts : int64, shape (blocks + 1,)."""
+    for column in range(columns.shape[0]):
+        for block in range(len(starts) - 1):
+            own = columns[column, starts[block] : starts[block + 1]]
+            total = 0.0
+            for row in range(len(own)):
+                total += own[row]
+            mean = total / len(own)
+            for row in range(len(own)):
+                own[row] -= mean
+
+
+def deviations(columns: Any) -> Any:
+    """Return the mean size of each column, shape (q,), and by how much each size differs from it, shape (rows, q)."""
+    rows, many = columns.shape
+    level = np.zeros(many)
+    for row in range(rows):
+        for column in range(many):
+            level[column] += abs(columns[row, column])
+    level /= rows
+    apart = np.empty((rows, many))
+    for row in range(rows):
+        for column in range(many):
+            apart[row, column] = abs(columns[row, column]) - level[column]
+    return level, apart
+
+
+def evened(columns: Any, level: Any, expected: Any, uneven: Any, least: float) -> Any:
+    """Return columns, shape (rows, q), divided by their expected sizes where these are `uneven`, shape (q,), with mean 0.
+
+    level : float64, shape (q,), of the columns' mean sizes. expected : float64, shape (rows, q), by how much sizes differ from it. A size is not
+    taken to be below `least` of the mean. A column of which nothing is left stays nothing.
+    """
+    rows, many = columns.shape
+    made = columns.copy()
+    for column in range(many):
+        if not uneven[column] or level[column] <= 0.0:
+            continue
+        total = 0.0
+        for row in range(rows):
+            size = max(level[column] + expected[row, column], least * level[column])
+            made[row, column] = columns[row, column] / size * level[column]
+            total += made[row, column]
+        for row in range(rows):
+            made[row, column] -= total / rows
+    return made
