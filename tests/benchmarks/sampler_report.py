@@ -66,8 +66,8 @@ The distances of `analysis/diagnosis`, beside other libraries. The section is wr
         _EVIDENCE / "causal_learning.md",
         """# How well causes are found, and how fast
 
-`analysis/causal` on synthetic campaigns whose causes are known, beside other libraries. The section is written by the command below it; `make bench` prints the same tables. What real programs
-show is in [the paper's experiments](causal.md).
+`analysis/causal` on synthetic campaigns whose causes are known, beside other libraries. The section is written by the command below it; `make bench`
+prints the same tables. What real programs show is in [the paper's experiments](causal.md).
 """,
         ("causal_learning",),
     ),
@@ -75,8 +75,8 @@ show is in [the paper's experiments](causal.md).
         _EVIDENCE / "structure_speed.md",
         """# How fast words are found
 
-`analysis/structure` on sequences whose words are known. The section is written by the command below it; `make bench` prints the same tables. How right what is found is stands in
-[phases held against milestones](structure.md).
+`analysis/structure` on sequences whose words are known. The section is written by the command below it; `make bench` prints the same tables. How right
+what is found is stands in [phases held against milestones](structure.md).
 """,
         ("structure",),
     ),
