@@ -75,7 +75,7 @@ prints the same tables. What real programs show is in [the paper's experiments](
         _EVIDENCE / "structure_speed.md",
         """# How fast words are found
 
-`analysis/structure` on sequences whose words are known. The section is written by the command below it; `make bench` prints the same tables. How right
+`analysis/structure` on sequences whose words are known. The command below writes the section; `make bench` prints the same tables. How right
 what is found is stands in [phases held against milestones](structure.md).
 """,
         ("structure",),
