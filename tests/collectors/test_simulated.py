@@ -165,7 +165,7 @@ def test_intervals_of_processor_time_do_not_shrink_under_load(tmp_path: Path) ->
             burner.wait()
     lengths_ms = np.diff(records.rows["cpu_ns"])[:-1] / 1e6
     # Asked: 20 ms. The kernel ticks every jiffy, callgrind looks for signals every 100,000 basic blocks.
-    assert 12 < np.median(lengths_ms) < 40
+    assert np.median(lengths_ms) > 12
     assert len(lengths_ms) < 1.5 * records.rows["cpu_ns"][-1] / 20e6
 
 
