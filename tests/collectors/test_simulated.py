@@ -156,6 +156,7 @@ def test_callgrind_takes_the_whole_command_line(tmp_path: Path) -> None:
 
 def test_intervals_of_processor_time_do_not_shrink_under_load(tmp_path: Path) -> None:
     """A wall-clock timer would tick as often while the program gets a fraction of the processor."""
+    quiet, _ = _measure(tmp_path, Machine())
     burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
     try:
         records, _ = _measure(tmp_path, Machine())
@@ -165,7 +166,10 @@ def test_intervals_of_processor_time_do_not_shrink_under_load(tmp_path: Path) ->
             burner.wait()
     lengths_ms = np.diff(records.rows["cpu_ns"])[:-1] / 1e6
     # Asked: 20 ms. The kernel ticks every jiffy, callgrind looks for signals every 100,000 basic blocks.
-    assert np.median(lengths_ms) > 12
+    longest = max(
+        40, 3 * np.median(np.diff(quiet.rows["cpu_ns"])[:-1] / 1e6)
+    )  # on a host where these blocks take long by themselves
+    assert 12 < np.median(lengths_ms) < longest
     assert len(lengths_ms) < 1.5 * records.rows["cpu_ns"][-1] / 20e6
 
 
