@@ -8,19 +8,14 @@ missed.
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import statistics
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from event_distances_tasks import TASKS, is_installed
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
+from task_processes import bound_texts, fail_where_missed, measure_tasks
 
 _LONG, _COUNTED = 75_000, 4_000_000
 _LENGTHS = (9_375, 18_750, 37_500, _LONG)
@@ -68,39 +63,6 @@ def _peer_runs(scale: float) -> list[Run]:
         Run(task, long) for task in ("loop", "indel", "lcs", "dtw")
     ]
     return [run for run in runs if is_installed(TASKS[run.task])]
-
-
-def _measure(runs: Sequence[Run], times: int, seed: int) -> dict[Run, Taken]:
-    """Run all, in blocks, each block in a random order; what takes half a minute runs once."""
-    chance = random.Random(seed)
-    found: dict[Run, list[dict[str, float]]] = {run: [] for run in runs}
-    for block in range(times):
-        order = list(runs)
-        chance.shuffle(order)
-        for number, run in enumerate(order):
-            print(f"\rblock {block + 1} of {times}: {number + 1} of {len(order)}", end="", file=sys.stderr, flush=True)
-            if not any(made["elapsed"] > 30 for made in found[run]):
-                found[run].append(_process(run, seed))
-    print(file=sys.stderr)
-    return {
-        run: Taken(**{field: statistics.median(one[field] for one in made) for field in made[0]}) for run, made in found.items()
-    }
-
-
-def _process(run: Run, seed: int) -> dict[str, float]:
-    command = [sys.executable, str(Path(__file__).with_name("event_distances_tasks.py"))]
-    environment = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")}
-    done = subprocess.run(
-        [*command, run.task, *map(str, (run.events, run.types, seed))],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{run} failed: {done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
 
 
 def _bounds(taken: Mapping[Run, Taken], scale: float) -> list[tuple[str, float, bool]]:
@@ -152,7 +114,10 @@ def main() -> None:
     missing = sorted({task.package for task in TASKS.values() if not is_installed(task)})
     times = 1 if arguments.quick else arguments.runs
     own, peers = _own_runs(scale), _peer_runs(scale)
-    taken = _measure([*own, *peers], times, arguments.seed)
+    script = Path(__file__).with_name("event_distances_tasks.py")
+    asked = {run: (run.task, *map(str, (run.events, run.types, arguments.seed))) for run in (*own, *peers)}
+    measured = measure_tasks(script, asked, times, arguments.seed)
+    taken = {run: Taken(**made) for run, made in measured.items()}
     bounds = _bounds(taken, scale)
     columns = ["", "events each", "types", "processor s", "elapsed s", "Gcells/s", "MB"]
     section = Section(
@@ -170,15 +135,13 @@ def main() -> None:
             Table("Others", columns, _rows({run: taken[run] for run in peers})),
         ],
         verdicts=[
-            *(f"{text}: {found:.3g}{'' if holds else ' — MISSED'}." for text, found, holds in bounds),
+            *bound_texts(bounds),
             *([f"Not installed, and left out: {', '.join(missing)}."] if missing else []),
         ],
         data={"taken": [{**vars(run), **vars(made)} for run, made in taken.items()], "bounds": bounds, "missing": missing},
     )
     deliver(section, arguments, before)
-    missed = [text for text, _, holds in bounds if not holds]
-    if missed:
-        raise SystemExit(f"missed: {'; '.join(missed)}")
+    fail_where_missed(bounds)
 
 
 if __name__ == "__main__":

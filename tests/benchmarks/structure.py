@@ -7,12 +7,6 @@ Each run is a process of its own. Fails where a bound is missed.
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import statistics
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 from structure_tasks import TASKS
+from task_processes import bound_texts, fail_where_missed, measure_tasks
 
 _LONG, _WORDS = 100_000, 50
 _LENGTHS = (12_500, 25_000, 50_000, _LONG)
@@ -65,39 +60,6 @@ def _own_runs(scale: float) -> list[Run]:
 
 def _peer_runs(scale: float) -> list[Run]:
     return [Run("loop", int(_LONG * scale)), Run("loop", _SHORT), Run("rapidfuzz", _SHORT)]
-
-
-def _measure(runs: Sequence[Run], times: int, seed: int) -> dict[Run, Taken]:
-    """Run all, in blocks, each block in a random order; what takes half a minute runs once."""
-    chance = random.Random(seed)
-    found: dict[Run, list[dict[str, float]]] = {run: [] for run in runs}
-    for block in range(times):
-        order = list(runs)
-        chance.shuffle(order)
-        for number, run in enumerate(order):
-            print(f"\rblock {block + 1} of {times}: {number + 1} of {len(order)}", end="", file=sys.stderr, flush=True)
-            if not any(made["elapsed"] > 30 for made in found[run]):
-                found[run].append(_process(run, seed))
-    print(file=sys.stderr)
-    return {
-        run: Taken(**{field: statistics.median(one[field] for one in made) for field in made[0]}) for run, made in found.items()
-    }
-
-
-def _process(run: Run, seed: int) -> dict[str, float]:
-    command = [sys.executable, str(Path(__file__).with_name("structure_tasks.py"))]
-    environment = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")}
-    done = subprocess.run(
-        [*command, run.task, *map(str, (run.symbols, run.words, seed))],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{run} failed: {done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
 
 
 def _exponent(taken: Mapping[Run, Taken], lengths: Sequence[int], field: str) -> float:
@@ -146,7 +108,10 @@ def main() -> None:
     scale = 0.1 if arguments.quick else 1.0
     times = 1 if arguments.quick else arguments.runs
     own, peers = _own_runs(scale), _peer_runs(scale)
-    taken = _measure([*own, *peers], times, arguments.seed)
+    script = Path(__file__).with_name("structure_tasks.py")
+    asked = {run: (run.task, *map(str, (run.symbols, run.words, arguments.seed))) for run in (*own, *peers)}
+    measured = measure_tasks(script, asked, times, arguments.seed)
+    taken = {run: Taken(**made) for run, made in measured.items()}
     bounds = _bounds(taken, scale)
     columns = ["", "symbols", "words", "processor s", "elapsed s", "MB", "bits / true words'"]
     section = Section(
@@ -163,13 +128,11 @@ def main() -> None:
             Table("unperturbed", columns, _rows({run: taken[run] for run in own})),
             Table("Others", columns, _rows({run: taken[run] for run in peers})),
         ],
-        verdicts=[f"{text}: {found:.3g}{'' if holds else ' — MISSED'}." for text, found, holds in bounds],
+        verdicts=bound_texts(bounds),
         data={"taken": [{**vars(run), **vars(made)} for run, made in taken.items()], "bounds": bounds},
     )
     deliver(section, arguments, before)
-    missed = [text for text, _, holds in bounds if not holds]
-    if missed:
-        raise SystemExit(f"missed: {'; '.join(missed)}")
+    fail_where_missed(bounds)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
 from command_server import run_command
+from spec_files import write_changed_spec
 
 PHASES = Path(__file__).parent / "phases"
 
@@ -36,22 +34,7 @@ SPEC["measure"]["hardware"].append("PAPI_TOT_CYC")
 
 def write_spec(folder: Path, **changes: Any) -> Path:
     """Write the spec into a folder with the program beside it; `program__run="…"` changes a key, None removes it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "phases").exists():
-        shutil.copytree(PHASES, folder / "phases")
-    spec = copy.deepcopy(SPEC)
-    for path, value in changes.items():
-        *parents, last = path.split("__")
-        part = spec
-        for name in parents:
-            part = part[name]
-        if value is None:
-            part.pop(last, None)
-        else:
-            part[last] = value
-    file = folder / "spec.yaml"
-    file.write_text(yaml.safe_dump(spec, sort_keys=False))
-    return file
+    return write_changed_spec(folder, SPEC, PHASES, changes)
 
 
 def unperturbed(

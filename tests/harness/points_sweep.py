@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import shutil
 from pathlib import Path
 from typing import Any
 
-import yaml
+from spec_files import write_changed_spec
 
 POINTS = Path(__file__).parent / "points"
 
@@ -33,19 +31,4 @@ SPEC: dict[str, Any] = {
 
 def write_sweep_spec(folder: Path, **changes: Any) -> Path:
     """Write the spec into a folder with the program beside it; `program__run="…"` changes a key, None removes it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "points").exists():
-        shutil.copytree(POINTS, folder / "points")
-    spec = copy.deepcopy(SPEC)
-    for path, value in changes.items():
-        *parents, last = path.split("__")
-        part = spec
-        for name in parents:
-            part = part[name]
-        if value is None:
-            part.pop(last, None)
-        else:
-            part[last] = value
-    file = folder / "spec.yaml"
-    file.write_text(yaml.safe_dump(spec, sort_keys=False))
-    return file
+    return write_changed_spec(folder, SPEC, POINTS, changes)

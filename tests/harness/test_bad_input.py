@@ -192,7 +192,7 @@ def test_counters_in_a_library_that_is_not_the_one_loaded(tmp_path: Path) -> Non
     body, main = tail.split("int main")
     (source / "work.c").write_text(head.replace("static ", "") + "void begin_round" + body)
     (source / "phases.c").write_text(
-        "#include <stdio.h>\n#include <stdlib.h>\nenum { ROUNDS = 45, STEPS = 30000 };\nextern long found;\n"
+        "#include <stdio.h>\n#include <stdlib.h>\nenum { ROUNDS = 60, STEPS = 30000 };\nextern long found;\n"
         "void begin_round(int); void walk(int); void branch(int); void sweep(int);\nint main" + main
     )
     (source / "Makefile").write_text(

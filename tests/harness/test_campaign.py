@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -24,7 +25,7 @@ from unperturbed.harness import merging
 from unperturbed.harness.check import Checked, Traces, check
 from unperturbed.harness.spec import Campaign
 
-ROUNDS = 45
+ROUNDS = 60
 STEPS = sum(30000 * (1 + number % 3) for number in range(ROUNDS))
 RUNS = 13
 
@@ -340,7 +341,10 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
     arguments = ("align", first, second / "trace.parquet", "--on", "PAPI_TOT_INS", "--region", "5:20")
     shown = unperturbed(finished.folder, *arguments, "--anchor", "rounds", "--anchors", "8", "--plot", page)
     assert shown.returncode == 0, shown.stderr
-    assert "8 milestones of rounds" in shown.stdout
+    # Fewer than 8 where two places for an anchor are nearest to the same milestone.
+    anchors = re.search(r"anchors +(\d+) milestones of rounds", shown.stdout)
+    assert anchors is not None
+    assert 5 <= int(anchors[1]) <= 8
     assert "steps" in shown.stdout
     assert "intervals 5:20 of the first run are" in shown.stdout
     assert "milestones leave" in shown.stdout

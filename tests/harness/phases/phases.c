@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE = 1 << 20, ROUNDS = 45, STEPS = 30000 };
+enum { TABLE = 1 << 20, ROUNDS = 60, STEPS = 30000 };
 
 static unsigned char table[TABLE];
 static unsigned state = 1;
