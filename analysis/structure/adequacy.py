@@ -8,7 +8,9 @@ structure is one of these orders: with s of them its J is below all with a chanc
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.structure.decomposition import Decomposition, cut
 from unperturbed.analysis.structure.encoding import AnySequence, Encoded, encode
-from unperturbed.analysis.structure.lanes import LONGEST, NONE, Codes, Lanes, Table, WholePrices
+from unperturbed.analysis.structure.lanes import LONGEST, Codes, Lanes, Table, WholePrices
 from unperturbed.analysis.structure.shuffling import shuffled
 
 __all__ = ["Adequacy", "Bound", "Null", "adequacy_of", "least_cost", "null_costs"]
@@ -148,21 +150,28 @@ def least_cost(encoded: Encoded) -> Decomposition:
 
 
 def null_costs(encoded: Encoded, null: Null) -> NDArray[np.float64]:
-    """Return J of shuffled sequences, in order: shape (shuffles,)."""
+    """Return J of shuffled sequences, in order: shape (shuffles,). Some are looked at together, one on each processor."""
+    chances = np.random.default_rng(null.seed).spawn(null.shuffles)
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    try:
+        costs = list(pool.map(lambda chance: _null_cost(encoded, null, chance), chances))
+    finally:  # when a user stops, the others are not begun
+        pool.shutdown(cancel_futures=True)
+    return np.sort(np.array(costs, np.float64))
+
+
+def _null_cost(encoded: Encoded, null: Null, chance: np.random.Generator) -> float:
+    """Return J of one shuffled sequence."""
     size = len(encoded.codes)
-    chance = np.random.default_rng(null.seed)
     sample = min(size, max(_LEAST_SAMPLE, _SAMPLE_FOR_WORDS * sum(map(len, encoded.words))))
-    costs = np.empty(null.shuffles)
-    for number in range(null.shuffles):
-        codes = shuffled(encoded.codes, chance)[:sample]
-        known = replace(encoded, codes=codes)
-        if null.relearn:
-            lengths = sorted((min(len(word), len(codes)) for word in encoded.words), reverse=True)
-            cost = _relearnt_cost(known, lengths, chance)
-        else:
-            cost = least_cost(known).cost
-        costs[number] = cost * (size / sample if sample else 1.0)
-    return np.sort(costs)
+    codes = shuffled(encoded.codes, chance)[:sample]
+    known = replace(encoded, codes=codes)
+    if null.relearn:
+        lengths = sorted((min(len(word), len(codes)) for word in encoded.words), reverse=True)
+        cost = _relearnt_cost(known, lengths, chance)
+    else:
+        cost = least_cost(known).cost
+    return cost * (size / sample if sample else 1.0)
 
 
 def _relearnt_cost(encoded: Encoded, lengths: list[int], chance: np.random.Generator) -> float:
@@ -174,9 +183,17 @@ def _relearnt_cost(encoded: Encoded, lengths: list[int], chance: np.random.Gener
     if not lengths or not len(encoded.codes):
         return least_cost(replace(encoded, words=())).cost
     search = _NullSearch(encoded, chance, int(np.clip(_WORK // (len(encoded.codes) * 2 * len(lengths)), _FEWEST, _MOST)))
-    first = min((search.one_by_one(lengths), search.side_by_side(lengths)), key=search.about)
-    best = min((first, search.once_more(first)), key=search.about)
-    return least_cost(replace(encoded, words=tuple(np.array(word, np.int32) for word in best))).cost
+    first = min((search.one_by_one(lengths), search.side_by_side(lengths)), key=lambda one: one.about)
+    best = min((first, search.once_more(first)), key=lambda one: one.about)
+    return least_cost(replace(encoded, words=tuple(np.array(word, np.int32) for word in best.words))).cost
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """Words, and J if no segment is longer than twice its word."""
+
+    words: Sequence[Codes]
+    about: int
 
 
 class _NullSearch:
@@ -187,31 +204,34 @@ class _NullSearch:
         self.codes = encoded.codes
         self.prices = WholePrices(1, None, None, np.zeros(len(self.codes), np.int32))
 
-    def about(self, words: Sequence[Codes]) -> int:
-        """Return J if no segment is longer than twice its word."""
-        table = self._table(words)
-        cuts, chosen = table.path(self.prices)
-        return int(table.least[cuts[:-1], np.diff(cuts) - 1].sum()) if (chosen >= 0).all() else NONE
-
-    def one_by_one(self, lengths: Sequence[int]) -> list[Codes]:
+    def one_by_one(self, lengths: Sequence[int]) -> _Tried:
+        """Choose each word, the longest first, beside those before it."""
         words: list[Codes] = []
         table = self._table(words)
         for length in lengths:
             words.append(self._best(self._windows(length), table, -1))
             table = table.beside(self._table(words[-1:]))
-        return words
+        return self._tried(words, table)
 
-    def side_by_side(self, lengths: Sequence[int]) -> list[Codes]:
+    def side_by_side(self, lengths: Sequence[int]) -> _Tried:
+        """Take windows in a random order from all over the sequence, with random gaps."""
         ordered = self.chance.permutation(np.array(lengths))
         room = max(len(self.codes) - int(ordered.sum()), 0)
         gaps = np.diff(np.sort(self.chance.integers(0, room + 1, len(ordered))), prepend=0)
         starts = np.cumsum(ordered + gaps) - ordered
         latest = len(self.codes) - ordered
-        return [self._window(start, length) for start, length in zip(np.minimum(starts, latest), ordered, strict=True)]
+        words = [self._window(start, length) for start, length in zip(np.minimum(starts, latest), ordered, strict=True)]
+        return self._tried(words, self._table(words))
 
-    def once_more(self, words: Sequence[Codes]) -> list[Codes]:
-        table = self._table(words)
-        return [self._best([word, *self._windows(len(word))], table, number) for number, word in enumerate(words)]
+    def once_more(self, before: _Tried) -> _Tried:
+        """Choose each word anew beside all others as they were."""
+        table = self._table(before.words)
+        words = [self._best([word, *self._windows(len(word))], table, number) for number, word in enumerate(before.words)]
+        return self._tried(words, self._table(words))
+
+    def _tried(self, words: Sequence[Codes], table: Table) -> _Tried:
+        cuts, _ = table.path(self.prices)
+        return _Tried(words, int(table.least[cuts[:-1], np.diff(cuts) - 1].sum()))
 
     def _window(self, start: int, length: int) -> Codes:
         return tuple(self.codes[start : start + length].tolist())

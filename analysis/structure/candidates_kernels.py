@@ -18,8 +18,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _NONE = 1 << 29
 """No cost, and more than any: twice this is a number of 32 bits."""
-_LANES = 128
-"""Candidates that go together: their state and the costs of the last positions stay in the first cache."""
+_LANES, _FULL = 128, 32
+"""Candidates that go together: their state and the costs of the last positions stay in the first cache. Compiled loops take so many at a time."""
 
 
 def _compilable(function: _Function) -> _Function:
@@ -59,13 +59,13 @@ def _begin(full: Any, begun: Any, lengths: Any, prices: Any, edit_price: Any) ->
 
 
 @_compilable
-def _grow(ones: Any, masks: Any, distances: Any, edit_price: Any) -> Any:
-    """Let all lanes' segments grow by a symbol; return the least of their costs."""
+def _grow(ones: Any, masks: Any, symbol: int, distances: Any, lanes: int, edit_price: Any) -> Any:
+    """Let the first lanes' segments grow by a symbol; return the least of their costs."""
     bits, number = ones.dtype.type, distances.dtype.type
     least = number(_NONE)
-    for lane in range(len(ones)):
+    for lane in range(lanes):
         before = ones[lane]
-        kept = bits(before & masks[lane])
+        kept = bits(before & masks[symbol, lane])
         total = bits(before + kept)
         ones[lane] = bits(total | (before ^ kept))
         distance = number(distances[lane] + (number(-edit_price) if total < before else edit_price))
@@ -107,17 +107,18 @@ def cheapest_words(
         _fill(ones, distances, full, begun, firsts, codes[start - 1] if start else -1, merging, edit, merged_price)
         for at in range(min(widest, len(codes) - start)):
             lanes = active[at]
-            best = _grow(ones[:lanes], masks[codes[start + at], :lanes], distances[:lanes], edit)
+            best = _grow(ones, masks, codes[start + at], distances, lanes, edit)
             if len(before) and best >= stretch_price + before[start + at + 1] - before[start]:
                 continue
-            least[start, at] = best
+            cheapest = 0
+            while cheapest < lanes - 1 and distances[cheapest] != best:
+                cheapest += 1
+            least[start, at], which[start, at] = best, cheapest
+            distances[cheapest] = _NONE
             following = np.int32(_NONE)
             for lane in range(lanes):
-                if distances[lane] == best and which[start, at] < 0:
-                    which[start, at] = lane
-                else:
-                    following = min(following, distances[lane])
-            second[start, at] = following
+                following = min(following, distances[lane])
+            distances[cheapest], second[start, at] = best, following
     return least, which, second
 
 
@@ -152,24 +153,30 @@ def cheapest_path(least: Any, which: Any, stretch_price: int, symbol_prices: Any
 
 
 @_compilable
-def _step(ones: Any, masks: Any, distances: Any, base: Any, ahead: Any, edit_price: Any) -> None:
-    """Let all lanes' segments grow by a symbol, and offer their costs to the position ahead."""
+def _step(
+    ones: Any, masks: Any, symbol: int, distances: Any, ahead: Any, here: int, there: int, edit_price: Any, price: Any
+) -> None:
+    """Let all lanes' segments grow by a symbol, and offer their costs to the row ahead, or that of the dictionary's words, if it is less.
+
+    Rows of arrays are given by their number: a view of each would take longer than the loop.
+    """
     bits, number = ones.dtype.type, ahead.dtype.type
     for lane in range(len(ones)):
         before = ones[lane]
-        kept = bits(before & masks[lane])
+        kept = bits(before & masks[symbol, lane])
         total = bits(before + kept)
         ones[lane] = bits(total | (before ^ kept))
         # The price is in the distance, and the symbol's own edit is taken back twice where the LCS has grown.
-        distances[lane] = number(distances[lane] + (number(-edit_price) if total < before else edit_price))
-        ahead[lane] = min(ahead[lane], number(base[lane] + distances[lane]))
+        distance = number(distances[lane] + (number(-edit_price) if total < before else edit_price))
+        distances[lane] = distance
+        ahead[there, lane] = min(ahead[there, lane], number(ahead[here, lane] + min(distance, price)))
 
 
 @_compilable
-def _offer(base: Any, price: Any, ahead: Any) -> None:
+def _offer(ahead: Any, here: int, there: int, price: Any) -> None:
     number = ahead.dtype.type
-    for lane in range(len(base)):
-        ahead[lane] = min(ahead[lane], number(base[lane] + price))
+    for lane in range(ahead.shape[1]):
+        ahead[there, lane] = min(ahead[there, lane], number(ahead[here, lane] + price))
 
 
 def costs_with(
@@ -213,25 +220,34 @@ def costs_with(
         lanes = part.stop - first
         reach = reaches[part].max()
         rows = max(widest, reach) + 1
-        ahead = np.full((rows, lanes), nothing, np.int32)
+        width = -(-lanes // _FULL) * _FULL  # the lanes behind the last candidate hold nothing
+        ahead = np.full((rows, width), nothing, np.int32)
         ahead[0] = 0
-        opened = np.full(lanes, nothing, np.int32)
-        full, ones = np.empty(lanes, masks.dtype), np.empty(lanes, masks.dtype)
-        begun, distances = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
-        _begin(full, begun, lengths[part], prices[part], edit)
+        opened = np.full(width, nothing, np.int32)
+        full, ones = np.zeros(width, masks.dtype), np.empty(width, masks.dtype)
+        begun, distances = np.zeros(width, np.int32), np.empty(width, np.int32)
+        _begin(full[:lanes], begun[:lanes], lengths[part], prices[part], edit)
+        of_lanes, begins_with = np.zeros((len(masks), width), masks.dtype), np.full(width, -1, np.int32)
+        of_lanes[:, :lanes], begins_with[:lanes] = masks[:, part], firsts[part]
+        here = 0
         for start in range(size):
-            base = ahead[start % rows]
-            for lane in range(lanes):
+            base = ahead[here]
+            for lane in range(width):
                 base[lane] = min(base[lane], opened[lane])
-            for at in range(min(widest, size - start)):
-                price = least[start, at] if which[start, at] != without else second[start, at]
-                if price < nothing:
-                    _offer(base, price, ahead[(start + 1 + at) % rows])
-            _fill(ones, distances, full, begun, firsts[part], codes[start - 1] if start else -1, merging, edit, merged_price)
-            for at in range(min(reach, size - start)):
-                _step(ones, masks[codes[start + at], part], distances, base, ahead[(start + 1 + at) % rows], edit)
-            for lane in range(lanes):
+            _fill(ones, distances, full, begun, begins_with, codes[start - 1] if start else -1, merging, edit, merged_price)
+            there = here
+            for at in range(min(max(widest, reach), size - start)):
+                price = nothing
+                if at < widest:
+                    price = least[start, at] if which[start, at] != without else second[start, at]
+                there = there + 1 if there < rows - 1 else 0
+                if at < reach:
+                    _step(ones, of_lanes, codes[start + at], distances, ahead, here, there, edit, price)
+                elif price < nothing:
+                    _offer(ahead, here, there, price)
+            for lane in range(width):
                 opened[lane] = min(opened[lane], np.int32(base[lane] + stretch_price)) + symbol_prices[start]
             base[:] = nothing  # the row is used anew
-        costs[part] = np.minimum(ahead[size % rows], opened)
+            here = here + 1 if here < rows - 1 else 0
+        costs[part] = np.minimum(ahead[here], opened)[:lanes]
     return costs

@@ -112,6 +112,12 @@ class Counts:
         """How often a word is used on the average."""
         return float(self.units.sum()) / len(self.units)
 
+    def times(self, factor: float) -> Counts:
+        """Return the choices of a sequence that is so many times as long."""
+        units = np.rint(self.units * factor).astype(np.int64)
+        others = (self.insertions, self.gaps, self.deletions, self.kept, self.stretch_symbols)
+        return Counts(units, *(round(count * factor) for count in others))
+
     def with_word(self) -> Counts:
         """Return these choices with a further word, used as often as usual."""
         return replace(self, units=np.insert(self.units, len(self.units) - 1, max(round(self.usual), 1)))

@@ -304,10 +304,11 @@ def learn_words(encoded: Encoded, *, longest: int, seed: int, heard: Callable[[C
     """
     chance = np.random.default_rng(seed)
     words: tuple[Codes, ...] = ()
+    counts: Counts | None = None
     for part in _samples(encoded):
         known = replace(encoded, codes=part, words=())
         search = _Search(known, SymbolCode.of(known), longest, chance)
-        cover = _learnt(search, search.cover(words), heard)
+        cover = _learnt(search, search.cover(words, counts), heard)
         if 0 < len(part) <= _FEW_SYMBOLS and longest > _SHORT:
             # A long window that recurs by chance is a bad beginning; from short ones words grow more slowly.
             search.windows = Windows(part, _SHORT)
@@ -318,7 +319,7 @@ def learn_words(encoded: Encoded, *, longest: int, seed: int, heard: Callable[[C
                 cover = other
                 if heard is not None:
                     heard(cover)
-        words = cover.words
+        words, counts = cover.words, cover.counts.times(len(encoded.codes) / max(len(part), 1))
     return search.settled(cover)
 
 
