@@ -120,7 +120,8 @@ def main() -> None:
         method=(
             "Sequences of 10 classes without equal neighbours: independent ones for decompositions, with words of 5 to 16 symbols that "
             "have nothing to do with them; for learning, words in a random order with a symbol in 40 lost and one in 40 replaced, which are "
-            "then to be found. Each run is a process of its own, on one thread (distances: all cores), after a small one that compiles all. "
+            "then to be found. Each run is a process of its own, on one thread (distances and "
+            "shuffled sequences: all cores), after a small one that compiles all. "
             f"Medians of {times} runs: processor time, elapsed time, and peak memory above what was resident before. No other library computes an "
             "optimal decomposition: a plain compiled loop does, and a loop in Python over rapidfuzz."
         ),
