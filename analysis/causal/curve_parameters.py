@@ -84,7 +84,8 @@ def curve_parameters(
     Notes
     -----
     The form is chosen by description length once for all cells (`fit_mechanism`), so that parameters compare; the paper fits each curve alone and
-    compares where the shapes happen to be similar. A threshold is given only where its jump could not come from chance at the best of all places
+    compares where the shapes happen to be similar. A parameter is one for all cells, or each cell has its own from its own runs: values that some
+    cells shared would stand in the table as observations that agree. A threshold is given only where its jump could not come from chance at the best of all places
     (Bonferroni over the cell's places, 5 %): where the data of a type always fit the cache there is no threshold to tell.
     """
     over = (over,) if isinstance(over, str) else tuple(over)
@@ -96,7 +97,8 @@ def curve_parameters(
     if len({target, *over, *cells}) < 1 + len(over) + len(cells):
         raise DataError(f"{', '.join([target, *over, *cells])}: each variable has one part in a curve")
     found = _cells(data, over, cells)
-    mechanism = fit_mechanism(_with_text_cells(data, [target, *over], cells), target, [*over, *cells], level=level)
+    curves = _with_text_cells(data, [target, *over], cells)
+    mechanism = fit_mechanism(curves, target, [*over, *cells], level=level, sharing=False)
     of_cells = [_in_cell(mechanism.parameters, where, places, level) for where, places in found.places]
     most = Counter[str]()
     for here in of_cells:

@@ -250,7 +250,7 @@ def _association(one: Floats, other: Floats, spare: int) -> _Association:
     rows, p, q = len(one), one.shape[1], other.shape[1]
     few, many = min(p, q), max(p, q)
     upper = spare - p - q + few  # the freedom of what is left of one after regression on the other
-    if few == 0 or upper < 1:
+    if few == 0 or upper < few:  # with p + q > spare some of one is always some of the other
         return _NONE
     squares, inflation = _compiled("canonical")(one, other)
     # Where both scatter more at the same rows, products vary more than independence makes them.

@@ -8,7 +8,7 @@ types are only counted once."
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -66,14 +66,19 @@ class Cells:
         Values of each discrete parent, in the order of its codes.
     scopes : tuple of Scope
         `EVERYWHERE` first, then those of some parents, then that of all.
+    sharing : bool
+        Whether cells may share a value that others have not.
     """
 
     categories: Mapping[str, tuple[Category, ...]]
     scopes: tuple[Scope, ...]
+    sharing: bool
     _keys: Mapping[tuple[str, ...], Codes] = field(repr=False)
 
     @classmethod
-    def of(cls, codes: Mapping[str, Codes], categories: Mapping[str, tuple[Category, ...]], rows: int) -> Cells:
+    def of(
+        cls, codes: Mapping[str, Codes], categories: Mapping[str, tuple[Category, ...]], rows: int, *, sharing: bool = True
+    ) -> Cells:
         """Return the cells of some rows.
 
         Parameters
@@ -82,13 +87,17 @@ class Cells:
             Of each discrete parent.
         categories : mapping of str to tuple
         rows : int
+        sharing : bool
+            False: each value is one for all cells, or each cell has its own.
         """
         names = tuple(codes)
-        sizes = range(len(names) + 1) if len(names) <= _ALL_SUBSETS else (0, 1, 2, len(names))
-        subsets = [subset for size in sizes for subset in combinations(names, size)]
+        sizes: Iterable[int] = {0, 1, 2, len(names)} if sharing else {0, len(names)}
+        if sharing and len(names) <= _ALL_SUBSETS:
+            sizes = range(len(names) + 1)
+        subsets = [subset for size in sorted(sizes) for subset in combinations(names, size)]
         keys = {subset: np.unique(_keys_of(subset, codes, categories, rows)) for subset in subsets}
         kept = [subset for subset in subsets if len(subset) <= 1 or len(keys[subset]) * _FEWEST_ROWS <= rows or subset == names]
-        return cls(categories, tuple(Scope(subset) for subset in kept), keys)
+        return cls(categories, tuple(Scope(subset) for subset in kept), sharing, keys)
 
     @property
     def full(self) -> Scope:

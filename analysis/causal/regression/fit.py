@@ -32,6 +32,7 @@ def fit_mechanism(
     level: float = 0.95,
     coding: Coding = "corrected",
     errors: Errors | None = None,
+    sharing: bool = True,
 ) -> Mechanism:
     """Fit the regression of a variable on its parents that has the least description length.
 
@@ -48,6 +49,9 @@ def fit_mechanism(
         bits and changes with the unit of the target).
     errors : {"even", "proportional", "factor"}, optional
         How errors grow with the curve; by default what makes the description shortest.
+    sharing : bool
+        Whether some combinations of discrete parents may share a value that others have not. False: it is one for all, or each has its own, as they
+        need it whose values are data in turn.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def fit_mechanism(
         for name in parents
         if name not in codes or (name in numeric and len(np.unique(codes[name])) >= _FEWEST_VALUES)
     }
-    cells = Cells.of(codes, categories, data.rows)
+    cells = Cells.of(codes, categories, data.rows, sharing=sharing)
     if data.kinds[target] == "continuous":
         observed = np.array(data.values(target))
         return fit_curve(target, parents, observed, numbers, codes, cells, level=level, coding=coding, errors=errors)

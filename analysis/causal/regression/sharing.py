@@ -29,7 +29,7 @@ _FEWEST, _MOST = 3, 60
 
 def with_shared_values(state: State) -> State:
     """Let cells share coefficients and thresholds, one term after the other, as long as that shortens the description."""
-    at = 0
+    at = 0 if state.problem.cells.sharing else len(state.terms)
     while at < len(state.terms):
         shared = _with_shared(state, at)
         if shared is None or not shared.bits < state.bits:

@@ -67,18 +67,24 @@ def test_the_jump_is_a_line_over_the_element_size() -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_cycles_an_instruction_and_a_miss(seed: int) -> None:
     data = _lu(seed)
-    found = curve_parameters(data, "C_op", ["instr_op", "L2M_op"], cells=["datatype", "optimized"])
+    found = curve_parameters(data, "C_op", ["instr_op", "L2M_op"], cells=["datatype"])
     assert found.over == ("instr_op", "L2M_op")
-    assert found.frame.height == 12
+    assert found.frame.height == 6
     for datatype, cpi in _CPI.items():
         assert _only(found.frame, datatype, "C_op_coefficient_of_instr_op") == pytest.approx(cpi, abs=0.02)
         penalty = _only(found.frame, datatype, "C_op_coefficient_of_L2M_op")
         assert penalty == pytest.approx(_PENALTY[datatype], abs=80 if datatype == "short" else 12)
     told = found.intervals
-    assert told.columns == ["datatype", "optimized", "runs", "parameter", "value", "low", "high"]
+    assert told.columns == ["datatype", "runs", "parameter", "value", "low", "high"]
     assert told.filter(pl.col("parameter") == "C_op_coefficient_of_instr_op")["runs"].sum() == data.rows
     assert (told["low"] < told["value"]).all()
     assert (told["value"] < told["high"]).all()
+
+
+@pytest.mark.parametrize("cells", [("datatype",), ("datatype", "optimized")])
+def test_each_cell_is_told_by_its_own_runs(cells: tuple[str, ...]) -> None:
+    frame = curve_parameters(_lu(0), "L2M_op", "n", cells=cells).frame
+    assert frame["L2M_op_jump_of_n"].n_unique() == frame.height  # double and long jump alike, but no two estimates are equal
 
 
 def test_discrete_numbers_are_cells_not_part_of_the_formula() -> None:
