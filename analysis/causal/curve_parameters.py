@@ -85,8 +85,8 @@ def curve_parameters(
     -----
     The form is chosen by description length once for all cells (`fit_mechanism`), so that parameters compare; the paper fits each curve alone and
     compares where the shapes happen to be similar. A parameter is one for all cells, or each cell has its own from its own runs: values that some
-    cells shared would stand in the table as observations that agree. A threshold is given only where its jump could not come from chance at the best of all places
-    (Bonferroni over the cell's places, 5 %): where the data of a type always fit the cache there is no threshold to tell.
+    cells shared would stand in the table as observations that agree. A threshold is given only where its jump could not come from chance at the
+    best of all places (Bonferroni over the cell's places, 5 %): where the data of a type always fit the cache there is no threshold to tell.
     """
     over = (over,) if isinstance(over, str) else tuple(over)
     cells = tuple(cells)
