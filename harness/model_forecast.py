@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.analysis.causal import Category, Data, Forecast, ForecastVariable
-from unperturbed.errors import SpecError
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.model_words import as_options
 from unperturbed.harness.modelling import LOGARITHM
 
 if TYPE_CHECKING:
@@ -28,10 +29,13 @@ class Told:
     forecast : Forecast
     columns : mapping of str to ForecastVariable
         By the name of the logarithm: the column itself, of which the random runs have exponentials.
+    outside : tuple of str
+        A sentence for each value that was set and lies outside of what was measured.
     """
 
     forecast: Forecast
     columns: Mapping[str, ForecastVariable]
+    outside: tuple[str, ...] = ()
 
     def given(self) -> dict[str, Category]:
         """Return what was set, by the names and in the units of the table."""
@@ -62,9 +66,29 @@ def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[s
             settings[f"{LOGARITHM}{name}"] = math.log(value)
         else:
             settings[name] = _value(model.data, name, text)
-    found = model.intervene(settings, seed=seed)
+    try:
+        found = model.intervene(settings, seed=seed)
+    except DataError as error:
+        raise DataError(as_options(str(error))) from None
     columns = {f"{LOGARITHM}{name}": found.transformed(f"{LOGARITHM}{name}", np.exp, called=name) for name in logged}
-    return Told(found, columns)
+    outside = tuple(_outside(model.data, name, value, asked, logged) for name, value in settings.items())
+    return Told(found, columns, tuple(sentence for sentence in outside if sentence))
+
+
+def _outside(data: Data, name: str, value: object, asked: Mapping[str, str], logged: Sequence[str]) -> str:
+    """Return a sentence where a value was not measured, nor lies between such values; else nothing."""
+    if isinstance(value, str | bool) or not data.has_values(name):
+        return ""
+    low, high = float(np.min(data.values(name))), float(np.max(data.values(name)))
+    if low <= float(str(value)) <= high:
+        return ""
+    column = name.removeprefix(LOGARITHM) if name.removeprefix(LOGARITHM) in logged else name
+    if column != name:
+        low, high = math.exp(low), math.exp(high)
+    return (
+        f"{column} = {asked[column]} lies outside of what was measured ({low:g} … {high:g}): formulas are taken beyond what they were fitted to, and "
+        "the intervals do not say how wrong that is."
+    )
 
 
 def _value(data: Data, name: str, text: str) -> str | bool | int | float:
@@ -99,6 +123,7 @@ def forecast_json(told: Told) -> dict[str, Any]:
         "runs": found.runs,
         "seed": found.seed,
         "level": found.level,
+        "outside": list(told.outside),
         "variables": [
             {
                 "name": one.name,

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.analysis.causal import Kind
-from unperturbed.errors import SpecError
+from unperturbed.analysis.causal.expressions import check_syntax
+from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.model_options import Said
 from unperturbed.harness.model_tables import Curve, Derivative, read_curve, read_derivative
 from unperturbed.harness.model_words import Arrow, arrow
@@ -31,6 +32,10 @@ def read_knowledge(path: Path) -> Said:
         raise SpecError(f"{path}: there is no such file; name the YAML file of what is known beforehand")
     with path.open("rb") as file:
         text = decode(file.read(MAX_BYTES + 1), str(path))
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        raise SpecError(
+            f"{path}: nothing is said in it; say what is known (tiers: [[n, datatype], [instr], [T]]), or leave --knowledge out"
+        )
     return _File(str(path), read_yaml(text, str(path))).said()
 
 
@@ -149,6 +154,11 @@ class _File:
             place = self._document.places[*path, name]
             if isinstance(text, dict | list) or not place.text.strip():
                 self._fault((*path, name), "an expression is wanted here; one with braces stands in quotes")
+                continue
+            try:
+                check_syntax(place.text)
+            except DataError as error:
+                self._fault((*path, name), f"{name}: {error}")
                 continue
             found[name] = place.text
         return found

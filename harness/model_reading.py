@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from unperturbed.collectors.table import Column, read_sweep
+from unperturbed.collectors.table import Column, read_sweep, read_sweep_facts
 from unperturbed.errors import DataError
 
-__all__ = ["read_table"]
+__all__ = ["read_table", "what_is_missing"]
 
+_POINTS_NAMED = 5
 _ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
@@ -31,10 +33,39 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
     try:
         return _read(path), {}
     except (pl.exceptions.PolarsError, UnicodeDecodeError, csv.Error) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise DataError(
             f"{path}: no table can be read from it ({first}); it is to be CSV with a line of names, or Parquet"
         ) from None
+
+
+def _ragged(path: Path) -> str:
+    """Return which line has another number of fields than the first; empty where none has, or lines cannot be read."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            names = next(reader, [])
+            for row in reader:
+                if row and len(row) != len(names):
+                    return f"line {reader.line_num} has {len(row)} fields, and the first line names {len(names)} columns"
+    except (UnicodeDecodeError, csv.Error):
+        return ""
+    return ""
+
+
+def what_is_missing(path: Path) -> str:
+    """Return what a sweep's table lacks, as a sentence; empty where it is complete, or no sweep's."""
+    if not (path.is_dir() or _is_sweep(path)):
+        return ""
+    missing: Sequence[Mapping[str, Any]] = read_sweep_facts(path).get("missing", ())
+    if not missing:
+        return ""
+    points = sorted({item["point"] for item in missing})
+    first = ", ".join(map(str, points[:_POINTS_NAMED])) + (", …" if len(points) > _POINTS_NAMED else "")
+    return (
+        f"The sweep is not complete: {len(missing):,} of its rows are missing (of points {first}; {missing[0]['why']}). Where points failed for what "
+        "they are, the others are a selection, which can look like a cause."
+    )
 
 
 def _is_sweep(path: Path) -> bool:

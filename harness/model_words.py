@@ -6,12 +6,17 @@ import re
 
 from unperturbed.errors import SpecError
 
-__all__ = ["Arrow", "arrow", "bare", "named_values", "names_of", "split"]
+__all__ = ["Arrow", "arrow", "as_options", "bare", "named_values", "names_of", "split"]
 
 Arrow = tuple[str, str]
 """A cause and its effect."""
 
 _ARROW = re.compile(r"\s*(?:->|→)\s*")
+
+
+def as_options(words: str) -> str:
+    """Return what a caller from Python is told to say as what is said on the command line."""
+    return re.sub(r'kinds=\{"(.+?)": "(\w+)"\}', r"--kinds \1=\2", words.replace('missing="drop"', "--missing drop"))
 
 
 def names_of(text: str, option: str) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +15,16 @@ from unperturbed.collectors.expressions import parse_expression
 from unperturbed.collectors.table import Column
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.model_options import Said
-from unperturbed.harness.model_reading import read_table
+from unperturbed.harness.model_reading import read_table, what_is_missing
 from unperturbed.harness.model_tables import Made, made_of_curves, made_of_steps
+from unperturbed.harness.model_words import as_options
 
 __all__ = ["LOGARITHM", "Ready", "made_ready"]
 
 LOGARITHM = "log_"
 """What the name of a logarithm begins with."""
+_FEW_ROWS = 5
+"""Rows a variable below which their number is told of."""
 _REPEATED = 1.5
 """Rows a point of the parameters from which on repetitions are told of."""
 
@@ -74,13 +76,12 @@ def made_ready(path: Path, said: Said, *, missing: Literal["error", "drop"] = "e
     try:
         return _made_ready(path, said, missing)
     except DataError as error:
-        # What a caller from Python would say has its own words here.
-        words = str(error).replace('missing="drop"', "--missing drop")
-        raise DataError(re.sub(r'kinds=\{"(.+?)": "(\w+)"\}', r"--kinds \1=\2", words)) from None
+        raise DataError(as_options(str(error))) from None
 
 
 def _made_ready(path: Path, said: Said, missing: Literal["error", "drop"]) -> Ready:
     frame, columns = read_table(path)
+    lacking = what_is_missing(path)
     told = {name: f"{LOGARITHM}{name}" for name in said.logarithms}
     new = [*said.derived, *said.derivatives]
     if not said.curves:
@@ -125,7 +126,7 @@ def _made_ready(path: Path, said: Said, missing: Literal["error", "drop"]) -> Re
         data=data,
         knowledge=knowledge,
         left_out=tuple(given),
-        notes=(*(made.notes if made else ()), *_notes(said, columns, data, known, knowledge)),
+        notes=(*([lacking] if lacking else []), *(made.notes if made else ()), *_notes(said, columns, data, known, knowledge)),
         derived={**said.derived, **derivatives, **logarithms(said.logarithms)},
         curves=made.curves if made else (),
     )
@@ -286,6 +287,11 @@ def _notes(
         told.append(
             f"The {data.rows:,} rows are of {points:,} points of {', '.join(varied)}. Repetitions of a point are no further evidence of what these "
             f"act on, and p-values take them for it: measure more points."
+        )
+    if data.rows < _FEW_ROWS * len(data.names):
+        told.append(
+            f"{data.rows:,} rows of {len(data.names)} variables tell strong relations alone: what has no edge may well be related, and among so "
+            "many pairs chance finds some."
         )
     simulated = [name for name in data.names if name in columns and columns[name].kind == "simulated"]
     if simulated:

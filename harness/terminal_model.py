@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 
 from rich.box import SIMPLE_HEAD
@@ -31,11 +32,15 @@ _CELLS_SHOWN = 12
 """Lines of a formula that has one for each value of discrete causes."""
 _SEPARATIONS_SHOWN = 10
 _ROUNDING = 1e-12
+_PIPE_COLUMNS = 160
+"""Where nobody says how wide the reader is: an edge a line, for grep."""
 
 
 def show_model(ready: Ready, model: CausalModel, forecast: Told | None, checks: Checks) -> None:
     """Print a model, what it says of variables that are set, and how it stood the checks that were asked for."""
     console = Console(highlight=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPE_COLUMNS
     console.print(escape(f"{ready.name}: {summary_sentence(model)}"), soft_wrap=True)
     dropped = len(model.data.dropped_rows)
     if dropped:
@@ -111,7 +116,7 @@ def _edges(model: CausalModel) -> Table:
             f"{edge.strength:.2f}",
             p_text(edge.p_value),
             share_text(edge.stability),
-            edge_remark(edge),
+            edge_remark(model, edge),
             style=style,
         )
     return table
@@ -155,6 +160,8 @@ def _forecast(console: Console, model: CausalModel, told: Told) -> None:
                 column = told.columns[one.name]
                 table.add_row(escape(column.name), *_outcome(column))
     console.print(table)
+    for sentence in told.outside:
+        console.print(f"  [yellow]{escape(sentence)}[/yellow]", soft_wrap=True)
 
 
 def _outcome(one: ForecastVariable) -> tuple[str, str, str]:

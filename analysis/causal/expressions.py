@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from unperturbed.analysis.causal.terms import Check, ExpressionError, ResultType
 from unperturbed.analysis.causal.translation import Translator
 
-__all__ = ["Evaluation", "Expression", "Undefined", "evaluate", "parse_expression"]
+__all__ = ["Evaluation", "Expression", "Undefined", "check_syntax", "evaluate", "parse_expression"]
 
 _LONGEST = 10_000
 _ROWS_SHOWN = 5
@@ -150,6 +150,11 @@ def parse_expression(text: str, schema: Mapping[str, pl.DataType]) -> Expression
     if not translator.columns:
         raise ExpressionError(text, 1, "it uses no column")
     return Expression(text, tuple(translator.columns), term.type, term.value, tuple(translator.checks))
+
+
+def check_syntax(text: str) -> None:
+    """Raise a DataError where a text cannot be an expression over any table: with the position of its fault, from 1."""
+    _tree(text)
 
 
 def evaluate(text: str, frame: pl.DataFrame) -> pl.Series:

@@ -29,9 +29,11 @@ from unperturbed.analysis.causal.refinement import Refined, refine
 from unperturbed.analysis.causal.regression import Mechanism, fit_mechanism
 from unperturbed.analysis.causal.stability import stability_of
 from unperturbed.analysis.causal.variables import Data, Kind, prepare
+from unperturbed.errors import DataError
 
 __all__ = ["Test", "learn"]
 
+_FEWEST_ROWS = 3
 Test = Literal["auto", "regression", "kernel", "paper"]
 """Which test of independence decides."""
 
@@ -101,6 +103,10 @@ def learn(
     if isinstance(table, Data) and (kinds or missing != "error"):
         raise ValueError("kinds and missing are for a DataFrame; a Data has them already")
     data = table if isinstance(table, Data) else prepare(table, kinds=kinds, missing=missing)
+    if data.rows < _FEWEST_ROWS:
+        raise DataError(
+            f"{data.rows} rows are too few to learn from; {_FEWEST_ROWS} are the least, and some ten a variable tell something"
+        )
     known = (knowledge or Knowledge()).among(
         data.names,
         [one.name for one in data.exclusions],

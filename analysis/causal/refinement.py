@@ -151,10 +151,17 @@ class _Refining:
         self._p_values[pair_of(name, target)] = outcome.p_value
 
     def _part(self, name: str, target: str, choice: Choice) -> None:
-        self._near[name].discard(target)
-        self._near[target].discard(name)
+        """Make two variables no neighbours, unless nothing would tell of what relates them.
+
+        What is determined is independent of everything, its effects too. That n determines #op parts it from the instructions only while these are
+        neighbours of n: where #op has parted them from n, it is all there is.
+        """
         given = tuple(one for one in self._names if one in choice.kept)
         outcome = self._test.test(name, target, given)
+        if outcome.determined == target and self._knowledge.allows(target, name) and self._near[name].isdisjoint(given):
+            return
+        self._near[name].discard(target)
+        self._near[target].discard(name)
         self._separations[pair_of(name, target)] = Separation(
             name, target, given, outcome.p_value, outcome.bits, outcome.determined
         )

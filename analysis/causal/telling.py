@@ -37,8 +37,8 @@ def summary_sentence(model: CausalModel) -> str:
     )
 
 
-def edge_remark(edge: Edge) -> str:
-    """Return what is special about an edge; empty where nothing is."""
+def edge_remark(model: CausalModel, edge: Edge) -> str:
+    """Return what is special about an edge of a model; empty where nothing is."""
     said = []
     if edge.definitional:
         said.append("by definition")
@@ -50,7 +50,19 @@ def edge_remark(edge: Edge) -> str:
         said.append("direction open")
     if not math.isnan(edge.stability) and edge.stability < OFTEN and not edge.required:
         said.append("unstable")
+    if edge.p_value > model.settings.alpha and not edge.required:
+        said.append("weak")
+    if _is_unused(model, edge):
+        said.append("not in the formula")
     return ", ".join(said)
+
+
+def _is_unused(model: CausalModel, edge: Edge) -> bool:
+    """Tell whether the effect's formula does without the cause."""
+    taken = edge.directed or (edge.source, edge.target) in model.assumed
+    cause, effect = (edge.source, edge.target) if taken else (edge.target, edge.source)
+    mechanism = model.mechanisms.get(effect)
+    return mechanism is not None and cause not in mechanism.used
 
 
 def separation_sentence(found: Separation, alpha: float) -> str:
@@ -106,6 +118,18 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
         for edge in model.edges
         if not math.isnan(edge.stability) and edge.stability < OFTEN and not edge.required
     ]
+    weak = [edge for edge in model.edges if edge.p_value > model.settings.alpha and not edge.required]
+    if weak:
+        said.append(
+            f"Weak: {', '.join(map(str, weak))}. Tests find the dependence, or descriptions are shorter with it; among so many tests it may be "
+            f"chance (p above {model.settings.alpha:g})."
+        )
+    unused = [edge for edge in model.edges if _is_unused(model, edge)]
+    if unused:
+        said.append(
+            f"Not in the formula: {', '.join(map(str, unused))}. Tests find the dependence, and no formula with it takes fewer bits: it is slight, "
+            "of another form, or of the spread alone. Setting the cause changes nothing in a forecast."
+        )
     place = model.data.names.index
     for pair, share in model.stabilities.items():
         one, other = sorted(pair, key=place)

@@ -290,7 +290,7 @@ def _without_gaps(
             f"{name} ({int(one.sum())} of {frame.height} rows, first row {int(one.argmax())})" for name, one in absent.items()
         ]
         rest = f'say missing="drop" to analyse the {int((~lacking).sum())} rows without, or leave the column out'
-        raise DataError(f"values are missing, NaN or infinite: {listed(told)}; {rest}")
+        raise DataError(f"values are missing, NaN or infinite: {listed(told)}, counted from 0; {rest}")
     if lacking.all():
         worst = max(absent, key=lambda name: int(absent[name].sum()))
         raise DataError(

@@ -46,7 +46,7 @@ def graph_svg(model: CausalModel) -> Html:
     lines = []
     for place, at in enumerate(order):
         route = _route(laid, arrows[at], place, ports[place], widths)
-        lines.append(_line(model.edges[at], arrows[at], route))
+        lines.append(_line(model, model.edges[at], arrows[at], route))
     nodes = [_node(model, at, laid.middles[at], widths[at]) for at in range(len(names))]
     size = {"width": f"{laid.width:.0f}", "height": f"{laid.height:.0f}", "viewBox": f"0 0 {laid.width:.0f} {laid.height:.0f}"}
     said = f"Graph of {len(names)} variables and {len(model.edges)} edges; the table of edges says the same."
@@ -110,7 +110,7 @@ def _path(route: Sequence[Point]) -> str:
     return "".join(parts)
 
 
-def _line(edge: Edge, arrow: tuple[int, int], route: list[Point]) -> Html:
+def _line(model: CausalModel, edge: Edge, arrow: tuple[int, int], route: list[Point]) -> Html:
     kind = "given" if edge.definitional else "directed"
     if not edge.directed:
         kind = "open"
@@ -119,7 +119,7 @@ def _line(edge: Edge, arrow: tuple[int, int], route: list[Point]) -> Html:
         back = _HEAD - 1 if route[-1][0] >= route[-2][0] else 1 - _HEAD
         route = [*route[:-1], (route[-1][0] - back, route[-1][1])]
     strength = "" if math.isnan(edge.strength) else f"{edge.strength:.3g} bits a row, "
-    remark = edge_remark(edge)
+    remark = edge_remark(model, edge)
     said = (
         f"{edge}: {strength}p = {p_text(edge.p_value)}, stability {share_text(edge.stability)}{f', {remark}' if remark else ''}"
     )

@@ -192,7 +192,7 @@ def _edges(model: CausalModel) -> Html:
                 Cell(f"{edge.strength:.2f}", edge.strength),
                 Cell(p_text(edge.p_value), p_value),
                 Cell(share_text(edge.stability), stability),
-                edge_remark(edge),
+                edge_remark(model, edge),
             ]
         )
     return table("Direct relations", heads, rows, identity="edges-table", sortable=True)

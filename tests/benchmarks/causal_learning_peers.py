@@ -26,6 +26,7 @@ from causal.lu_campaign import ALL, SEVEN, draw, knowledge
 __all__ = ["LIBRARIES", "Library", "is_installed"]
 
 ALPHA, DEPTH = 0.01, 3
+_FIRST_ROWS = 60
 Pairs = list[list[str]]
 
 
@@ -122,6 +123,7 @@ def main() -> None:
     library, variables, seed = LIBRARIES[sys.argv[1]], SEVEN if sys.argv[2] == "7" else ALL, int(sys.argv[3])
     table = draw(seed).select(variables)
     tiers = knowledge(variables).tiers
+    library.search(draw(0, _FIRST_ROWS).select(variables), tiers)  # loads, and compiles what it compiles
     begun = time.perf_counter()
     pairs = library.search(table, tiers)
     print(json.dumps({"pairs": pairs, "seconds": time.perf_counter() - begun}))

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unperturbed.collectors.table import Column, write_sweep
+from unperturbed.collectors.table import Column, read_sweep, write_sweep
 from unperturbed.harness.cli import main
 
 TIERS = "n,datatype / instr / cycles / time"
@@ -115,6 +115,8 @@ def test_a_knowledge_file_says_the_same_as_options(table: str, capsys: pytest.Ca
         ("\nrequires: [n -> time]", "known.yaml:2:11: there is no key `requires`; `required` is meant?"),
         ("kinds: {n: number}", "known.yaml:1:12: a kind is discrete or continuous"),
         ("forbidden: [n -> tine]", "known.yaml:1:13: forbidden: the table has no column 'tine'; 'time' is meant?"),
+        ("derive: {x: n +}", "known.yaml:1:13: x: expression 'n +'"),
+        ("# nothing\n", "known.yaml: nothing is said in it"),
         ("derive: {x: [n]}", "known.yaml:1:13: an expression is wanted here"),
         ("[n]", "known.yaml:1:1: a knowledge file is a mapping of"),
         ("tiers: [[n]", "known.yaml:1:8: the list that opens here is not closed"),
@@ -225,6 +227,23 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+def test_rows_that_a_sweep_lacks_are_told_of(sweep: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    frame, columns = read_sweep(sweep)
+    missing = [{"point": point, "repetition": 1, "why": "it hangs"} for point in range(3, 10)]
+    write_sweep(tmp_path, frame, list(columns.values()), {"name": "part", "missing": missing})
+    found = told(capsys, str(tmp_path))
+    assert found["notes"][0].startswith(
+        "The sweep is not complete: 7 of its rows are missing (of points 3, 4, 5, 6, 7, …; it hangs)."
+    )
+    assert not any("not complete" in note for note in told(capsys, sweep)["notes"])
+
+
+def test_a_forecast_beyond_what_was_measured_says_so(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, output, _ = run(capsys, table, "--tiers", TIERS, "--do", "n=1e6,datatype=int", *FAST)
+    assert "n = 1e6 lies outside of what was measured" in output
+    assert not told(capsys, table, "--tiers", TIERS, "--do", "n=100,datatype=int")["forecast"]["outside"]
+
+
 def test_simulated_cycles_are_left_out_of_a_sweep_by_name(sweep: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, sweep)
     why = {one["name"]: one["why"] for one in found["left_out"]}
@@ -309,7 +328,7 @@ def test_wrong_usage_is_exit_code_2(table: str, capsys: pytest.CaptureFixture[st
         ("a.csv", "x;y\n1;2\n", "separate columns by commas"),
         ("a.csv", "", "no table can be read from it"),
         ("a.csv", "x,y\n1,2\n", "no column of the table can be analysed"),
-        ("a.csv", "x,y\n1,2,3\n", "no table can be read from it"),
+        ("a.csv", "x,y\n1,2,3\n", "line 2 has 3 fields, and the first line names 2 columns"),
         ("a.parquet", "no parquet", "no table can be read from it"),
     ],
 )

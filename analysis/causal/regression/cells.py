@@ -145,7 +145,11 @@ class Cells:
         for value in values:
             if value not in known:
                 shown = ", ".join(str(one) for one in self.categories[name][:12])
-                raise DataError(f"{name} has no value {value!r} in the data that the model was fitted to; it has {shown}")
+                numbers = not any(isinstance(one, str | bool) for one in self.categories[name])
+                between = f'; to set others, let it be a number: kinds={{"{name}": "continuous"}}' if numbers else ""
+                raise DataError(
+                    f"{name} has no value {value!r} in the data that the model was fitted to; it has {shown}{between}"
+                )
         return np.array([known[value] for value in values], np.int64)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,12 @@ _LARGER_ABOVE = 1.5
 errors in proportion to a curve over a factor of 4, more than 4."""
 _WORTH_IMPROVING = 0.5
 """Bits a row by which a kind of errors may be behind and its curve still be improved."""
+_WEIGHINGS, _SAME_BITS = 20, 1e-3
+"""How often a curve's rows are weighed anew by it, and bits that need no further time."""
+
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+_SearchOf: TypeAlias = Callable[[Errors, Floats | None], Search]
 
 _DECADES_APART = 4.0
 """Errors that grow with the curve are told from even ones only where the target's largest value is this many times its smallest."""
@@ -197,12 +202,12 @@ def fit_curve(
     if errors is not None:
         tried = [errors]
     elif coding == "corrected" and low > 0 and high >= _DECADES_APART * low:
-        tried = ["even", "proportional", "factor"]
+        tried = ["even", "factor", "proportional"]
     if low <= 0 and tried != ["even"]:
         raise DataError(f"errors of {target} cannot be {errors}: it is not positive everywhere (its least value is {low:g})")
 
-    def search_of(kind: Errors) -> Search:
-        return Search(problem_of(observed, numbers, codes, cells, errors=kind, coding=coding))
+    def search_of(kind: Errors, level: Floats | None = None) -> Search:
+        return Search(problem_of(observed, numbers, codes, cells, errors=kind, coding=coding, level=level))
 
     # Powers that are tried may be too large for numbers; what they leave is then none, and they are not taken.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -220,11 +225,11 @@ def fit_curve(
     )
 
 
-def _best_of(kinds: Sequence[Errors], search_of: Callable[[Errors], Search]) -> State:
+def _best_of(kinds: Sequence[Errors], search_of: _SearchOf) -> State:
     """Return the shortest description of all kinds of errors; the search is brought to its end where it may still be that."""
     started: list[tuple[Search, State]] = []
     for kind in kinds:
-        search = search_of(kind)
+        search = search_of(kind, _about(search_of) if kind == "proportional" else None)
         state = search.started()
         started.append((search, state))
         if state.exact or (kind == "even" and not _errors_may_grow(state)):
@@ -234,9 +239,34 @@ def _best_of(kinds: Sequence[Errors], search_of: Callable[[Errors], Search]) -> 
     for search, state in started:
         best = min((one.bits for one in ended), default=math.inf)
         if state.bits < best + _WORTH_IMPROVING * state.problem.rows and not any(one.exact for one in ended):
-            ended.append(polished(search.improved(state), closest=True))
+            ended.append(_reweighed(polished(search.improved(state), closest=True)))
     sensible = [one for one in ended if _makes_sense(one)]
     return min(sensible or ended, key=lambda one: one.bits)
+
+
+def _about(search_of: _SearchOf) -> Floats:
+    """Return a curve near to the one that is looked for: a product of the parents, where errors are factors."""
+    state = search_of("factor", None).started()
+    return np.asarray(np.exp(state.problem.target - state.residual))
+
+
+def _reweighed(state: State) -> State:
+    """Return the same terms where errors are in proportion to the curve that they make, by iterated weights; other errors need none."""
+    if state.problem.errors != "proportional" or state.exact:
+        return state
+    for _ in range(_WEIGHINGS):
+        level = _curve(state)
+        if not (level > 0).all():
+            break
+        before, state = state.bits, polished(state.problem.weighted_by(level).state(state.terms), closest=True)
+        if abs(state.bits - before) < _SAME_BITS:
+            break
+    return state
+
+
+def _curve(state: State) -> Floats:
+    """Return the curve in each row, in the problem's order."""
+    return np.asarray((state.problem.target - state.residual) / state.problem.weights)
 
 
 def _errors_may_grow(state: State) -> bool:
@@ -250,5 +280,4 @@ def _errors_may_grow(state: State) -> bool:
 
 def _makes_sense(state: State) -> bool:
     """Errors in proportion to a curve that is not positive do not."""
-    # Errors are 1 − f/y here.
-    return state.problem.errors != "proportional" or bool((state.residual < 1).all())
+    return state.problem.errors != "proportional" or bool((_curve(state) > 0).all())

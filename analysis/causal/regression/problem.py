@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -70,7 +70,7 @@ class Problem:
     target : float64, shape (rows,)
         Sorted by cell, and weighted; its logarithm where errors are a factor.
     weights : float64, shape (rows,)
-        What each row of target and columns is multiplied by: 1/y where errors are proportional.
+        What each row of target and columns is multiplied by: 1 by a curve near to the one that is looked for where errors are proportional.
     numbers : mapping of str to float64, shape (rows,)
         Parents that have numbers, sorted by cell.
     codes : mapping of str to int64, shape (rows,)
@@ -180,6 +180,12 @@ class Problem:
         """Fit terms."""
         return State.of(self, tuple(terms))
 
+    def weighted_by(self, level: Floats) -> Problem:
+        """Return the same with errors in proportion to a curve: float64, shape (rows,), in this problem's order."""
+        y = self.target / self.weights
+        bits = float(np.log2(level).sum())
+        return replace(self, target=y / level, weights=1 / level, constant_bits=bits, _values={})
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -262,6 +268,7 @@ def problem_of(
     *,
     errors: Errors = "even",
     coding: Coding = "corrected",
+    level: Floats | None = None,
 ) -> Problem:
     """Set a regression up.
 
@@ -275,19 +282,25 @@ def problem_of(
         Of the discrete parents.
     errors : {"even", "proportional", "factor"}
     coding : {"corrected", "paper"}
+    level : float64, shape (rows,), optional
+        A curve near to the one that is looked for, sorted by cell, for proportional errors. By default the target itself, with which curves come out
+        too low by the square of the errors: low values weigh most.
     """
     rows = len(target)
     full = cells.ids(cells.full, codes, rows)
     order = np.argsort(full, kind="stable")
     starts = np.searchsorted(full[order], np.arange(cells.size(cells.full) + 1)).astype(np.int64)
     y = target[order]
-    weights = 1 / y if errors == "proportional" else np.ones(rows)
+    if errors != "proportional":
+        level = np.ones(rows)
+    elif level is None:
+        level = y
     spread = float(np.std(target)) * RESOLUTION
     # Of a target that does not vary, the size of its rounding errors is all there is.
     floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2
     return Problem(
-        target=np.log(y) if errors == "factor" else y * weights,
-        weights=weights,
+        target=np.log(y) if errors == "factor" else y / level,
+        weights=1 / level,
         numbers={name: np.ascontiguousarray(x[order]) for name, x in numbers.items()},
         codes={name: np.ascontiguousarray(x[order]) for name, x in codes.items()},
         cells=cells,
@@ -295,6 +308,6 @@ def problem_of(
         starts=starts,
         errors=errors,
         coding=coding,
-        constant_bits=0.0 if errors == "even" else float(np.log2(y).sum()),
+        constant_bits=float(np.log2(y if errors == "factor" else level).sum()),
         least_bits=0.5 * rows * math.log2(floor),
     )

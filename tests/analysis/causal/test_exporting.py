@@ -136,7 +136,7 @@ def test_words(model: CausalModel, open_model: CausalModel) -> None:
     )
     required = model.edge("n", "time")
     assert required is not None
-    assert edge_remark(required) == "required"
+    assert edge_remark(model, required) == "required"
     (said,) = undecided(open_model)
     assert said.startswith("n — time: knowledge and data leave its direction open; formulas take ")
     shaky = replace(open_model, edges=(replace(open_model.edges[0], directed=True, stability=0.3),))

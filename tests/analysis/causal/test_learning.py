@@ -8,6 +8,7 @@ import pytest
 from unperturbed.analysis.causal.knowledge import Knowledge
 from unperturbed.analysis.causal.learning import learn
 from unperturbed.analysis.causal.stability import stability_of
+from unperturbed.analysis.causal.telling import edge_remark, undecided
 from unperturbed.analysis.causal.variables import prepare
 from unperturbed.errors import DataError
 
@@ -105,6 +106,35 @@ def test_an_effect_in_some_cells_alone_is_found_behind_a_greater_one():
     found = {(edge.source, edge.target) for edge in model.edges}
     assert found == {("size", "instructions"), ("codec", "instructions"), ("level", "instructions"), ("size", "misses")}
     assert all(isinstance(one.bits, float) and type(one.bits) is float for one in model.separations)
+
+
+def test_effects_of_twins_stay_effects_of_one():
+    """#op follows from n, so that n parts it from its effects, and it parts n from them: not both."""
+    rng = np.random.default_rng(5)
+    n = rng.uniform(10, 1000, 60)
+    ops = 2 * n
+    instr, misses = ops * 10 * rng.normal(1, 0.05, 60), ops * 0.1 * rng.lognormal(0, 0.5, 60)
+    columns = {"n": n, "ops": ops, "instr": instr, "misses": misses, "instr_op": instr / ops, "misses_op": misses / ops}
+    definitions = {"instr_op": ("instr", "ops"), "misses_op": ("misses", "ops")}
+    model = learn(pl.DataFrame(columns), Knowledge(inputs=["n"], definitions=definitions), subsamples=0)
+    assert adjacencies(model) >= {frozenset(pair) for pair in (("n", "ops"), ("ops", "instr"), ("ops", "misses"))}
+    assert model.intervene(n=100)["instr_op"].mean == pytest.approx(10, rel=0.05)
+
+
+def test_an_edge_that_no_formula_uses_is_told_of():
+    """A cause of the spread alone makes no curve shorter."""
+    rng = np.random.default_rng(2)
+    wide = rng.integers(0, 2, 400)
+    model = learn(pl.DataFrame({"wide": wide, "v": rng.normal(0, 1 + 4 * wide)}), Knowledge(inputs=["wide"]), subsamples=0)
+    edge = model.edge("wide", "v")
+    assert edge is not None
+    assert edge_remark(model, edge) == "not in the formula"
+    assert any(one.startswith("Not in the formula: wide → v.") for one in undecided(model))
+
+
+def test_two_rows_are_refused():
+    with pytest.raises(DataError, match="2 rows are too few to learn from; 3 are the least"):
+        learn(pl.DataFrame({"x": [1.0, 2.5], "y": [2.0, 7.25]}))
 
 
 def test_independent_columns_have_no_edges():

@@ -186,7 +186,8 @@ def test_missing_values_are_refused_or_dropped() -> None:
     with pytest.raises(DataError) as told:
         prepare(frame)
     assert str(told.value) == (
-        "values are missing, NaN or infinite: a (1 of 6 rows, first row 1), b (1 of 6 rows, first row 3), d (1 of 6 rows, first row 4); "
+        "values are missing, NaN or infinite: a (1 of 6 rows, first row 1), b (1 of 6 rows, first row 3), d (1 of 6 rows, first row 4), "
+        "counted from 0; "
         'say missing="drop" to analyse the 3 rows without, or leave the column out'
     )
     data = prepare(frame.drop("d"), missing="drop")
