@@ -53,9 +53,19 @@ def formula_of(target: str, curve: Curve, cells: Cells, where: Mapping[str, Cate
         function = _with_one_threshold(term.function, value_of)
         parts[function] = parts.get(function, 0.0) + float(coefficients[value_of(term.scope)])
     if curve.errors == "factor":
-        return f"{target} = {_product(parts)}" + ("" if exact else f"  ± {100 * math.expm1(curve.spread):.2g} %")
-    error = f"{100 * curve.spread:.2g} %" if curve.errors == "proportional" else f"{curve.spread:.2g}"
+        return f"{target} = {_product(parts)}" + ("" if exact else f"  {_factor(curve.spread)}")
+    error = _percent(curve.spread) if curve.errors == "proportional" else f"{curve.spread:.2g}"
     return f"{target} = {_sum(parts)}" + ("" if exact else f"  ± {error}")
+
+
+def _percent(share: float) -> str:
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
+def _factor(spread: float) -> str:
+    """Return the standard deviation of a logarithm as people read it: small ones are the same to either side."""
+    factor = math.exp(spread)
+    return f"± {_percent(factor - 1)}" if factor < 2 else f"× or ÷ {factor:.2g}"
 
 
 def _with_one_threshold(function: Function, value_of: object) -> Function:
