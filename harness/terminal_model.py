@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unperturbed.analysis.causal import CausalModel, CurveParameters, ForecastVariable
+from unperturbed.analysis.causal import CausalModel, CurveParameters, Exclusion, ForecastVariable
 from unperturbed.analysis.causal.prediction import causal_order
 from unperturbed.analysis.causal.telling import (
     edge_remark,
@@ -53,7 +53,7 @@ def show_model(ready: Ready, model: CausalModel, forecast: Told | None, checks: 
     _formulas(console, model)
     _listed(console, "the same information", map(str, model.equivalences))
     _listed(console, "no edge", _separations(model))
-    _listed(console, "left out", (f"{one.name}: {one.why}" for one in (*model.exclusions, *ready.left_out)))
+    _listed(console, "left out", _left_out((*model.exclusions, *ready.left_out)))
     _listed(console, "not decided", undecided(model), style="yellow")
     _listed(console, "note", ready.notes, style="yellow")
     if checks.markov is not None:
@@ -68,6 +68,14 @@ def _listed(console: Console, heading: str, sentences: Iterable[str], style: str
         if not number:
             console.print(f"\n[{style}]{heading}[/{style}]")
         console.print(f"  {escape(sentence)}", soft_wrap=True)
+
+
+def _left_out(excluded: Iterable[Exclusion]) -> Iterable[str]:
+    """Yield a line for each reason, with all columns that it holds for."""
+    names: dict[str, list[str]] = {}
+    for one in excluded:
+        names.setdefault(one.why, []).append(one.name)
+    yield from (f"{', '.join(columns)}: {why}" for why, columns in names.items())
 
 
 def _variables(model: CausalModel) -> Table:

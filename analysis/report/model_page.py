@@ -125,7 +125,7 @@ def _graph(model: CausalModel) -> list[Html]:
         tag("li", "wider: stronger"),
         tag("li", "dashed: in fewer than 90 % of the subsamples, dotted: in fewer than half"),
         tag("li", "grey: by definition"),
-        tag("li", "rings and no head: direction open"),
+        tag("li", "brown, with rings and no head: direction open"),
         tag("li", "round: discrete"),
     ]
     said = "Causes stand left of their effects. Click an edge or a variable for the curve, the data and the formula."
@@ -179,7 +179,7 @@ def _edges(model: CausalModel) -> Html:
         ("strength", "mutual information of the two in bits a row, other causes of the effect held fixed"),
         ("p", "after control of false discoveries over all pairs"),
         ("stability", "share of subsamples in which the edge was found"),
-        "",
+        "remark",
     ]
     rows: list[list[Cell | Content]] = []
     for edge in model.edges:
@@ -246,7 +246,7 @@ def _checks(markov: MarkovCheck | None, screenings: Sequence[ScreeningOff]) -> l
             for one in sorted(markov.claims, key=lambda one: (not one.refuted, bool(one.determined)))
         ]
         caption = "Independences that the graph claims: each variable of those that it does not act on, its causes held fixed"
-        heads = ("pair", "held fixed", "bits a row", "p, false discoveries controlled", "")
+        heads = ("pair", "held fixed", "bits a row", "p, false discoveries controlled", "remark")
         if rows:
             shown.append(tag("div", table(caption, heads, rows), class_="tall wordy"))
     if screenings:
@@ -280,7 +280,7 @@ def _separations(model: CausalModel) -> list[Html]:
         if apart > 0
         else None
     )
-    shown = table("Pairs without an edge, and the set that separates them", ("pair", "held fixed", "p", ""), rows)
+    shown = table("Pairs without an edge, and the set that separates them", ("pair", "held fixed", "p", "in words"), rows)
     return [one for one in (tag("div", shown, class_="tall wordy") if rows else None, said) if one is not None]
 
 
