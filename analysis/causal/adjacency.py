@@ -171,6 +171,9 @@ class _Search:
             return None
         outcome = self._outcome(a, b, given)
         if outcome.independent:
+            if outcome.determined and self._is_inverted(outcome.determined, given):
+                self._trivial.setdefault(key, []).append(frozenset(given))
+                return None
             if self._has_rivals(a, b, given, before):
                 if outcome.determined:
                     self._trivial.setdefault(key, []).append(frozenset(given))
@@ -181,6 +184,11 @@ class _Search:
             self._p_values[key] = max(self._p_values.get(key, outcome.p_value), outcome.p_value)
             return None
         return Separation(a, b, given, outcome.p_value, outcome.bits, outcome.determined)
+
+    def _is_inverted(self, name: str, given: Sequence[str]) -> bool:
+        """Tell whether a set tells a variable by what is computed from it and others: instr and instr / #op tell #op, and separate nothing."""
+        definitions = self._knowledge.definitions
+        return any(name in definitions.get(one, ()) and len(definitions[one]) > 1 for one in given)
 
     def skeleton(self) -> Skeleton:
         kept = tuple(one for one in self._dispensable if one.name in self._near[one.target])

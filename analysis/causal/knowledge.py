@@ -42,7 +42,9 @@ class Knowledge:
         What is only an effect, as the time taken and partial derivatives: it causes nothing.
     definitions : mapping of str to sequence of str
         For each derived variable the columns it is computed from (`derive` gives them). These edges are required, and the
-        derived one has no other cause. `among` takes back what is said of variables some of whose columns are not there.
+        derived one has no other cause. One that is computed from several adds nothing to what these say, and causes nothing either, unless it stands
+        in a tier before others or is required to: instr and instr / #op tell #op exactly, which would separate #op from all its effects. `among`
+        takes back what is said of variables some of whose columns are not there.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Knowledge:
     _tier: Mapping[str, int] = field(init=False, repr=False, compare=False)
     _required: frozenset[Edge] = field(init=False, repr=False, compare=False)
     _forbidden: frozenset[Edge] = field(init=False, repr=False, compare=False)
+    _results: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _settle(self, "tiers", tuple(_names(tier, f"tier {number}") for number, tier in enumerate(self.tiers, 1)))
@@ -73,6 +76,9 @@ class Knowledge:
         definitional = {(part, name) for name, parts in made.items() for part in parts}
         _settle(self, "_required", frozenset({*self.required, *definitional}))
         _settle(self, "_forbidden", frozenset(self.forbidden))
+        causing, last = {source for source, _ in self._required}, len(self.tiers) - 1
+        results = (name for name, parts in made.items() if len(parts) > 1 and name not in causing)
+        _settle(self, "_results", frozenset(name for name in results if self.tier(name) in (None, last)))
         self._check()
 
     @property
@@ -117,10 +123,12 @@ class Knowledge:
         return self.requires(one, other) or self.requires(other, one)
 
     def may_condition(self, member: str, one: str, other: str) -> bool:
-        """Tell whether a variable may be part of what separates two others: it is not later than both.
+        """Tell whether a variable may be part of what separates two others: it is not later than both, and no mere result of several.
 
         A variable in no tier may always be, and where one of the two is in none, its tier could be the last.
         """
+        if member in self._results:
+            return False
         own, bounds = self.tier(member), (self.tier(one), self.tier(other))
         if own is None or None in bounds:
             return not (self._is_output(member) and not (self._is_output(one) or self._is_output(other)))
@@ -194,6 +202,7 @@ class Knowledge:
             (late, f"{source} is in tier {(first or 0) + 1}, after {target} in tier {(last or 0) + 1}"),
             (target in self.inputs, f"{target} is an input, which nothing causes"),
             (self._is_output(source), f"{source} is an output, which causes nothing"),
+            (source in self._results, f"{source} is computed from variables that are all here, and adds nothing to them"),
             (self.requires(target, source), f"the edge from {target} to {source} is required"),
             (source not in made_of, f"{target} is computed from {' and '.join(made_of) or 'nothing'}"),
         )

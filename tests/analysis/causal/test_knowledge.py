@@ -60,7 +60,21 @@ def test_definitions_are_required_edges_and_the_only_ones():
     assert known.is_definitional("ops", "C_op")
     assert known.always_adjacent("C_op", "ops")
     assert not known.allows("n", "C_op")
-    assert known.allows("C_op", "T")
+
+
+def test_what_is_computed_from_several_variables_causes_nothing_unless_it_is_said_to():
+    made = {"C_op": ("C", "ops")}
+    known = Knowledge(definitions=made)
+    assert not known.allows("C_op", "T")
+    assert not known.may_condition("C_op", "ops", "T")
+    for said in (
+        Knowledge(definitions=made, required=[("C_op", "T")]),
+        Knowledge(definitions=made, tiers=[["C", "ops"], ["C_op"], ["T"]]),
+        Knowledge(definitions={**made, "T": ("C_op", "ops")}),
+        Knowledge(definitions={"C_op": ("C",)}),
+    ):
+        assert said.allows("C_op", "T")
+        assert said.may_condition("C_op", "ops", "T")
 
 
 def test_a_definition_that_lacks_a_column_says_nothing_of_the_others():
