@@ -13,7 +13,7 @@ from rich.text import Text
 
 from unperturbed.analysis.structure import Composition, Span, StructuralComparison, WordUse
 from unperturbed.analysis.structure.classes import letter_of
-from unperturbed.analysis.structure.words import adequacy_sentence, composition_sentence, difference_sentence, is_one_phase
+from unperturbed.analysis.structure.words import adequacy_sentence, composition_sentence, difference_sentence, is_plain, plural
 
 __all__ = ["show_structure"]
 
@@ -28,7 +28,7 @@ def show_structure(composition: Composition, comparison: StructuralComparison | 
     """Print what a run is made of and, if there is a second run, how it differs."""
     console = Console(highlight=False, emoji=False)
     console.print(escape(composition_sentence(composition, element)), soft_wrap=True)
-    if not is_one_phase(composition):
+    if not is_plain(composition):
         console.print(escape(adequacy_sentence(composition.dictionary.adequacy, "shuffled sequences")), soft_wrap=True)
     uses = [use for use in composition.uses if use.letters]
     console.print()
@@ -52,7 +52,7 @@ def _show_difference(console: Console, comparison: StructuralComparison, element
     console.print(f"[{style}]{escape(difference_sentence(comparison, element))}[/{style}]", soft_wrap=True)
     longest = sorted(comparison.unmatched, key=lambda span: span.first - span.stop)
     for span in longest[:_STRETCHES_SHOWN]:
-        console.print(f"  no word: {element}s {span.first:,} to {span.stop:,}")
+        console.print(f"  no word: {plural(element)} from {span.first:,} to before {span.stop:,}")
     if len(longest) > _STRETCHES_SHOWN:
         console.print(f"  and {len(longest) - _STRETCHES_SHOWN} shorter stretches")
 
@@ -102,12 +102,15 @@ def _strip(spans: Sequence[Span], uses: Sequence[WordUse], width: int) -> Text:
     for span in spans:
         overlap = np.minimum(edges[1:], span.stop) - np.maximum(edges[:-1], span.first)
         taken[:, span.word] += np.maximum(0, overlap)  # −1, no word, is the last column
-    begun = np.histogram([span.first - spans[0].first for span in spans], edges)[0]
-    for word, begins in zip(taken.argmax(axis=1).tolist(), begun.tolist(), strict=True):
+    begun = np.histogram([span.first - spans[0].first for span in spans if span.word >= 0 and not span.continues], edges)[0]
+    begins = False
+    for word, many in zip(taken.argmax(axis=1).tolist(), begun.tolist(), strict=True):
+        begins = begins or many > 0
         if word == len(uses):
             line.append("·", style=_NO_WORD)
-        else:
+        else:  # a word that begins where most is of none has its mark behind that
             line.append(_mark(word) if begins else "─", style=_style(word, uses))
+            begins = False
     return line
 
 

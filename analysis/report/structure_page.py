@@ -49,7 +49,7 @@ def render_structure(
     """
     dictionary = composition.dictionary
     name = composition.sequence.name or "run"
-    title = name if comparison is None else f"{comparison.second.sequence.name or 'second run'} against {name}"
+    title = name if comparison is None else f"{name} against {comparison.second.sequence.name or 'second run'}"
     header = tag(
         "header",
         tag("p", "Unperturbed: what is this run made of?", class_="kicker"),

@@ -103,4 +103,4 @@ def _distinct(values: FloatArray, digits: int) -> list[str]:
 
 def _written(value: float, digits: int) -> str:
     text = f"{value:.{digits}g}"
-    return text if "e" not in text or abs(value) >= 1e15 else f"{float(text):.0f}"
+    return f"{float(text):.0f}" if "e" in text and 1 <= abs(value) < 1e15 else text

@@ -82,8 +82,11 @@ def _as_before(classes: GivenClasses, known: Mapping[Any, Any], elements: Elemen
     """Classify by another run's map; what that run had not has the number behind its classes."""
     _check_hashable(elements)
     met = np.array([item in known for item in elements.items], bool)
-    if not met.any():
-        met[:] = True  # nothing in common: the map says so of the first
+    if len(met) and not met.any():
+        raise DataError(
+            f"none of these {len(met):,} elements, such as {elements.items[0]!r}, is among those that the classes are made of: the two have "
+            "nothing in common"
+        )
     labels = np.full(len(elements), len(classes), np.int64)
     labels[met] = classes.assign(item for item, is_known in zip(elements.items, met.tolist(), strict=True) if is_known)
     return Classified(classes, labels, np.zeros(len(elements), bool), ~met)
@@ -99,7 +102,7 @@ def _found(elements: Elements, asked: Asked, together: bool, seed: int) -> Class
         return GivenClasses({}, {})
     if isinstance(asked, (Quantiles, Ranges)):
         return _bands(elements, asked)
-    if isinstance(asked, MostUsed) or elements.rates is None or (asked is None and elements.accesses):
+    if isinstance(asked, MostUsed) or elements.rates is None or elements.accesses:
         found = _of_accesses(elements, asked)
         if found is not None:
             return found
@@ -122,7 +125,7 @@ def _of_accesses(elements: Elements, asked: Asked) -> Classes | None:
     _check_hashable(elements)
     if isinstance(asked, MostUsed):
         return most_used(elements.items, asked.count)
-    if asked is None and len(set(elements.items)) <= MOST_CLASSES:
+    if len(set(elements.items)) <= (MOST_CLASSES if asked is None else _checked(asked) or 0):
         return own_classes(elements.items)
     return most_used(elements.items, _checked(asked) or MOST_CLASSES) if elements.rates is None else None
 

@@ -22,6 +22,7 @@ from unperturbed.analysis.structure.composition import (
     WordUse,
     adequacy_json,
     foreign_spans,
+    is_plain_sequence,
     spans_of,
     uses_of,
     with_foreign,
@@ -55,7 +56,8 @@ class StructuralComparison:
         Of that, without those of the first one's words, which are known.
     adequacy : Adequacy
         Whether the first one's words describe the second: J of (6) for them, joints apart, against what as long a run of the first's segments would
-        cost. Never where a hundredth of the second run or more is of no class of the first, beyond what the first has of that itself.
+        cost. Never where a hundredth of the second run or more is of no class of the first, beyond what the first has of that itself. Where the first
+        run is of one class, or of two that take turns, no words can tell: it is whether the second is of the same classes.
     foreign : tuple of Span
         Stretches of the second run that are far from all classes of the first, however long: each is a single symbol.
     """
@@ -134,6 +136,8 @@ def compare_structure(first: Composition, second: Composition, *, seed: int = 0,
     had = sum(span.stop - span.first for span in foreign_spans(first.sequence))
     share = (sum(span.stop - span.first for span in foreign) - had) / max(1, second.sequence.elements)
     described = bool(words) and cost <= bound and share < _FOREIGN_SHARE
+    if is_plain_sequence(first.sequence):
+        described = set(first.sequence.symbols.tolist()) == set(second.sequence.symbols.tolist())
     return StructuralComparison(first, second, under_first, known, Adequacy(cost, bound, described, level, draws), foreign)
 
 

@@ -18,7 +18,22 @@ from unperturbed.analysis.structure.encoding import Word
 from unperturbed.analysis.structure.learning import Bound, Method, learn_dictionary
 from unperturbed.analysis.structure.sequence import StructuralSequence, letters_of
 
-__all__ = ["Composition", "Span", "WordUse", "adequacy_json", "compose", "foreign_spans", "spans_of", "uses_of", "with_foreign"]
+__all__ = [
+    "Composition",
+    "Span",
+    "WordUse",
+    "adequacy_json",
+    "compose",
+    "foreign_spans",
+    "is_plain_sequence",
+    "spans_of",
+    "uses_of",
+    "with_foreign",
+]
+
+
+_TAKING_TURNS = 2
+"""Symbols of a sequence without equal neighbours that has one order alone."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +48,15 @@ class Span:
         Index into the dictionary; −1 where no word describes it.
     edits : int
         Insertions and deletions between it and its word; its symbols where it has none.
+    continues : bool
+        It is the rest of the word before it, which a stretch of no class has interrupted.
     """
 
     first: int
     stop: int
     word: int
     edits: int
+    continues: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return what `json` can write."""
@@ -94,22 +112,27 @@ def foreign_spans(sequence: StructuralSequence) -> tuple[Span, ...]:
     return tuple(Span(int(sequence.starts[number]), int(ends[number]), -1, 1) for number in odd)
 
 
+def is_plain_sequence(sequence: StructuralSequence) -> bool:
+    """Tell whether a sequence has one symbol, or two that take turns as they must."""
+    return len(sequence) > 0 and len(np.unique(sequence.symbols)) <= _TAKING_TURNS
+
+
 def with_foreign(spans: tuple[Span, ...], foreign: tuple[Span, ...]) -> tuple[Span, ...]:
     """Cut foreign stretches out of the spans that hold them; the first part of a span keeps its other edits."""
     made: list[Span] = []
     left = list(foreign)
     for span in spans:
-        at, edits = span.first, span.edits
+        at, edits, begun = span.first, span.edits, False
         while left and left[0].first < span.stop:
             odd = left.pop(0)
             edits -= 1
             if odd.first > at:
-                made.append(Span(at, odd.first, span.word, max(0, edits)))
-                edits = 0
+                made.append(Span(at, odd.first, span.word, max(0, edits), begun))
+                edits, begun = 0, span.word >= 0
             made.append(odd)
             at = odd.stop
         if at < span.stop:
-            made.append(Span(at, span.stop, span.word, max(0, edits)))
+            made.append(Span(at, span.stop, span.word, max(0, edits), begun))
     return tuple(made)
 
 
@@ -125,6 +148,8 @@ def uses_of(sequence: StructuralSequence, dictionary: Sequence[Word], spans: Seq
             continue
         ends = np.array([(span.first, span.stop) for span in mine], np.int64).reshape(-1, 2)
         spent = np.diff(before[np.searchsorted(borders, ends)], axis=1)[:, 0]
+        times = np.flatnonzero([not span.continues for span in mine])
+        spent = np.add.reduceat(spent, times) if len(times) else spent
         uses.append(WordUse(word, letters_of(word), spent, float(spent.sum()) / whole, sum(span.edits for span in mine)))
     return tuple(uses)
 

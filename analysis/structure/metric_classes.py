@@ -89,15 +89,14 @@ class MetricClasses(Classes):
         return label_together(self.clusters, self.scaling, scaled, told, self.changes, mixtures=mixtures)[0]
 
     def describe(self) -> tuple[str, ...]:
-        """Return a line for each class: letter, name, its share of what the classes were found in, and the metrics in its middle."""
-        shares = self.clusters.counts / self.clusters.counts.sum()
+        """Return a line for each class: letter, name, and the metrics in its middle."""
         unit = f" (per {'ns' if self.per == 'time' else self.per})" if self.per else ""
         lines = []
         for number, name in enumerate(self.names):
             middles = ", ".join(
                 f"{metric} {value:.4g}" for metric, value in zip(self.metrics, self.centres[number], strict=True)
             )
-            lines.append(f"{letter_of(number)}  {name}  {shares[number]:.0%}: {middles}{unit}")
+            lines.append(f"{letter_of(number)}  {name}: {middles}{unit}")
         return tuple(lines)
 
 

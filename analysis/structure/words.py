@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from unperturbed.analysis.structure.composition import foreign_spans
+from unperturbed.analysis.structure.composition import foreign_spans, is_plain_sequence
 
 if TYPE_CHECKING:
     from unperturbed.analysis.structure.adequacy import Adequacy
     from unperturbed.analysis.structure.comparing import StructuralComparison
     from unperturbed.analysis.structure.composition import Composition
 
-__all__ = ["adequacy_sentence", "composition_sentence", "difference_sentence", "is_one_phase"]
+__all__ = ["adequacy_sentence", "composition_sentence", "difference_sentence", "is_plain", "plural"]
 
 _SHIFT = 0.1
 """Change of a word's share of the time that is said."""
@@ -21,10 +21,10 @@ _SHIFT = 0.1
 def composition_sentence(composition: Composition, element: str = "interval") -> str:
     """Say what a run is made of."""
     sequence, dictionary = composition.sequence, composition.dictionary
-    elements = _count(sequence.elements, element, _plural(element))
+    elements = _count(sequence.elements, element, plural(element))
     name = f"{sequence.name}: " if sequence.name else ""
-    if is_one_phase(composition):
-        return f"{name}{elements} of one class: there is a single phase."
+    if is_plain(composition):
+        return f"{name}{elements} of {_plainly(composition)}."
     made = f"{name}{elements} of {_count(len(sequence.classes), 'class', 'classes')} make a sequence of {_count(len(sequence), 'symbol')}"
     if not dictionary.words:
         return f"{made}; nothing in it recurs beyond what chance gives."
@@ -34,14 +34,26 @@ def composition_sentence(composition: Composition, element: str = "interval") ->
     return f"{made}. {told}; the model is {verdict}."
 
 
-def is_one_phase(composition: Composition) -> bool:
-    """Tell whether a run stays in one class, so that there is nothing to model."""
-    return len(composition.sequence) == 1
+def is_plain(composition: Composition) -> bool:
+    """Tell whether a run stays in one class, or goes to and fro between two: no other order is possible, and there is nothing to model."""
+    return is_plain_sequence(composition.sequence)
+
+
+def _plainly(composition: Composition) -> str:
+    if len(composition.sequence) == 1:
+        return "one class: there is a single phase"
+    return (
+        f"two classes, one after the other {len(composition.sequence):,} times: no other order is possible, so that words tell nothing of it, "
+        "and how long each lasts is all there is"
+    )
 
 
 def difference_sentence(comparison: StructuralComparison, element: str = "interval") -> str:
     """Say how a second run differs from a first."""
     name = comparison.second.sequence.name or "the second run"
+    if is_plain(comparison.first):
+        other = "the same" if comparison.adequacy.is_adequate else "other classes, or of more or fewer"
+        return f"The first run is of {_plainly(comparison.first).partition(':')[0]}; {name} is of {other}."
     if not comparison.first.dictionary.words:
         return f"The first run has no words, so that nothing can be said of {name} by them; its own words reach J = {comparison.own_cost:g}."
     elements = comparison.second.sequence.elements
@@ -52,10 +64,10 @@ def difference_sentence(comparison: StructuralComparison, element: str = "interv
     foreign = sum(span.stop - span.first for span in comparison.foreign)
     had = sum(span.stop - span.first for span in foreign_spans(comparison.first.sequence))
     if foreign > had:
-        said.append(f"{foreign:,} of {_count(elements, element, _plural(element))} are of no class of the first run")
+        said.append(f"{foreign:,} of {_count(elements, element, plural(element))} are of no class of the first run")
     unmatched = sum(span.stop - span.first for span in comparison.unmatched) - foreign
     if unmatched > 0:
-        said.append(f"none of the words describes {unmatched:,} {'further ' if foreign else ''}{_plural(element)}")
+        said.append(f"none of the words describes {unmatched:,} {'further ' if foreign else ''}{plural(element)}")
     return "; ".join([*said, *_shifts(comparison)]) + "."
 
 
@@ -83,7 +95,8 @@ def adequacy_sentence(adequacy: Adequacy, what: str) -> str:
     return f"{verdict}: J = {adequacy.cost:g} {sign} a(L) = {adequacy.bound:g}, {bound}."
 
 
-def _plural(element: str) -> str:
+def plural(element: str) -> str:
+    """Return the plural of what was classified."""
     return f"{element}es" if element.endswith("s") else f"{element}s"
 
 

@@ -62,7 +62,8 @@ class Command:
 
         _refuse(arguments)
         first = _read(arguments.run, arguments)
-        sequence = _sequence(first, arguments, _classes(arguments.classes), _name(arguments.run))
+        names = _names(arguments.run, arguments.against)
+        sequence = _sequence(first, arguments, _classes(arguments.classes), names[0])
         learning: dict[str, Any] = {
             "method": arguments.method,
             "adequate": arguments.bound,
@@ -73,7 +74,7 @@ class Command:
         comparison, sources = None, [first]
         if arguments.against:
             sources.append(_read(arguments.against, arguments))
-            other = _sequence(sources[1], arguments, sequence.classes, _name(arguments.against))
+            other = _sequence(sources[1], arguments, sequence.classes, names[1])
             comparison = compare_structure(composition, compose(other, **learning), seed=arguments.seed)
         element = "access" if arguments.accesses else "interval"
         if arguments.html:
@@ -97,9 +98,9 @@ class Command:
 
 
 def _is_adequate(composition: Composition, comparison: StructuralComparison | None) -> bool:
-    from unperturbed.analysis.structure.words import is_one_phase
+    from unperturbed.analysis.structure.words import is_plain
 
-    if comparison is None and is_one_phase(composition):
+    if comparison is None and is_plain(composition):
         return True
     return composition.dictionary.is_adequate if comparison is None else comparison.adequacy.is_adequate
 
@@ -107,6 +108,8 @@ def _is_adequate(composition: Composition, comparison: StructuralComparison | No
 def _refuse(arguments: argparse.Namespace) -> None:
     from unperturbed.errors import SpecError
 
+    if arguments.on is not None and not all(name.strip() for name in arguments.on.split(",")):
+        raise SpecError(f"--on {arguments.on!r}: name metrics, separated by commas")
     if arguments.accesses and (arguments.on or arguments.per):
         raise SpecError("--accesses have no metrics: leave out --on and --per")
     if arguments.dwell < 1:
@@ -127,7 +130,11 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
     if not arguments.accesses:
         from unperturbed.harness.aligning import read_run
 
-        trace = read_run(path)
+        try:
+            trace = read_run(path)
+        except DataError as error:
+            hint = "; a text file of accesses is read with --accesses" if path.is_file() and path.suffix != ".parquet" else ""
+            raise DataError(f"{error}{hint}") from None
         if not len(trace):
             raise DataError(f"{path} has no interval")
         return trace
@@ -174,6 +181,13 @@ def _classes(text: str | None) -> Any:
     if not number.isdigit() or int(number) < 1 or (colon and way not in ways):
         raise SpecError(f"--classes {text}: give a number, or {', '.join(f'{name}:K' for name in ways)}")
     return ways[way](int(number)) if colon else int(number)
+
+
+def _names(first: Path, second: Path | None) -> tuple[str, str]:
+    """Return what the runs are called: by their folders, or by their paths where these are called the same."""
+    if second is None or _name(first) != _name(second):
+        return _name(first), _name(second) if second else ""
+    return str(first), str(second)
 
 
 def _name(path: Path) -> str:

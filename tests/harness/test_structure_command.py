@@ -83,6 +83,30 @@ def test_accesses_and_given_classes(capsys: pytest.CaptureFixture[str], tmp_path
     assert (code, "of 3 classes" in output) == (0, True)
 
 
+def test_as_many_classes_as_there_are_kinds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Numbers that lie near each other beside far ones are kinds of their own."""
+    path = tmp_path / "pages.txt"
+    path.write_text("".join(f"{page}\n" for page in [3, 3, 17, 17, 200, 5, 9, 9, 44, 3, 61, 9] * 40))
+    _, by_default, _ = run(capsys, str(path), "--accesses")
+    for asked in ("7", "10"):
+        code, output, _ = run(capsys, str(path), "--accesses", "--classes", asked)
+        assert (code, output) == (0, by_default)
+
+
+def test_runs_of_one_class_or_of_two_that_take_turns_are_plain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = {"one": "io\n" * 30, "two": "compute\ncompute\nio\n" * 40, "other": "wait\nio\n" * 20}
+    paths = {name: tmp_path / f"{name}.txt" for name in made}
+    for name, text in made.items():
+        paths[name].write_text(text)
+    for name, said in (("one", "one class: there is a single phase"), ("two", "two classes, one after the other 80 times")):
+        code, output, _ = run(capsys, str(paths[name]), "--accesses")
+        assert (code, said in output) == (0, True)
+        code, output, _ = run(capsys, str(paths[name]), "--accesses", "--against", str(paths[name]))
+        assert (code, "is of the same." in output) == (0, True)
+        code, output, _ = run(capsys, str(paths[name]), "--accesses", "--against", str(paths["other"]))
+        assert (code, "is of other classes, or of more or fewer." in output) == (4, True)
+
+
 def test_no_structure_is_inadequate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "noise.txt"
     path.write_text("".join(f"{symbol}\n" for symbol in np.random.default_rng(5).choice(list("abcdef"), 300)))
@@ -103,6 +127,8 @@ def test_no_structure_is_inadequate(capsys: pytest.CaptureFixture[str], tmp_path
         (["RUN", "--bound", "-1"], "0 or more"),
         (["RUN", "--accesses", "--on", "x"], "--accesses have no metrics"),
         (["RUN", "--on", "perf::three"], "perf::three"),
+        (["RUN", "--on", ""], "--on '': name metrics"),
+        ([__file__], "a text file of accesses is read with --accesses"),
         (["RUN", "--html", "/nowhere/page.html"], "there is no folder /nowhere"),
     ],
 )

@@ -213,7 +213,7 @@ NAN = float("nan")
         (TRACE, {"metrics": ["nothing"]}, "no metric 'nothing'"),
         (TRACE, {"metrics": []}, "no metric is named"),
         (TRACE, {"classes": {1: 0}}, "name these as `metrics`"),
-        ([5.0, 1.0], {"classes": structural_sequence("ab").classes}, "element 0, 5.0, has no class"),
+        ([5.0, 1.0], {"classes": structural_sequence("ab").classes}, "none of these 2 elements, such as 5.0, is among those"),
         ("ab", {"classes": structural_sequence([1.0, 2.0]).classes}, "such as 'a': they cannot be classified by value"),
         ([1.0], {"classes": structural_sequence(np.eye(3)).classes}, "values are rows of 1, the classes are of 3"),
         (TRACE, {"classes": structural_sequence(TRACE).classes, "metrics": ["misses"]}, "leave `metrics` out"),
