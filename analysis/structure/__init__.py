@@ -7,7 +7,7 @@ of the sequence into fragments that come near to them are found together. Fragme
 from unperturbed.analysis.structure.adequacy import Adequacy, Null, adequacy_of
 from unperturbed.analysis.structure.anchoring import phase_anchors
 from unperturbed.analysis.structure.classes import Classes, MostUsed, Quantiles, Ranges
-from unperturbed.analysis.structure.comparing import StructuralComparison, compare_structure
+from unperturbed.analysis.structure.comparing import HabitualEdit, StructuralComparison, compare_structure
 from unperturbed.analysis.structure.composition import Composition, Span, WordUse, compose
 from unperturbed.analysis.structure.decomposition import Decomposition, decompose
 from unperturbed.analysis.structure.description_length import DescriptionLength, description_length
@@ -29,6 +29,7 @@ __all__ = [
     "Decomposition",
     "DescriptionLength",
     "Dictionary",
+    "HabitualEdit",
     "Kernel",
     "MostUsed",
     "Null",

@@ -7,6 +7,8 @@ with the class that the segment before it ends in, collapsing runs has made one 
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rapidfuzz.distance import Indel
 
 from unperturbed.analysis.structure.adequacy import Adequacy
 from unperturbed.analysis.structure.composition import (
@@ -32,14 +35,45 @@ from unperturbed.analysis.structure.description_length import DescriptionLength,
 from unperturbed.analysis.structure.distances import indel_distance, indel_distances
 from unperturbed.analysis.structure.encoding import encode
 
-__all__ = ["StructuralComparison", "compare_structure", "cost_of_another_run"]
+__all__ = ["HabitualEdit", "StructuralComparison", "compare_structure", "cost_of_another_run"]
 
+_MOSTLY = 0.5
+"""Share of a word's segments, beyond that of the first run's, from which on an edit is told of."""
 _DRAWS = 1000
 _LEVEL = 0.05
 _SUPPORTED = 3
 """Segments from which on a word is one of the run's, and not of those segments alone."""
 _FOREIGN_SHARE = 0.01
 """Of the second run's elements: so much of no class of the first makes it another."""
+
+
+@dataclass(frozen=True)
+class HabitualEdit:
+    """A symbol that most of a word's segments in the second run lack, or have in addition.
+
+    Attributes
+    ----------
+    word : int
+        Index into the first run's dictionary.
+    place : int
+        In the word, from 0: of the symbol that is missing, or of the one before which the other is added.
+    symbol : int
+        Class of what is missing or added.
+    missing : bool
+    times, segments : int
+        Of so many segments, so many have this edit.
+    """
+
+    word: int
+    place: int
+    symbol: int
+    missing: bool
+    times: int
+    segments: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `json` can write."""
+        return dict(vars(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +118,20 @@ class StructuralComparison:
         """Stretches of the second run that none of the first one's words describes in fewer bits than spelling them out."""
         return tuple(span for span in self.spans if span.word < 0)
 
+    @cached_property
+    def habitual_edits(self) -> tuple[HabitualEdit, ...]:
+        """What most segments of a word lack, or have in addition, and those of the first run did not."""
+        before = {key: times / many for key, times, many in _edits_by_place(self.first.dictionary.decomposition)}
+        return tuple(
+            HabitualEdit(*key, times, many)
+            for key, times, many in _edits_by_place(self.under_first)
+            if times > 1 and times / many >= _MOSTLY + before.get(key, 0.0)
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return what `json` can write."""
         return {
+            "habitual_edits": [edit.to_json() for edit in self.habitual_edits],
             "own_cost": self.own_cost,
             "bits": self.bits.total,
             "adequacy": adequacy_json(self.adequacy),
@@ -150,6 +195,26 @@ def _edits(found: Decomposition) -> NDArray[np.float64]:
         if edits[number] and first and len(word) > 1 and codes[first - 1] == word[0]:
             edits[number] = min(edits[number], indel_distance(codes[first:last], word[1:]))
     return edits
+
+
+def _edits_by_place(found: Decomposition) -> list[tuple[tuple[int, int, int, bool], int, int]]:
+    """Return how many of a word's segments have which edit: word, its place, the symbol, whether it is missing; times; segments of the word."""
+    times: Counter[tuple[int, int, int, bool]] = Counter()
+    codes, words = found.sequence.codes.tolist(), [word.tolist() for word in found.sequence.words]
+    symbols = [operator.index(symbol) for symbol in found.sequence.alphabet]  # type: ignore[arg-type]
+    for number, (first, last) in enumerate(pairwise(found.cuts.tolist())):
+        chosen = int(found.words[number])
+        if chosen < 0 or not found.distances[number]:
+            continue
+        word, segment = words[chosen], codes[first:last]
+        for edit in Indel.editops(word, segment):
+            missing = edit.tag == "delete"
+            if missing and edit.src_pos == 0 and first and codes[first - 1] == word[0]:
+                continue  # it is in the run before, as runs are collapsed
+            symbol = symbols[word[edit.src_pos] if missing else segment[edit.dest_pos]]
+            times[chosen, edit.src_pos, symbol, missing] += 1
+    many = np.bincount(found.words[found.words >= 0], minlength=len(words)).tolist()
+    return [(key, count, many[key[0]]) for key, count in times.most_common()]
 
 
 def cost_of_another_run(found: Decomposition, symbols: int, *, seed: int = 0, draws: int = _DRAWS) -> NDArray[np.float64]:

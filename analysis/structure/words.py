@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from unperturbed.analysis.structure.classes import letter_of
 from unperturbed.analysis.structure.composition import foreign_spans, is_plain_sequence
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["adequacy_sentence", "composition_sentence", "difference_sentence", "is_plain", "plural"]
 
+_HABITS = 4
+"""Edits that are said."""
 _SHIFT = 0.1
 """Change of a word's share of the time that is said."""
 
@@ -68,7 +71,16 @@ def difference_sentence(comparison: StructuralComparison, element: str = "interv
     unmatched = sum(span.stop - span.first for span in comparison.unmatched) - foreign
     if unmatched > 0:
         said.append(f"none of the words describes {unmatched:,} {'further ' if foreign else ''}{plural(element)}")
-    return "; ".join([*said, *_shifts(comparison)]) + "."
+    return "; ".join([*said, *_habits(comparison), *_shifts(comparison)]) + "."
+
+
+def _habits(comparison: StructuralComparison) -> list[str]:
+    """Say what most segments of a word lack or have in addition."""
+    return [
+        f"{letter_of(one.symbol)} {'is missing' if one.missing else 'is added'} at place {one.place + 1} of word {one.word + 1} in {one.times:,} of "
+        f"{one.segments:,} segments"
+        for one in comparison.habitual_edits[:_HABITS]
+    ]
 
 
 def _shifts(comparison: StructuralComparison) -> list[str]:

@@ -15,6 +15,7 @@ from unperturbed.analysis.structure import (
 )
 from unperturbed.analysis.structure.comparing import cost_of_another_run
 from unperturbed.analysis.structure.sequence import StructuralSequence
+from unperturbed.analysis.structure.words import difference_sentence
 
 from .planted import planted
 
@@ -43,6 +44,23 @@ def test_the_same_structure_is_seldom_called_another() -> None:
     for each in said:
         assert each.adequacy.cost == decompose(each.second.sequence, each.first.dictionary.words).cost
         assert each.own_cost == each.second.dictionary.adequacy.cost
+
+
+@pytest.mark.parametrize(("changed", "edit"), [("abcacdb", (3, "d", True)), ("abcdaecdb", (5, "e", False))])
+def test_what_every_segment_lacks_or_has_in_addition_is_told(changed: str, edit: tuple[int, str, bool]) -> None:
+    one = structural_sequence(list("abcdacdb" * 30), classes=CLASSES, name="one")
+    other = structural_sequence(list(changed * 30), classes=one.classes, name="other")
+    found = compare_structure(compose(one, adequate=1e9), compose(other, adequate=1e9))
+    assert found.first.dictionary.words == (tuple(CLASSES[letter] for letter in "abcdacdb"),)
+    (told,) = found.habitual_edits
+    place, letter, missing = edit
+    assert (told.word, told.place, told.symbol, told.missing) == (0, place, CLASSES[letter], missing)
+    assert told.times >= 28
+    assert told.to_json() in found.to_json()["habitual_edits"]
+    said = f"{letter.upper()} is {'missing' if missing else 'added'} at place {place + 1} of word 1 in {told.times} of {told.segments} segments"
+    assert said in difference_sentence(found)
+    same = compare_structure(found.first, compose(one, adequate=1e9))
+    assert same.habitual_edits == ()
 
 
 def test_a_foreign_stretch_is_seen_and_marked() -> None:
