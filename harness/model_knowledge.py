@@ -49,6 +49,7 @@ class _File:
         self._places: dict[str, Position] = {}
 
     def said(self) -> Said:
+        """Return what the document says, or raise all its faults."""
         data = self._document.data
         readers = {
             "tiers": self._tiers,

@@ -191,6 +191,7 @@ class _Search:
         return any(name in definitions.get(one, ()) and len(definitions[one]) > 1 for one in given)
 
     def skeleton(self) -> Skeleton:
+        """Return what the search has come to."""
         kept = tuple(one for one in self._dispensable if one.name in self._near[one.target])
         adjacent = {name: frozenset(near) for name, near in self._near.items()}
         return Skeleton(self._names, adjacent, dict(self._separations), kept, dict(self._p_values), self._tests)

@@ -161,6 +161,7 @@ class _Choosing:
         self._contested = tuple(name for name in candidates if name in self._twins)
 
     def choice(self) -> Choice:
+        """Return the shortest set that suffices, and what carries the same information."""
         options = self._sufficient()[:_MOST_FITS]
         best = self._shortest(options)
         kept = self._with_more(best)

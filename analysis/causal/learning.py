@@ -126,6 +126,7 @@ class _Tests:
 
     @classmethod
     def of(cls, data: Data, settings: Settings) -> _Tests:
+        """Return the tests that were chosen, on one table."""
         alpha = settings.alpha
         regression = RegressionTest(data, alpha=alpha)
         if settings.test == "auto":
@@ -147,6 +148,7 @@ class _Learning:
         self._fitted: dict[tuple[str, tuple[str, ...]], Mechanism] = {}
 
     def model(self, *, quantify: bool) -> CausalModel:
+        """Learn edges, directions, mechanisms and stability."""
         tests = _Tests.of(self._data, self._settings)
         found = self._refined(self._data, tests, self._bits)
         self._near = found.adjacent

@@ -108,6 +108,7 @@ class _Refining:
                 self._part(name, target, choice)
 
     def refined(self) -> Refined:
+        """Return the graph without rivals."""
         adjacent = {name: frozenset(near) for name, near in self._near.items()}
         said = tuple(
             one

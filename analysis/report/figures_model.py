@@ -84,6 +84,7 @@ class _Drawing:
             self._notes.append(f"{len(self._rows)} of {rows:,} rows are drawn; formulas were fitted to all.")
 
     def drawn(self, identity: str) -> VariableFigure:
+        """Return the figure with all its views."""
         mechanism = self._mechanism
         if not mechanism.parents:
             self._distribution()

@@ -167,6 +167,7 @@ class _Search:
                     cover = self.bettered(cover, cover.words.index(word))
 
     def candidates(self, cover: Cover) -> list[Codes]:
+        """Return the windows that would save most as words beside those of a cover."""
         prices = cover.trial.prices
         told = bits_of_symbols(cover.decomposition, prices, self.spelt) if cover.words else self.spelt
         most = int(np.clip(_WORK // max(len(told), 1), _FEWEST_WINDOWS, _WINDOWS))

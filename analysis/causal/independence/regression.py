@@ -209,12 +209,14 @@ class _Recent(Generic[_Key, _Value]):
         self._known: OrderedDict[_Key, _Value] = OrderedDict()
 
     def get(self, key: _Key) -> _Value | None:
+        """Return what is known of a key, as what was used last."""
         if key not in self._known:
             return None
         self._known.move_to_end(key)
         return self._known[key]
 
     def keep(self, key: _Key, value: _Value) -> None:
+        """Keep a value, and forget what was used longest ago where memory asks for it."""
         self._known[key] = value
         self._bytes += value.bytes
         while self._bytes > self._most and len(self._known) > 1:
