@@ -157,6 +157,17 @@ class TestRegression:
         # Nor are they far too careful.
         assert (np.sum(found < 0.5, axis=0) >= 11).all()
 
+    @pytest.mark.parametrize("rows", [5, 6, 7, 8])
+    def test_few_rows_make_no_false_alarms(self, rows):
+        """With more columns than rows leave room for, some of one variable is always some of the other."""
+        found, times = 0, 400
+        for seed in range(times):
+            random = np.random.default_rng(seed)
+            sizes = random.choice([2.0, 4, 4, 8, 8, 16], rows) + random.normal(0, 0.01, rows)
+            test = RegressionTest(data(x=sizes, y=random.lognormal(0, 1, rows)), alpha=0.05)
+            found += not test.test("x", "y").independent
+        assert found / times <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / times)
+
     def test_noise_that_grows_in_both_is_no_dependence(self):
         p_values = []
         for seed in range(40):
