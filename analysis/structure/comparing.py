@@ -24,6 +24,7 @@ from unperturbed.analysis.structure.composition import (
     Span,
     WordUse,
     adequacy_json,
+    classes_in,
     foreign_spans,
     is_plain_sequence,
     spans_of,
@@ -182,7 +183,7 @@ def compare_structure(first: Composition, second: Composition, *, seed: int = 0,
     share = (sum(span.stop - span.first for span in foreign) - had) / max(1, second.sequence.elements)
     described = bool(words) and cost <= bound and share < _FOREIGN_SHARE
     if is_plain_sequence(first.sequence):
-        described = set(first.sequence.symbols.tolist()) == set(second.sequence.symbols.tolist())
+        described = share < _FOREIGN_SHARE and classes_in(first.sequence) == classes_in(second.sequence)
     return StructuralComparison(first, second, under_first, known, Adequacy(cost, bound, described, level, draws), foreign)
 
 

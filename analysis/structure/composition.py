@@ -23,6 +23,7 @@ __all__ = [
     "Span",
     "WordUse",
     "adequacy_json",
+    "classes_in",
     "compose",
     "foreign_spans",
     "is_plain_sequence",
@@ -115,6 +116,11 @@ def foreign_spans(sequence: StructuralSequence) -> tuple[Span, ...]:
 def is_plain_sequence(sequence: StructuralSequence) -> bool:
     """Tell whether a sequence has one symbol, or two that take turns as they must."""
     return len(sequence) > 0 and len(np.unique(sequence.symbols)) <= _TAKING_TURNS
+
+
+def classes_in(sequence: StructuralSequence) -> frozenset[int]:
+    """Return the classes that occur in a run."""
+    return frozenset(symbol for symbol in sequence.symbols.tolist() if symbol < len(sequence.classes))
 
 
 def with_foreign(spans: tuple[Span, ...], foreign: tuple[Span, ...]) -> tuple[Span, ...]:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.structure.classes import letter_of
-from unperturbed.analysis.structure.composition import foreign_spans, is_plain_sequence
+from unperturbed.analysis.structure.composition import classes_in, foreign_spans, is_plain_sequence
 
 if TYPE_CHECKING:
     from unperturbed.analysis.structure.adequacy import Adequacy
@@ -43,8 +43,10 @@ def is_plain(composition: Composition) -> bool:
 
 
 def _plainly(composition: Composition) -> str:
-    if len(composition.sequence) == 1:
-        return "one class: there is a single phase"
+    if len(classes_in(composition.sequence)) < 2:
+        odd = len(foreign_spans(composition.sequence))
+        apart = f", but for {_count(odd, 'stretch', 'stretches')} unlike it" if odd else ""
+        return f"one class: there is a single phase{apart}"
     return (
         f"two classes, one after the other {len(composition.sequence):,} times: no other order is possible, so that words tell nothing of it, "
         "and how long each lasts is all there is"

@@ -15,7 +15,7 @@ from unperturbed.analysis.structure import (
 )
 from unperturbed.analysis.structure.comparing import cost_of_another_run
 from unperturbed.analysis.structure.sequence import StructuralSequence
-from unperturbed.analysis.structure.words import difference_sentence
+from unperturbed.analysis.structure.words import composition_sentence, difference_sentence
 
 from .planted import planted
 
@@ -61,6 +61,27 @@ def test_what_every_segment_lacks_or_has_in_addition_is_told(changed: str, edit:
     assert said in difference_sentence(found)
     same = compare_structure(found.first, compose(one, adequate=1e9))
     assert same.habitual_edits == ()
+
+
+def test_a_single_phase_is_the_same_whatever_else_happens_for_a_moment() -> None:
+    """Odd intervals are a symbol, and no second phase."""
+    chance = np.random.default_rng(3)
+    values = chance.normal(100, 1, 1000)
+    odd = values.copy()
+    odd[:8] = 500.0
+    one = structural_sequence(values, classes=None, smooth=True, name="one")
+    other = structural_sequence(odd, classes=one.classes, smooth=True, name="other")
+    assert len(other) == 2
+    first, second = compose(one), compose(other)
+    assert composition_sentence(first) == "one: 1,000 intervals of one class: there is a single phase."
+    assert (
+        composition_sentence(second)
+        == "other: 1,000 intervals of one class: there is a single phase, but for 1 stretch unlike it."
+    )
+    assert compare_structure(first, second).adequacy.is_adequate
+    assert compare_structure(second, first).adequacy.is_adequate
+    half = structural_sequence(np.where(np.arange(1000) < 500, values, 500.0), classes=one.classes, smooth=True, name="half")
+    assert not compare_structure(first, compose(half)).adequacy.is_adequate
 
 
 def test_a_foreign_stretch_is_seen_and_marked() -> None:
