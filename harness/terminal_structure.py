@@ -30,12 +30,12 @@ def show_structure(composition: Composition, comparison: StructuralComparison | 
     console.print(escape(composition_sentence(composition, element)), soft_wrap=True)
     if not is_plain(composition):
         console.print(escape(adequacy_sentence(composition.dictionary.adequacy, "shuffled sequences")), soft_wrap=True)
-    uses = [use for use in composition.uses if use.letters]
-    console.print()
-    console.print(_strip(composition.spans, uses, console.width - 1))
-    if comparison is not None:
-        console.print(_strip(comparison.spans, uses, console.width - 1))
-    console.print(_table(composition, comparison, uses))
+        uses = [use for use in composition.uses if use.letters]
+        console.print()
+        console.print(_strip(composition.spans, uses, console.width - 1))
+        if comparison is not None:
+            console.print(_strip(comparison.spans, uses, console.width - 1))
+        console.print(_table(composition, comparison, uses))
     sequence = composition.sequence
     totals = np.bincount(sequence.symbols, sequence.durations, len(sequence.classes) + 1)
     odd = totals[-1] or (comparison is not None and comparison.foreign)
@@ -50,6 +50,8 @@ def _show_difference(console: Console, comparison: StructuralComparison, element
     style = "green" if comparison.adequacy.is_adequate else "bold red"
     console.print()
     console.print(f"[{style}]{escape(difference_sentence(comparison, element))}[/{style}]", soft_wrap=True)
+    if is_plain(comparison.first):
+        return
     longest = sorted(comparison.unmatched, key=lambda span: span.first - span.stop)
     for span in longest[:_STRETCHES_SHOWN]:
         console.print(f"  no word: {plural(element)} from {span.first:,} to before {span.stop:,}")

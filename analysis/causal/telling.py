@@ -128,7 +128,7 @@ def undecided(model: CausalModel) -> tuple[str, ...]:
     if unused:
         said.append(
             f"Not in the formula: {', '.join(map(str, unused))}. Tests find the dependence, and no formula with it takes fewer bits: it is slight, "
-            "of another form, or of the spread alone. Setting the cause changes nothing in a forecast."
+            "of another form, or of the spread alone. A forecast knows nothing of it."
         )
     place = model.data.names.index
     for pair, share in model.stabilities.items():

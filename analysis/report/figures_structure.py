@@ -20,6 +20,7 @@ from unperturbed.analysis.report.chart import (
     short,
     stacked,
 )
+from unperturbed.analysis.structure.words import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,7 +157,7 @@ def _bars(
                 "customdata": [span.edits for span in mine],
                 "marker": {"color": _NO_WORD if word < 0 else colours[word], "line": {"width": 0.5, "color": "@card"}},
                 "hovertemplate": (
-                    f"{plot_text(name if word < 0 else words[word])}: %{{x}} {element}s from %{{base}} on, "
+                    f"{plot_text(name if word < 0 else words[word])}: %{{x}} {plural(element)} from %{{base}} on, "
                     "%{customdata} edits<extra></extra>"
                 ),
             }

@@ -13,7 +13,7 @@ from unperturbed.analysis.report.figures_structure import StripRow, adequacy_fig
 from unperturbed.analysis.report.markup import Cell, Html, table, tag
 from unperturbed.analysis.report.sections_figures import frame
 from unperturbed.analysis.structure.classes import letter_of
-from unperturbed.analysis.structure.words import adequacy_sentence, composition_sentence, difference_sentence
+from unperturbed.analysis.structure.words import adequacy_sentence, composition_sentence, difference_sentence, is_plain, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,10 +64,13 @@ def render_structure(
         _section("strips", "Over time", _strips(composition, comparison, signals, shown, colours, element)),
         _section("words", "Words", _words(composition, comparison, colours, element)),
     ]
-    if comparison is not None and comparison.unmatched:
+    # Of a run that can have no other order the header says all there is.
+    told_by_words = not is_plain(composition)
+    if comparison is not None and comparison.unmatched and told_by_words:
         sections.append(_section("unmatched", "What no word describes", _unmatched(comparison, element)))
-    sections.append(_section("adequacy", "Is the model adequate?", _adequacy(dictionary.adequacy, "shuffled sequences")))
-    if comparison is not None:
+    if told_by_words:
+        sections.append(_section("adequacy", "Is the model adequate?", _adequacy(dictionary.adequacy, "shuffled sequences")))
+    if comparison is not None and told_by_words:
         further = _adequacy(comparison.adequacy, "draws of the first run's segments", "structure-adequacy-second")
         sections.append(_section("difference", "Does it describe the second run?", further))
     sections.append(_section("classes", "Classes", _classes(composition, comparison, element)))
@@ -100,7 +103,7 @@ def _strips(
     rows = [StripRow(title, drawn[at][1], drawn[at][0], spans) for at, (title, spans) in enumerate(named)]
     caption = (
         f"Below each signal a strip: the words of {named[0][0]}, in colour, and what none of them describes, in red. Words that take the "
-        f"largest share of the run have colours of their own. Place the pointer on a stretch for its word, its {element}s and its edits."
+        f"largest share of the run have colours of their own. Place the pointer on a stretch for its word, its {plural(element)} and its edits."
     )
     return [frame(strips(rows, shown, colours, element), caption)]
 
@@ -110,7 +113,7 @@ def _words(
 ) -> list[Html]:
     if not composition.dictionary.words:
         return [tag("p", "No word makes this sequence shorter to tell: nothing recurs in it beyond what chance gives.")]
-    heads = ["word", "classes", "times", "share of time", f"{element}s: shortest", "median", "longest", "edits"]
+    heads = ["word", "classes", "times", "share of time", f"{plural(element)}: shortest", "median", "longest", "edits"]
     seconds: dict[str, WordUse] = {}
     if comparison is not None:
         heads += ["second run: times", "share of time", "median", "edits"]
@@ -152,7 +155,7 @@ def _unmatched(comparison: StructuralComparison, element: str) -> list[Html]:
     caption = (
         "Stretches of the second run that are shorter to spell out than to tell by any word of the first, the longest first"
     )
-    return [tag("div", table(caption, (f"from {element}", f"to before {element}", f"{element}s"), rows), class_="tall")]
+    return [tag("div", table(caption, (f"from {element}", f"to before {element}", f"{plural(element)}"), rows), class_="tall")]
 
 
 def _adequacy(adequacy: Adequacy, what: str, name: str = "") -> list[Html]:
@@ -163,7 +166,7 @@ def _adequacy(adequacy: Adequacy, what: str, name: str = "") -> list[Html]:
 
 def _classes(composition: Composition, comparison: StructuralComparison | None, element: str) -> list[Html]:
     sequences = [composition.sequence] if comparison is None else [composition.sequence, comparison.second.sequence]
-    heads = ["class", f"share of {element}s", *(["in the second run"] if comparison is not None else [])]
+    heads = ["class", f"share of {plural(element)}", *(["in the second run"] if comparison is not None else [])]
     shares = []
     for sequence in sequences:
         totals = np.bincount(sequence.symbols, sequence.durations, len(sequence.classes) + 1)
@@ -172,7 +175,7 @@ def _classes(composition: Composition, comparison: StructuralComparison | None, 
     rows = [(said, *(f"{share[number]:.1%}" for share in shares)) for number, said in enumerate(described)]
     if not any(share[-1] for share in shares):
         rows.pop()
-    return [table(f"Classes of {element}s", heads, rows)]
+    return [table(f"Classes of {plural(element)}", heads, rows)]
 
 
 def _letters(word: str) -> str:

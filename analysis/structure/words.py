@@ -27,7 +27,7 @@ def composition_sentence(composition: Composition, element: str = "interval") ->
     elements = _count(sequence.elements, element, plural(element))
     name = f"{sequence.name}: " if sequence.name else ""
     if is_plain(composition):
-        return f"{name}{elements} of {_plainly(composition)}."
+        return f"{name}{elements} of {_only_classes(composition)}: {_all_there_is(composition)}."
     made = f"{name}{elements} of {_count(len(sequence.classes), 'class', 'classes')} make a sequence of {_count(len(sequence), 'symbol')}"
     if not dictionary.words:
         return f"{made}; nothing in it recurs beyond what chance gives."
@@ -42,15 +42,19 @@ def is_plain(composition: Composition) -> bool:
     return is_plain_sequence(composition.sequence)
 
 
-def _plainly(composition: Composition) -> str:
+def _only_classes(composition: Composition) -> str:
+    """Say which classes a plain run has."""
+    if len(classes_in(composition.sequence)) < 2:
+        return "one class"
+    return f"two classes, one after the other {len(composition.sequence):,} times"
+
+
+def _all_there_is(composition: Composition) -> str:
+    """Say why there are no words for a plain run."""
     if len(classes_in(composition.sequence)) < 2:
         odd = len(foreign_spans(composition.sequence))
-        apart = f", but for {_count(odd, 'stretch', 'stretches')} unlike it" if odd else ""
-        return f"one class: there is a single phase{apart}"
-    return (
-        f"two classes, one after the other {len(composition.sequence):,} times: no other order is possible, so that words tell nothing of it, "
-        "and how long each lasts is all there is"
-    )
+        return "there is a single phase" + (f", but for {_count(odd, 'stretch', 'stretches')} unlike it" if odd else "")
+    return "no other order is possible, so that words tell nothing of it, and how long each lasts is all there is"
 
 
 def difference_sentence(comparison: StructuralComparison, element: str = "interval") -> str:
@@ -58,7 +62,7 @@ def difference_sentence(comparison: StructuralComparison, element: str = "interv
     name = comparison.second.sequence.name or "the second run"
     if is_plain(comparison.first):
         other = "the same" if comparison.adequacy.is_adequate else "other classes, or of more or fewer"
-        return f"The first run is of {_plainly(comparison.first).partition(':')[0]}; {name} is of {other}."
+        return f"The first run is of {_only_classes(comparison.first)}; {name} is of {other}."
     if not comparison.first.dictionary.words:
         return f"The first run has no words, so that nothing can be said of {name} by them; its own words reach J = {comparison.own_cost:g}."
     elements = comparison.second.sequence.elements

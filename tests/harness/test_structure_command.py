@@ -101,8 +101,12 @@ def test_runs_of_one_class_or_of_two_that_take_turns_are_plain(capsys: pytest.Ca
     for name, said in (("one", "one class: there is a single phase"), ("two", "two classes, one after the other 80 times")):
         code, output, _ = run(capsys, str(paths[name]), "--accesses")
         assert (code, said in output) == (0, True)
-        code, output, _ = run(capsys, str(paths[name]), "--accesses", "--against", str(paths[name]))
+        page = tmp_path / f"{name}.html"
+        code, output, _ = run(capsys, str(paths[name]), "--accesses", "--against", str(paths[name]), "--html", str(page))
         assert (code, "is of the same." in output) == (0, True)
+        for said_by in (output, page.read_text()):  # neither says that there is something amiss
+            amiss = ("no word: accesses", "Not adequate", "Is the model adequate?", "What no word describes", "accesss")
+            assert not any(words in said_by for words in amiss)
         code, output, _ = run(capsys, str(paths[name]), "--accesses", "--against", str(paths["other"]))
         assert (code, "is of other classes, or of more or fewer." in output) == (4, True)
 

@@ -227,14 +227,18 @@ def fit_curve(
 
 def _best_of(kinds: Sequence[Errors], search_of: _SearchOf) -> State:
     """Return the shortest description of all kinds of errors; the search is brought to its end where it may still be that."""
-    started: list[tuple[Search, State]] = []
+    found: dict[Errors, tuple[Search, State]] = {}
     for kind in kinds:
-        search = search_of(kind, _about(search_of) if kind == "proportional" else None)
-        state = search.started()
-        started.append((search, state))
+        level: Floats | None = None
+        if kind == "proportional":
+            # Where errors are factors, curves are products and always positive.
+            _, product = found.get("factor") or _started("factor", None, search_of)
+            level = np.exp(_curve(product))
+        found[kind] = _started(kind, level, search_of)
+        state = found[kind][1]
         if state.exact or (kind == "even" and not _errors_may_grow(state)):
             break
-    started.sort(key=lambda one: one[1].bits)
+    started = sorted(found.values(), key=lambda one: one[1].bits)
     ended: list[State] = []
     for search, state in started:
         best = min((one.bits for one in ended), default=math.inf)
@@ -244,10 +248,9 @@ def _best_of(kinds: Sequence[Errors], search_of: _SearchOf) -> State:
     return min(sensible or ended, key=lambda one: one.bits)
 
 
-def _about(search_of: _SearchOf) -> Floats:
-    """Return a curve near to the one that is looked for: a product of the parents, where errors are factors."""
-    state = search_of("factor", None).started()
-    return np.asarray(np.exp(state.problem.target - state.residual))
+def _started(kind: Errors, level: Floats | None, search_of: _SearchOf) -> tuple[Search, State]:
+    search = search_of(kind, level)
+    return search, search.started()
 
 
 def _reweighed(state: State) -> State:
@@ -265,7 +268,7 @@ def _reweighed(state: State) -> State:
 
 
 def _curve(state: State) -> Floats:
-    """Return the curve in each row, in the problem's order."""
+    """Return the curve in each row, in the problem's order; its logarithm where errors are factors."""
     return np.asarray((state.problem.target - state.residual) / state.problem.weights)
 
 

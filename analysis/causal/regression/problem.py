@@ -283,8 +283,13 @@ def problem_of(
     errors : {"even", "proportional", "factor"}
     coding : {"corrected", "paper"}
     level : float64, shape (rows,), optional
-        A curve near to the one that is looked for, sorted by cell, for proportional errors. By default the target itself, with which curves come out
-        too low by the square of the errors: low values weigh most.
+        A positive curve near to the one that is looked for, sorted by cell: of proportional errors, which are weighed by it. Weighed by the target
+        itself, curves come out too low by the square of the errors, as low values weigh most.
+
+    Raises
+    ------
+    ValueError
+        Proportional errors without a curve.
     """
     rows = len(target)
     full = cells.ids(cells.full, codes, rows)
@@ -294,7 +299,7 @@ def problem_of(
     if errors != "proportional":
         level = np.ones(rows)
     elif level is None:
-        level = y
+        raise ValueError("errors in proportion to a curve are weighed by one; give a level")
     spread = float(np.std(target)) * RESOLUTION
     # Of a target that does not vary, the size of its rounding errors is all there is.
     floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2

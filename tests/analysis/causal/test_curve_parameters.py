@@ -81,6 +81,16 @@ def test_cycles_an_instruction_and_a_miss(seed: int) -> None:
     assert (told["value"] < told["high"]).all()
 
 
+def test_intervals_of_cells_of_two_variables_hold_the_truth() -> None:
+    """In a cell instructions hardly vary, so that its own runs tell little, and say so."""
+    found = curve_parameters(_lu(0), "C_op", ["instr_op", "L2M_op"], cells=["datatype", "optimized"])
+    assert found.frame.height == 12
+    for name, truth in (("instr_op", _CPI), ("L2M_op", _PENALTY)):
+        told = found.intervals.filter(pl.col("parameter") == f"C_op_coefficient_of_{name}")
+        held = [row["low"] < truth[row["datatype"]] < row["high"] for row in told.to_dicts()]
+        assert sum(held) >= len(held) - 3  # of 95 %: four of twelve would miss with a chance of 0.2 %
+
+
 @pytest.mark.parametrize("cells", [("datatype",), ("datatype", "optimized")])
 def test_each_cell_is_told_by_its_own_runs(cells: tuple[str, ...]) -> None:
     frame = curve_parameters(_lu(0), "L2M_op", "n", cells=cells).frame

@@ -166,7 +166,7 @@ def test_lengths_are_those_of_the_formulas():
     y = 3 * x * z * (1 + 0.03 * e)
     assert relative.hypothesis_bits == pytest.approx(HALF_LOG + 8 * 3)
     curve = (y / (x * z)).mean() * x * z  # the mean is what weights by the curve itself end at
-    assert relative.data_bits == pytest.approx(bits(((y / curve - 1) ** 2).sum()) + np.log2(curve).sum(), abs=0.01)
+    assert relative.data_bits == pytest.approx(bits(((y / curve - 1) ** 2).sum()) + np.log2(curve).sum())
 
 
 def test_cells_that_share_a_value_are_told_once_and_by_name():

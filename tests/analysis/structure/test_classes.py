@@ -154,6 +154,7 @@ def test_numbers_of_classes_that_are_none(make, count):
 def test_bands_of_near_edges_have_different_names():
     assert len(set(band_names(np.array([1.0, 1 + 1e-9, 1 + 2e-9]), "x"))) == 4
     assert band_names(np.zeros(0), "x") == ("all alike",)
+    assert band_names(np.array([1.65e-5, 3e9]), "x") == ("x < 1.65e-05", "1.65e-05 ≤ x < 3000000000", "x ≥ 3000000000")
     assert BandClasses(np.array([2.0]), "x").describe() == ("A  x < 2", "B  x ≥ 2")
 
 
