@@ -1,7 +1,6 @@
 # Two commands for everybody: make quickstart, make test. Each sets up what it needs.
 
 python = .venv/bin/python
-parts = errors harness collectors instrument analysis
 campaign ?= campaigns/quickstart
 
 .PHONY: help quickstart test test-pmu check docs dev bench validate clean
@@ -10,7 +9,7 @@ help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
 	@echo 'make test         set up, then run the tests'
 	@echo 'make test-pmu     run the samplers on an emulated machine with a real PMU'
-	@echo 'make check        ruff, mypy strict, documentation'
+	@echo 'make check        ruff, clang-format, mypy strict, documentation'
 	@echo 'make validate     long evidence, written to docs/evidence (hours)'
 	@echo 'make dev          set up for working on the code'
 
@@ -30,14 +29,17 @@ check:
 	@tools/setup.sh test
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
-	$(python) -m mypy --strict $(addprefix -p unperturbed.,$(parts))
+	.venv/bin/clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
+	$(python) tools/check_docstrings.py
+	$(python) tools/check_words.py
+	$(python) -m mypy --strict -p unperturbed
 	$(python) -m mkdocs build --strict --quiet
 
 docs: check
 
 bench:
 	@tools/setup.sh bench
-	$(python) tests/benchmarks/harness_overhead.py
+	$(python) -m tests.benchmarks.harness_overhead
 	$(python) tests/benchmarks/sampler_instructions.py
 	$(python) tests/benchmarks/sampler_overhead.py
 	$(python) tests/benchmarks/sampler_intervals.py
@@ -47,6 +49,7 @@ bench:
 	$(python) tests/benchmarks/instrument_preload.py
 	$(python) tests/benchmarks/instrument_python.py
 	$(python) tests/benchmarks/perturbation_checks.py
+	$(python) tests/benchmarks/large_campaign.py campaigns/large
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
 	.venv-peers/bin/python tests/benchmarks/event_reading.py
 	.venv-peers/bin/python tests/benchmarks/event_distances.py
@@ -59,7 +62,7 @@ dev:
 
 validate:
 	@tools/setup.sh test
-	$(python) tests/collectors/kill_validation.py --kills 1000 --seed 1
+	$(python) -m tests.collectors.runtime.kill_validation --kills 1000 --seed 1
 	$(python) docs/evidence/own_perturbation.py --runs 20 --seed 1
 	@tools/setup.sh pmu
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
@@ -67,15 +70,15 @@ validate:
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
-	$(python) experiments/perturbation/evaluate.py
-	$(python) experiments/alignment/evaluate.py --pairs 9
+	$(python) -m experiments.perturbation.evaluate
+	$(python) -m experiments.alignment.evaluate --pairs 9
 	@tools/setup.sh media
-	$(python) experiments/diagnosis/record.py campaigns/diagnosis
-	$(python) experiments/diagnosis/evaluate.py
-	$(python) experiments/structure/evaluate.py
-	$(python) experiments/structure/second_run.py --pairs 40
-	$(python) experiments/causal/evaluate.py
-	@echo 'on a host whose processor counts, also: $(python) experiments/alignment/evaluate.py --processor'
+	$(python) -m experiments.diagnosis.record campaigns/diagnosis
+	$(python) -m experiments.diagnosis.evaluate
+	$(python) -m experiments.structure.evaluate
+	$(python) -m experiments.structure.second_run --pairs 40
+	$(python) -m experiments.causal.evaluate
+	@echo 'on a host whose processor counts, also: $(python) -m experiments.alignment.evaluate --processor'
 
 clean:
 	rm -rf .venv .venv-peers build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

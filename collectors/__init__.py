@@ -1,17 +1,14 @@
-"""How numbers are gathered at intervals: the trace, the catalogue of metrics, the samplers and their sources."""
+"""How numbers are gathered at intervals: the trace, the sources of counts, the samplers, and what they leave behind."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
-    from unperturbed.collectors.trace import Metric, Trace
+    from unperturbed.collectors.data import Metric, Trace, read_sweep
 
-__all__ = ["Metric", "Trace"]
+__all__ = ["Metric", "Trace", "read_sweep"]
 
-
-def __getattr__(name: str) -> Any:
-    # numpy, which traces need, stays out of processes that count themselves (`pyperf_hook`): it changes their memory.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from unperturbed.collectors import trace  # noqa: PLC0415
-
-    return getattr(trace, name)
+__getattr__, __dir__ = lazy_names(__name__, {"data": ("Metric", "Trace", "read_sweep")})

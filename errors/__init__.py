@@ -7,13 +7,14 @@
     ├── HostError               this host cannot do it: a tool, a counter, a permission     exit code 3
     └── RunError                the measured program or its build failed                    exit code 1
 
-Only the command line turns an error into an exit code (`exit_code`). A message says what is wrong, where, and what to do next.
-Functions of the analysis library raise `ValueError` and `TypeError` for wrong arguments, as numpy and scipy do; `DataError` is both.
+Only the command line turns an error into an exit code (`exit_code`). A message says what is wrong, where, and what to
+do next. Functions of the analysis library raise `ValueError` and `TypeError` for wrong arguments, as numpy and scipy
+do; `DataError` is both.
 
 ::
 
     SpecError
-    └── DataError(ValueError)   data that cannot be analysed: too few runs, a constant metric, traces that do not fit together
+    └── DataError(ValueError)   data that cannot be analysed: too few runs, a constant metric, unlike traces
 """
 
 from __future__ import annotations

@@ -1,53 +1,78 @@
-"""The one-way rule of ARCHITECTURE.md, and that the command line stays quick to load."""
+"""The rooms of ARCHITECTURE.md and their order, and that the command line stays quick to load."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import rooms
+
 ROOT = Path(__file__).parents[1]
 
-MAY_IMPORT = {
-    "errors": (),
-    "collectors": ("errors", "collectors"),
-    "instrument": ("errors", "instrument"),
-    "analysis": ("errors", "analysis", "collectors.trace", "collectors.table"),
-    "harness": ("errors", "harness", "collectors", "instrument", "analysis"),
-}
+
+def test_a_room_uses_those_below_it_alone() -> None:
+    assert rooms.unordered() == []
+    assert rooms.faults_of_order() == []
 
 
-def _imported(path: Path) -> set[str]:
-    """Return the project's modules that a file imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name.removeprefix("unperturbed.") for name in found if name.startswith("unperturbed.")}
+def test_a_room_that_used_one_above_it_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {"analysis.perturbation.outer": frozenset({"analysis.causal.table.variables", "harness.spec"})}
+    monkeypatch.setattr(rooms, "imports", lambda: wrong)
+    assert rooms.faults_of_order() == [
+        "analysis/perturbation/outer.py imports unperturbed.analysis.causal.table.variables",
+        "analysis/perturbation/outer.py imports unperturbed.harness.spec",
+    ]
 
 
-@pytest.mark.parametrize("part", MAY_IMPORT)
-def test_one_way_only(part: str) -> None:
-    files = sorted((ROOT / part).rglob("*.py"))
-    assert files
-    for file in files:
-        for name in _imported(file):
-            allowed = any(name == rule or name.startswith(f"{rule}.") for rule in MAY_IMPORT[part])
-            assert allowed, f"{file.relative_to(ROOT)} imports unperturbed.{name}"
+def test_a_room_has_few_modules_whose_names_do_not_repeat_it() -> None:
+    assert rooms.faults_of_size() == []
+
+
+def test_the_page_of_the_architecture_shows_the_rooms_as_they_are() -> None:
+    text = rooms.ARCHITECTURE.read_text()
+    assert rooms.renewed(text) == text, "write it again: python tests/rooms.py"
+
+
+def test_the_harness_uses_faces_of_other_parts() -> None:
+    """A face is a package, or a `describe` module: what one writes about results."""
+    deep = [
+        f"{name} uses {other}"
+        for name, used in rooms.imports().items()
+        for other in used
+        if name.startswith("harness.") and not other.startswith(("harness", "common"))
+        if rooms.modules()[other].name not in ("__init__.py", "describe.py")
+    ]
+    assert deep == []
+
+
+def test_public_names_are_listed_in_faces_alone() -> None:
+    for path in rooms.modules().values():
+        if path.name != "__init__.py":
+            assert "\n__all__ = " not in path.read_text(), f"{path.relative_to(ROOT)} has an __all__"
 
 
 def test_help_loads_nothing_slow() -> None:
-    text = "import sys; from unperturbed.harness.cli import _parser; _parser(None).format_help(); print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.split()
+    text = "import sys; from unperturbed.harness.cli import main; main([]); print('loaded', *sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+    loaded = shown.rpartition("loaded")[2].split()
     assert not {"numpy", "polars", "pydantic", "scipy", "numba", "plotly", "rich", "yaml", "clang"} & set(loaded)
 
 
 def test_a_measuring_session_does_not_load_what_only_the_report_needs() -> None:
-    text = "import sys; import unperturbed.harness.campaign; print(*sys.modules)"
+    text = "import sys; import unperturbed.harness.campaign.execution; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.split()
     assert not {"plotly", "numba", "scipy.stats"} & set(loaded)
+
+
+def test_polars_reads_open_files_alone() -> None:
+    """polars takes a path as a glob: asked for `x[1]/trace.parquet` it reads `x1/trace.parquet`."""
+    for path in rooms.modules().values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and re.fullmatch(r"pl\.(read|scan)_\w+", ast.unparse(node.func)):
+                place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                assert ast.unparse(node.args[0]) == "file", f"{place} gives polars a path"

@@ -36,7 +36,14 @@ def test_without_rights_it_prints_the_one_command_and_ends_with_3(tmp_path: Path
     for folder in (*tmp_path.parents, tmp_path):
         if folder != Path("/"):
             folder.chmod(folder.stat().st_mode | 0o011)
-    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(checkout / "tools" / "setup.sh"), "run"]
+    command = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        str(checkout / "tools" / "setup.sh"),
+        "run",
+    ]
     done = subprocess.run(command, env={"PATH": str(tools)}, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
     assert "Debian packages are missing: valgrind dpkg-dev" in done.stderr

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The quickstart: one campaign on the compressor of experiments/blocksort, then what its exit code means.
+# The quickstart: one campaign on the compressor of experiments/quickstart/blocksort, then what its exit code means.
 set -u
 cd "$(dirname "$0")/.."
 campaign=$1
-.venv/bin/unperturbed run experiments/quickstart.yaml --campaign "$campaign"
+.venv/bin/unperturbed run experiments/quickstart/quickstart.yaml --campaign "$campaign"
 code=$?
 case $code in
 0) printf '\nExit code 0: no configuration was perturbed.\n' ;;

@@ -45,6 +45,8 @@ if [ "$goal" != run ]; then
     command -v chromium >/dev/null || need chromium
     command -v chromedriver >/dev/null || need chromium-driver
     command -v git >/dev/null || need git
+    command -v zsh >/dev/null || need zsh
+    command -v fish >/dev/null || need fish
     command -v perf >/dev/null || need linux-perf
     # What programs are built with elsewhere: other compilers, linkers, build systems and caches.
     command -v clang >/dev/null || need clang
@@ -100,7 +102,7 @@ run | bench) ;;
 *) goal=test ;;
 esac
 # The installed package is a tree of links to the checkout's files: a file added or removed means installing again.
-key=$({ "$python" --version; cat pyproject.toml tools/setup.sh; find errors harness collectors instrument analysis -type f ! -name '*.pyc' | sort; } | sha256sum | cut -d' ' -f1)
+key=$({ "$python" --version; cat pyproject.toml setup.py tools/setup.sh; find src common errors harness collectors instrument analysis -type f ! -name '*.pyc' | sort; } | sha256sum | cut -d' ' -f1)
 stamp=".venv/.set-up-for-$goal"
 larger="$stamp .venv/.set-up-for-bench"
 [ "$goal" = run ] && larger="$larger .venv/.set-up-for-test"
@@ -121,5 +123,9 @@ if [ "$goal" = bench ]; then
     say "installing the libraries that the benchmarks stand beside"
     install .venv-peers '.[peers]'
     .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation 'linmdtw>=0.1.7,<0.2'
+fi
+if [ "$goal" = run ]; then # tests compile what they need
+    say "compiling the analyses' loops"
+    .venv/bin/unperturbed cache warm alignment >/dev/null 2>&1 || say "that failed; they are compiled when they are first used"
 fi
 printf '%s' "$key" >"$stamp"

@@ -1,42 +1,63 @@
-"""Which interval of one run shows the same work as which interval of another: dynamic time warping, anchors, scores.
+"""Alignment of runs: which interval of one shows the same work as which of another.
 
-Mytkowicz et al., "Aligning Traces for Performance Evaluation". The compiled kernels are loaded by the first alignment, so that
-importing this package stays cheap.
+Dynamic time warping, anchors, scores by milestones, merged traces, all pairs of a set. After
+Mytkowicz et al., "Aligning Traces for Performance Evaluation". The compiled kernels are loaded by the first alignment,
+so that importing this package stays cheap.
 """
 
-from unperturbed.analysis.alignment.carrying import Region, map_region, resample, share_out
-from unperturbed.analysis.alignment.judging import judging_counters, possible_intervals, scores_of
-from unperturbed.analysis.alignment.merging import Merged, Source, merge
-from unperturbed.analysis.alignment.milestones import choose_anchors, milestone_anchors, milestone_positions
-from unperturbed.analysis.alignment.pairwise import distance_matrix, warp_paths
-from unperturbed.analysis.alignment.scores import ScoreSummary, milestone_scores, summarise_scores
+from unperturbed.analysis.alignment import describe
+from unperturbed.analysis.alignment.dtw.pairs import distance_matrix, warp_paths
+from unperturbed.analysis.alignment.dtw.paths import WarpPath, anchored_dtw, dtw, dtw_cost
+from unperturbed.analysis.alignment.merging import (
+    MergedSource,
+    MergedTrace,
+    Region,
+    map_region,
+    merge,
+    redistribute_counts,
+    resample,
+)
+from unperturbed.analysis.alignment.milestones import (
+    ScoreSummary,
+    choose_anchors,
+    matching_counters,
+    milestone_anchors,
+    milestone_positions,
+    milestone_scores,
+    possible_intervals,
+    score_summaries,
+    summarise_scores,
+)
+from unperturbed.analysis.alignment.pairwise_alignment import PairwiseAlignment, pairwise
 from unperturbed.analysis.alignment.traces import Alignment, align, align_as_paper, with_default_metrics
-from unperturbed.analysis.alignment.warp import WarpPath, anchored_dtw, dtw, dtw_cost
 
 __all__ = [
     "Alignment",
-    "Merged",
+    "MergedSource",
+    "MergedTrace",
+    "PairwiseAlignment",
     "Region",
     "ScoreSummary",
-    "Source",
     "WarpPath",
     "align",
     "align_as_paper",
     "anchored_dtw",
     "choose_anchors",
+    "describe",
     "distance_matrix",
     "dtw",
     "dtw_cost",
-    "judging_counters",
     "map_region",
+    "matching_counters",
     "merge",
     "milestone_anchors",
     "milestone_positions",
     "milestone_scores",
+    "pairwise",
     "possible_intervals",
+    "redistribute_counts",
     "resample",
-    "scores_of",
-    "share_out",
+    "score_summaries",
     "summarise_scores",
     "warp_paths",
     "with_default_metrics",

@@ -1,4 +1,4 @@
-"""Many runs joined into one trace with every metric."""
+"""Merge many runs into one trace with every metric: values and regions are mapped along warp paths."""
 
 from __future__ import annotations
 
@@ -6,33 +6,190 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from unperturbed.analysis.alignment.carrying import resample, share_out
+from unperturbed.analysis.alignment import describe
+from unperturbed.analysis.alignment.dtw.paths import WarpPath
+from unperturbed.analysis.alignment.dtw.series import FloatArray
 from unperturbed.analysis.alignment.traces import Alignment, align
-from unperturbed.analysis.alignment.warp import FloatArray
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.common.result import Result
+from unperturbed.common.table import Table
+from unperturbed.common.wording import counted
 from unperturbed.errors import DataError
 
-__all__ = ["Merged", "Source", "merge"]
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unperturbed.analysis.alignment.traces import Alignment
+
+
+@dataclass(frozen=True)
+class Region:
+    """A stretch of a run, and how well its borders are known.
+
+    Attributes
+    ----------
+    start, stop : int
+        First interval, and the one after the last.
+    uncertainty : tuple of (float, float)
+        By how far different ways to align these runs differ at `start` and at `stop` [intervals]. No bound on the
+        error.
+    possible : tuple of tuple of (int, int)
+        For `start` and for `stop` the least and the greatest that milestones leave possible; these are certain. All of
+        the run where no software counter was counted alike.
+    """
+
+    start: int
+    stop: int
+    uncertainty: tuple[float, float]
+    possible: tuple[tuple[int, int], tuple[int, int]]
+
+
+def map_region(alignment: Alignment, start: int, stop: int) -> Region:
+    """Return the stretch of run b that shows the work of a stretch of run a.
+
+    Parameters
+    ----------
+    alignment : Alignment
+        Of a and b.
+    start, stop : int
+        First interval of a's stretch, and the one after the last.
+
+    Returns
+    -------
+    Region
+        In b's intervals.
+
+    Raises
+    ------
+    DataError
+        The stretch is empty, or not within a.
+
+    Notes
+    -----
+    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 6: selecting corresponding stretches, and
+    reasoning within each run, is often all that is needed. A border that milestones show to be wrong is moved to where
+    they allow it. Its uncertainty is the largest of: half of how many intervals meet it, how far the path differs there
+    from the one before flat stretches were made even, how far it was moved, and half an interval.
+    """
+    n = int(alignment.x_index[-1]) + 1
+    if not 0 <= start < stop <= n:
+        raise DataError(f"the stretch {start}:{stop} is empty or not within the run's {n} intervals")
+    first, of_first = _border(alignment, start, 0)
+    last, of_last = _border(alignment, stop - 1, 1)
+    (low, high), (last_low, last_high) = alignment.possible[[start, stop - 1]].tolist()
+    return Region(first, max(first, last) + 1, (of_first, of_last), ((low, high), (last_low + 1, last_high + 1)))
+
+
+def resample(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
+    """Map y's values to x's intervals: the mean where several intervals of y are aligned to one of x.
+
+    Parameters
+    ----------
+    path : WarpPath
+        The alignment of x and y.
+    series_y : array_like, shape (m,) or (m, metrics)
+        Values of y.
+    length_x : int
+        Number n of intervals of x.
+
+    Returns
+    -------
+    array of float64, shape (n,) or (n, metrics)
+        Values for x's intervals.
+
+    Raises
+    ------
+    DataError
+        The path does not span n intervals of x and the series' intervals of y.
+    """
+    values = _spanned(path, series_y, length_x)
+    starts = np.searchsorted(path.x_index, np.arange(length_x))  # every interval of x is on the path, in order
+    sums = np.add.reduceat(values[path.y_index], starts, axis=0)
+    meeting = np.diff(starts, append=len(path))
+    return np.asarray(sums / meeting.reshape(-1, *(1,) * (values.ndim - 1)), dtype=np.float64)
+
+
+def redistribute_counts(path: WarpPath, events_y: ArrayLike, length_x: int) -> FloatArray:
+    """Redistribute y's events over x's intervals, so that the total is kept.
+
+    Parameters
+    ----------
+    path : WarpPath
+        The alignment of x and y.
+    events_y : array_like, shape (m,) or (m, metrics)
+        Events of each interval; those of one that meets several of x are shared equally.
+    length_x : int
+        Number n of intervals of x.
+
+    Returns
+    -------
+    array of float64, shape (n,) or (n, metrics)
+        Events in x's intervals.
+
+    Raises
+    ------
+    DataError
+        As for `resample`.
+    """
+    values = _spanned(path, events_y, length_x)
+    meeting = np.bincount(path.y_index)
+    shares = (values.T / meeting).T
+    starts = np.searchsorted(path.x_index, np.arange(length_x))
+    return np.asarray(np.add.reduceat(shares[path.y_index], starts, axis=0), np.float64)
+
+
+def _spanned(path: WarpPath, series_y: ArrayLike, length_x: int) -> FloatArray:
+    values = np.asarray(series_y, dtype=np.float64)
+    n, m = int(path.x_index[-1]) + 1, int(path.y_index[-1]) + 1
+    if values.ndim not in (1, 2) or (length_x, len(values)) != (n, m):
+        raise DataError(
+            f"the path aligns {n} intervals to {m}, but length_x is {length_x} and the series has shape {values.shape}"
+        )
+    return values
+
+
+def _span(path: WarpPath, interval: int) -> tuple[int, int]:
+    """Return the first and the last interval of b that meet one of a."""
+    first, after = np.searchsorted(path.x_index, (interval, interval + 1))
+    return int(path.y_index[first]), int(path.y_index[after - 1])
+
+
+def _border(alignment: Alignment, interval: int, side: int) -> tuple[int, float]:
+    """Return the first (side 0) or last interval of b aligned to one of a, as milestones allow, and its uncertainty."""
+    span = _span(alignment, interval)
+    before = _span(alignment.warped, interval)
+    low, high = alignment.possible[interval].tolist()
+    allowed = min(max(span[side], low), high)
+    return allowed, max((span[1] - span[0]) / 2, abs(sum(span) - sum(before)) / 2, abs(allowed - span[side]), 0.5)
+
 
 _Align = Callable[[Trace, Trace], Alignment]
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """One group of repetitions, and how the run that speaks for it was aligned.
+class MergedSource:
+    """One group of repetitions, and the alignment of the run that represents it.
 
     Attributes
     ----------
-    configuration, pass_name : what its runs have in common.
-    run : the run whose values were carried: the one nearest to the others.
-    repetitions : how many runs there are.
-    metrics : what the merged trace has from it.
-    alignment : of the reference and this run; None for the reference itself.
-    spread : float64, shape (intervals,). How far alignments by way of the other repetitions end from the direct one, the median over
-        repetitions [intervals of this run]; None for a single run.
+    configuration, pass_name : str
+        What its runs have in common.
+    run : str
+        The run whose values were mapped: the one nearest to the others.
+    repetitions : int
+        How many runs there are.
+    metrics : tuple of str
+        What the merged trace has from it.
+    alignment : Alignment, optional
+        Of the reference and this run; None for the reference itself.
+    spread : array of float64, shape (intervals,)
+        How far alignments by way of the other repetitions end from the direct one, the median over repetitions
+        [intervals of this run]; None for a single run.
     """
 
     configuration: str
@@ -45,23 +202,59 @@ class Source:
 
     @property
     def title(self) -> str:
-        """Return the name of the group, as the merged trace's column of its spread has it."""
+        """The group's name, as in the column of its spread."""
         return f"{self.configuration}/{self.pass_name}" if self.pass_name else self.configuration
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the group as plain data, ready for JSON."""
+        median, high = (None, None) if self.spread is None else np.quantile(self.spread, (0.5, 0.9)).tolist()
+        return {
+            "configuration": self.configuration,
+            "pass": self.pass_name,
+            "run": self.run,
+            "repetitions": self.repetitions,
+            "metrics": list(self.metrics),
+            "median_spread": median,
+            "spread_90": high,
+            "warning": self.alignment.warning if self.alignment else "",
+        }
 
-@dataclass(frozen=True, eq=False)
-class Merged:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MergedTrace(Result):
     """One trace with every metric.
 
     Attributes
     ----------
-    trace : on the reference's time axis; beside the metrics a column `spread:GROUP` for each group with repetitions. Its attributes
-        `merged` name the source run of each metric.
-    sources : in the order of the groups, the reference's first.
+    trace : Trace
+        On the reference's time axis; beside the metrics a column `spread:GROUP` for each group with repetitions. Its
+        attributes `merged` name the source run of each metric.
+    sources : tuple of MergedSource
+        In the order of the groups, the reference's first.
     """
 
+    _page: ClassVar[str] = "unperturbed.analysis.report.alignment:render_merged"
+
     trace: Trace
-    sources: tuple[Source, ...]
+    sources: tuple[MergedSource, ...]
+
+    def headline(self) -> str:
+        """Return how much was merged, in one line."""
+        metrics = sum(len(source.metrics) for source in self.sources)
+        runs = counted(sum(source.repetitions for source in self.sources), "run")
+        return f"{counted(len(self.trace), 'interval')} with {counted(metrics, 'metric')} of {runs}"
+
+    def tables(self) -> list[Table]:
+        """Return the sources of the metrics."""
+        return [describe.merge_table(self)]
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the merged trace, a row an interval."""
+        return self.trace.to_polars()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sources of the metrics as plain data, ready for JSON."""
+        return {"intervals": len(self.trace), "sources": [source.to_dict() for source in self.sources]}
 
 
 def merge(
@@ -71,21 +264,24 @@ def merge(
     anchor: str | None = None,
     budget: int | None = None,
     penalty: float | None = None,
-) -> Merged:
+) -> MergedTrace:
     """Join runs of one program that collected different metrics into one trace.
 
     Parameters
     ----------
-    traces : of the same work. Those with the same `configuration` and `pass` among their attributes are repetitions of each other.
-        The first group gives the reference run, whose intervals the merged trace has; of a metric that several groups have, the first
-        group's is taken.
-    on, anchor, budget, penalty : as for `align`. The anchor serves where both runs have it.
+    traces : sequence of Trace
+        Of the same work. Those with the same `configuration` and `pass` among their attributes are repetitions of each
+        other. The first group gives the reference run, whose intervals the merged trace has; of a metric that several
+        groups have, the first group's is taken.
+    on, anchor, budget, penalty : sequence of str, optional
+        As for `align`. The anchor serves where both runs have it.
 
     Returns
     -------
-    Merged
-        Of each group one run speaks: the one whose alignments with the other repetitions cost least. A counter's events are shared out
-        among the reference's intervals that do the same work, so that its total is kept; gauges and derived metrics are averaged.
+    MergedTrace
+        One run represents each group: the one whose alignments with the other repetitions cost least. A counter's
+        events are shared out among the reference's intervals that do the same work, so that its total is kept; gauges
+        and derived metrics are averaged.
 
     Raises
     ------
@@ -94,17 +290,23 @@ def merge(
 
     Notes
     -----
-    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 1: reasoning across traces. How sure the joint is the paper
-    leaves open: here the repetitions tell. The reference's interval t lies at p(t) in the run s by direct alignment, and at q(t) by way of
-    another repetition; the spread is |p − q|. It shows what chance does to an alignment, not an error that all repetitions share.
+    Mytkowicz et al., "Aligning Traces for Performance Evaluation", section 1: reasoning across traces. How sure the
+    joint is the paper leaves open: here the repetitions tell. The reference's interval t lies at p(t) in the run s by
+    direct alignment, and at q(t) by way of another repetition; the spread is |p − q|. It shows what chance does to an
+    alignment, not an error that all repetitions share.
     """
     groups: dict[tuple[str, str], list[Trace]] = {}
     for trace in traces:
-        key = str(trace.attributes.get("configuration", trace.attributes.get("run", ""))), str(trace.attributes.get("pass", ""))
+        key = (
+            str(trace.attributes.get("configuration", trace.attributes.get("run", ""))),
+            str(trace.attributes.get("pass", "")),
+        )
         groups.setdefault(key, []).append(trace)
     if not groups:
         raise DataError("there is no trace to merge")
-    joined: _Align = partial(_align, on=None if on is None else tuple(on), anchor=anchor, budget=budget, penalty=penalty)
+    joined: _Align = partial(
+        _align, on=None if on is None else tuple(on), anchor=anchor, budget=budget, penalty=penalty
+    )
     centres = {key: _nearest_to_others(runs, joined) for key, runs in groups.items()}
     reference = next(iter(centres.values()))
     metrics: dict[str, Metric] = {}
@@ -118,9 +320,9 @@ def merge(
         alignment = None if centre is reference else joined(reference, centre)
         for name in own:
             metrics[name] = centre.metrics[name]
-            columns[name] = _carried(alignment, centre, name, len(reference))
+            columns[name] = _mapped(alignment, centre, name, len(reference))
         spread = _spread(reference, centre, runs, alignment, joined)
-        source = Source(*key, str(centre.attributes.get("run", "")), len(runs), own, alignment, spread)
+        source = MergedSource(*key, str(centre.attributes.get("run", "")), len(runs), own, alignment, spread)
         sources.append(source)
         if spread is not None:
             name = f"spread:{source.title}"
@@ -137,7 +339,7 @@ def merge(
         overruns=reference.overruns,
         attributes=attributes,
     )
-    return Merged(trace, tuple(sources))
+    return MergedTrace(trace, tuple(sources))
 
 
 def _align(
@@ -157,12 +359,12 @@ def _nearest_to_others(runs: Sequence[Trace], joined: _Align) -> Trace:
     return runs[int(costs.argmin())]
 
 
-def _carried(alignment: Alignment | None, run: Trace, name: str, length: int) -> FloatArray:
+def _mapped(alignment: Alignment | None, run: Trace, name: str, length: int) -> FloatArray:
     values = run[name]
     if alignment is None:
         return values
     metric = run.metrics[name]
-    carry = share_out if metric.semantics == "counter" and metric.kind != "derived" else resample
+    carry = redistribute_counts if metric.semantics == "counter" and metric.kind != "derived" else resample
     return carry(alignment, values, length)
 
 

@@ -1,24 +1,30 @@
-"""Alignment of traces: on which metrics, how they are scaled, through which anchors, and what is made of flat stretches."""
+"""Alignment of traces: the metrics and their scale, the anchors, the pace in flat stretches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.alignment.flatness import flat_elements
-from unperturbed.analysis.alignment.judging import possible_intervals
-from unperturbed.analysis.alignment.milestones import choose_anchors, milestone_anchors, milestone_positions
-from unperturbed.analysis.alignment.pace import even_pace, path_through
-from unperturbed.analysis.alignment.warp import FloatArray, IntArray, WarpPath, anchored_dtw
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.analysis.alignment import describe
+from unperturbed.analysis.alignment.dtw.paths import WarpPath, align_rows, anchored_dtw
+from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
+from unperturbed.analysis.alignment.flatness import even_pace, flat_elements, path_from_positions
+from unperturbed.analysis.alignment.milestones import (
+    ScoreSummary,
+    choose_anchors,
+    milestone_anchors,
+    milestone_positions,
+    possible_intervals,
+    score_summaries,
+)
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.common.table import Table
 from unperturbed.errors import DataError
-
-__all__ = ["PENALTY_RULE", "Alignment", "align", "align_as_paper", "with_default_metrics"]
 
 _RANGE_PERCENT = (5, 95)
 """Range of values that scales a metric: wide enough to span a program's phases, blind to a single outlying interval."""
@@ -33,31 +39,45 @@ _MUCH_CONTRADICTED = 0.1
 """Share of path elements that milestones show to be wrong above which a path is warned of."""
 
 _SHORT = 0.25
-"""An interval that lasts less than this share of the median one, as when a late tick is followed by the next, has too little in it."""
+"""Share of the median interval below which one is too short, as after a late tick, to have meaningful values."""
 
 _RATE, _CYCLES = "IPC", "PAPI_TOT_CYC"
 _WORK = "PAPI_TOT_INS"
-"""The counter whose progress is taken as the work's where nothing else tells it."""
+"""The counter whose progress is taken for the work's by default."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Alignment(WarpPath):
-    """How two runs were aligned, and what there was to align them by.
+    """The alignment of two runs, and what it is based on.
 
     Attributes
     ----------
-    method : `dtw`, or `milestones` for positions interpolated between a deterministic counter's milestones.
-    on : metrics; `scale` says what each was divided by.
-    penalty : of a step that is not diagonal, in scaled units.
-    anchor : the counter whose milestones are the anchors, or the method's.
-    flat : int64, shape (k, 2). First element, and the one after the last, of each stretch of `warped` without anything to align by.
-    evened : whether the runs were taken to progress evenly there.
-    pace : what progresses evenly: a counter's name, which guides the whole path too, or `time`.
-    warped : the path of dynamic time warping before flat stretches were made even.
-    possible : int64, shape (n, 2). First and last interval of b that can show the work of each interval of a, as all software counters
-        tell that both runs counted alike.
+    runs : tuple of (Trace, Trace)
+        The runs a and b.
+    method : {"dtw", "milestones"}
+        `dtw`, or `milestones` for positions interpolated between a deterministic counter's milestones.
+    on : tuple of str
+        Metrics; `scale` says what each was divided by.
+    penalty : float
+        Of a step that is not diagonal, in scaled units.
+    anchor : str, optional
+        The counter whose milestones are the anchors, or the method's.
+    flat : array of int64, shape (k, 2)
+        First element, and the one after the last, of each stretch of `warped` without anything to align by.
+    evened : bool
+        Whether the runs were taken to progress evenly there.
+    pace : str
+        What progresses evenly: a counter's name, which guides the whole path too, or `time`.
+    warped : WarpPath
+        The path of dynamic time warping before flat stretches were made even.
+    possible : array of int64, shape (n, 2)
+        First and last interval of b that can show the work of each interval of a, as all software counters tell that
+        both runs counted alike.
     """
 
+    _page: ClassVar[str] = "unperturbed.analysis.report.alignment:render_alignment"
+
+    runs: tuple[Trace, Trace]
     method: Literal["dtw", "milestones"]
     on: tuple[str, ...]
     penalty: float
@@ -68,41 +88,80 @@ class Alignment(WarpPath):
     warped: WarpPath
     possible: IntArray
 
+    @cached_property
+    def scores(self) -> dict[str, ScoreSummary]:
+        """Scores by each software counter that both runs counted alike, except the anchor; the rarest counter first."""
+        return score_summaries(self, *self.runs, anchor=self.anchor)
+
+    def headline(self) -> str:
+        """Return the runs, the sizes and the cost in one line."""
+        first, second = (describe.run_name(run) for run in self.runs)
+        return f"{first} and {second}: {super().headline()}"
+
+    def tables(self) -> list[Table]:
+        """Return the scores, if a counter gives any."""
+        return [describe.scores_table(self.scores)] if self.scores else []
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the alignment as plain data, ready for JSON."""
+        a, b = self.runs
+        return {
+            "first": {"run": describe.run_name(a, "a"), "intervals": len(a)},
+            "second": {"run": describe.run_name(b, "b"), "intervals": len(b)},
+            "method": self.method,
+            "on": dict(zip(self.on, self.scale or (), strict=True)),
+            "penalty": self.penalty,
+            "cost": self.cost,
+            "anchor": self.anchor,
+            "anchors": [list(cell) for cell in self.anchors],
+            "flat_share": self.flat_share,
+            "longest_flat": self.longest_flat,
+            "evened": self.evened,
+            "pace": self.pace,
+            "contradicted": self.contradicted,
+            "warning": "; ".join(describe.notes(self)),
+            "scores": {name: vars(summary) for name, summary in self.scores.items()},
+            "x_index": self.x_index.tolist(),
+            "y_index": self.y_index.tolist(),
+        }
+
     @property
     def contradicted(self) -> float:
-        """Return the share of path elements that milestones show to be wrong."""
+        """Share of path elements that milestones show to be wrong."""
         first, last = self.possible[self.x_index].T
         return float(((self.y_index < first) | (self.y_index > last)).mean())
 
     @property
     def flat_share(self) -> float:
-        """Return the share of path elements in flat stretches."""
+        """Share of path elements in flat stretches."""
         return float((self.flat[:, 1] - self.flat[:, 0]).sum()) / len(self.warped)
 
     @property
     def longest_flat(self) -> int:
-        """Return the length of the longest flat stretch [path elements]: as far may dynamic time warping stray."""
+        """Path elements of the longest flat stretch: dynamic time warping may stray as far."""
         return int((self.flat[:, 1] - self.flat[:, 0]).max(initial=0))
 
     @property
     def warning(self) -> str:
-        """Return what is not to be trusted, '' when nothing speaks against the path."""
-        said = []
+        """Reasons to distrust the path, in one sentence; '' where there are none."""
+        reasons = []
         more = f"{'more ' if self.anchors else ''}anchors would hold it"
         if self.contradicted > _MUCH_CONTRADICTED:
-            said.append(
-                f"{self.contradicted:.0%} of the path is wrong, as software counters show that both runs counted alike; {more}"
+            reasons.append(
+                f"{self.contradicted:.0%} of the path is wrong, as software counters show that both runs counted "
+                f"alike; {more}"
             )
         if self.flat_share > _MUCH_FLAT:
             treated = "dynamic time warping follows noise there"
             if self.evened:
                 treated = f"both runs are taken to progress evenly there (in {self.pace})"
             metrics = f"{' and '.join(self.on)} {'is' if len(self.on) == 1 else 'are'}"
-            said.append(
-                f"{metrics} flat but for noise along {self.flat_share:.0%} of the path, for {self.longest_flat} intervals at most: {treated}, "
+            reasons.append(
+                f"{metrics} flat but for noise along {self.flat_share:.0%} of the path, for {self.longest_flat} "
+                f"intervals at most: {treated}, "
                 f"and the path may stray as far; {more}"
             )
-        return "; ".join(said)
+        return "; ".join(reasons)
 
 
 def align(
@@ -110,7 +169,7 @@ def align(
     b: Trace,
     *,
     on: Sequence[str] | None = None,
-    method: Literal["dtw", "milestones"] = "dtw",
+    method: Literal["dtw", "milestones", "paper"] = "dtw",
     anchor: str | None = None,
     budget: int | None = None,
     penalty: float | None = None,
@@ -123,31 +182,41 @@ def align(
 
     Parameters
     ----------
-    a, b : traces of the same work.
-    on : names of the metrics to align on, present in both, optional
-        None takes IPC, the paper's choice; where a trace has no metric of that name, PAPI_TOT_INS over PAPI_TOT_CYC; without these all
-        hardware metrics that both have. Each is divided by one number for both traces, the range from the 5th to the 95th percentile of
-        both traces' values taken together (their mean distance from the median where that is 0), so that metrics of different units weigh
+    a, b : Trace
+        Traces of the same work.
+    on : sequence of str, optional
+        Names of the metrics to align on, present in both. None takes IPC, the paper's choice; where a trace has no
+        metric of that name, PAPI_TOT_INS over PAPI_TOT_CYC; without these all hardware metrics that both have. Each is
+        divided by one number for both traces, the range from the 5th to the 95th percentile of both traces' values
+        taken together (their mean distance from the median where that is 0), so that metrics of different units weigh
         alike. Levels are not shifted: one metric alone is aligned as the paper does.
-    method : `dtw` warps time; `milestones` interpolates between the milestones of `anchor`, and is the truth where these are dense.
-    anchor : name of a counter of deterministic milestones, optional
-        The nth milestone is the same work in both runs; see `milestone_anchors`.
-    budget : how many milestones may serve as anchors, optional
-        They are chosen by `choose_anchors`, mostly in flat stretches. None takes all.
-    penalty : for each step that is not diagonal, in scaled units, optional
-        None picks 5 times the median distance of the intervals that a path without penalty aligns, so that a step must bring more
-        than noise does: that distance is small where the runs agree, and a third of the noise where there is nothing but noise. 0 is
-        the paper's.
-    flat : `even` lets both runs progress evenly through a stretch where they have nothing in common (`flat_elements`), as all that
-        could be followed there is noise; `warped` leaves what dynamic time warping made of it, as the paper does.
-    pace : a counter that progresses with the work, or `time`, optional
-        Flat stretches are even in it. A counter guides the path besides: each element costs in proportion to how far it is from equal
-        progress, counted between neighbouring anchors; an interval off costs as much as the median distance that a path without penalty
-        leaves, less where the runs' totals differ. So it decides only what the metrics leave open. None takes PAPI_TOT_INS where both
-        traces have it, else `time`, which guides nothing.
-    mend : intervals that last less than a quarter of the median one, as behind a late tick, get their neighbours' values.
-    band : intervals, optional
-        As for `dtw`, between neighbouring anchors.
+    method : {"dtw", "milestones"}, default "dtw"
+        `dtw` warps time; `milestones` interpolates between the milestones of `anchor`, and is the truth where these are
+        dense.
+    anchor : str, optional
+        Name of a counter of deterministic milestones. The nth milestone is the same work in both runs; see
+        `milestone_anchors`.
+    budget : int, optional
+        How many milestones may serve as anchors. They are chosen by `choose_anchors`, mostly in flat stretches. None
+        takes all.
+    penalty : float, optional
+        For each step that is not diagonal, in scaled units. None picks 5 times the median distance of the intervals
+        that a path without penalty aligns, so that a step must bring more than noise does: that distance is small where
+        the runs agree, and a third of the noise where there is nothing but noise. 0 is the paper's.
+    flat : {"even", "warped"}, default "even"
+        `even` lets both runs progress evenly through a stretch where they have nothing in common (`flat_elements`), as
+        all that could be followed there is noise; `warped` leaves what dynamic time warping made of it, as the paper
+        does.
+    pace : str, optional
+        A counter that progresses with the work, or `time`. Flat stretches are even in it. A counter guides the path
+        besides: each element costs in proportion to how far it is from equal progress, counted between neighbouring
+        anchors; an interval off costs as much as the median distance that a path without penalty leaves, less where the
+        runs' totals differ. So it decides only what the metrics leave open. None takes PAPI_TOT_INS where both traces
+        have it, else `time`, which guides nothing.
+    mend : bool, default True
+        Intervals that last less than a quarter of the median one, as behind a late tick, get their neighbours' values.
+    band : int, optional
+        As for `dtw`, in intervals, between neighbouring anchors.
 
     Returns
     -------
@@ -157,13 +226,21 @@ def align(
     Raises
     ------
     DataError
-        A metric is missing, not finite, or constant in both traces; the anchor counted differently in the two runs, or never.
+        A metric is missing, not finite, or constant in both traces; the anchor counted differently in the two runs, or
+        never.
 
     Notes
     -----
-    Mytkowicz et al., "Aligning Traces for Performance Evaluation"; `penalty=0, flat="warped", pace="time",
-    mend=False` is theirs. All else the paper leaves open; experiments/alignment evaluates it against that.
+    Mytkowicz et al., "Aligning Traces for Performance Evaluation". `method="paper"` is theirs, the same as `penalty=0,
+    flat="warped", pace="time", mend=False`. All else the paper leaves open; experiments/alignment evaluates it against
+    that.
     """
+    if method not in ("dtw", "milestones", "paper"):
+        raise ValueError(f"the method is dtw, milestones or paper, not {method!r}")
+    if method == "paper":
+        if penalty:
+            raise ValueError('method="paper" has no penalty')
+        penalty, flat, pace, mend = 0.0, "warped", "time", False
     if on is None:
         a, b, on = with_default_metrics(a, b)
     names = tuple(on)
@@ -171,14 +248,17 @@ def align(
     pace_name, paces = _paces(a, b, pace)
     free = anchored_dtw(x, y, (), band=band)
     distances = np.abs(x[free.x_index] - y[free.y_index]).sum(axis=1)
-    noise = float(np.median(distances)) or float(distances.mean())  # of a metric that is mostly constant the median is 0
+    noise = float(np.median(distances)) or float(
+        distances.mean()
+    )  # of a metric that is mostly constant the median is 0
     rule = PENALTY_RULE * noise
     fine = rule if penalty is None else penalty
     aligned = partial(
         _alignment,
+        runs=(a, b),
         on=names,
         scale=tuple(map(float, scale)),
-        method=method,
+        method="milestones" if method == "milestones" else "dtw",
         penalty=fine,
         anchor=anchor,
         possible=possible_intervals(a, b),
@@ -187,7 +267,7 @@ def align(
         if anchor is None:
             raise DataError("aligning by milestones needs the name of their counter: give anchor")
         positions = milestone_positions(_counts(a, anchor), _counts(b, anchor), name=anchor)
-        path = _path(x, y, path_through(positions, len(y)), fine)
+        path = _path(x, y, path_from_positions(positions, len(y)), fine)
         return aligned(path, flat=np.empty((0, 2), np.int64), evened=False, pace=pace_name, warped=path)
 
     def warp(anchors: IntArray, penalty: float) -> WarpPath:
@@ -232,11 +312,12 @@ def _stretches(path: WarpPath, flat: NDArray[np.bool_]) -> IntArray:
 
 
 def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: str | None = None) -> WarpPath:
-    """Return the path of `align(…, penalty=0, flat="warped")` alone: what the paper does, without judging what it can be trusted for.
+    """Return the path of the paper's method, as `align(…, penalty=0, flat="warped")` does, without assessing it.
 
     Parameters
     ----------
-    a, b, on, anchor : as for `align`; all of the anchor's milestones serve.
+    a, b, on, anchor : Trace
+        As for `align`; all of the anchor's milestones serve.
 
     Raises
     ------
@@ -244,7 +325,8 @@ def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: 
         As for `align`.
     """
     x, y, _ = _scaled(a, b, tuple(on), mend=False)
-    return anchored_dtw(x, y, _anchors(a, b, anchor).tolist())
+    anchors = [(i, j) for i, j in _anchors(a, b, anchor).tolist()]
+    return align_rows(x, y, anchors, penalty=0.0, band=None)
 
 
 def _anchors(a: Trace, b: Trace, anchor: str | None) -> IntArray:
@@ -266,7 +348,7 @@ def _path(
 def _guided(
     x: FloatArray, y: FloatArray, paces: tuple[FloatArray, FloatArray], anchors: IntArray, noise: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return both runs with a further column, progress, in which an interval's difference weighs as much as the metrics' noise."""
+    """Return both runs with progress as a further column, whose weight makes an interval cost as much as noise does."""
     intervals = (len(x) + len(y)) / 2
     totals = [pace[-1] for pace in paces]
     of_x, of_y = (pace / total * intervals for pace, total in zip(paces, totals, strict=True))
@@ -290,7 +372,8 @@ def _scaled(a: Trace, b: Trace, on: tuple[str, ...], *, mend: bool) -> tuple[Flo
         if len(wrong):
             row, column = (int(index) for index in wrong[0])
             raise DataError(
-                f"metric {on[column]!r} of run {trace.attributes.get('run', '?')} is {rows[row, column]} in interval {row}: "
+                f"metric {on[column]!r} of run {trace.attributes.get('run', '?')} is {rows[row, column]} in interval "
+                f"{row}: "
                 "align on a metric that has a value in every interval"
             )
     scales = np.array([_scale(name, x[:, column], y[:, column]) for column, name in enumerate(on)])
@@ -298,7 +381,7 @@ def _scaled(a: Trace, b: Trace, on: tuple[str, ...], *, mend: bool) -> tuple[Flo
 
 
 def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, ...]]:
-    """Return both traces, with IPC where it can be computed, and the metrics to align on when none are asked for; see `align`.
+    """Return both traces, with IPC where it can be computed, and the default metrics to align on; see `align`.
 
     Raises
     ------
@@ -325,7 +408,7 @@ def _with_rate(trace: Trace) -> Trace:
 
 
 def _without_short(trace: Trace, rows: FloatArray) -> FloatArray:
-    """Return rows in which intervals much shorter than the others, which tell next to nothing, are as their neighbours."""
+    """Return rows in which intervals much shorter than the others are interpolated from their neighbours."""
     lasted = trace.end_ns - trace.begin_ns
     long = lasted >= _SHORT * np.median(lasted)
     if long.all() or not long.any():
@@ -336,24 +419,36 @@ def _without_short(trace: Trace, rows: FloatArray) -> FloatArray:
 
 def _scale(name: str, x: FloatArray, y: FloatArray) -> float:
     values = np.sort(np.concatenate((x, y)))  # sorted, so that swapped traces give the same number to the last bit
-    low, high = np.percentile(values, _RANGE_PERCENT)
+    low, high = (percentile(values, percent) for percent in _RANGE_PERCENT)
     if high > low:
-        return float(high - low)
+        return high - low
     spread = float(np.abs(values - np.median(values)).mean())
     if spread == 0:
-        raise DataError(f"metric {name!r} is {values[0]:g} in every interval of both runs: align on a metric that varies")
+        raise DataError(
+            f"metric {name!r} is {values[0]:g} in every interval of both runs: align on a metric that varies"
+        )
     return spread
 
 
+def percentile(ascending: FloatArray, percent: float) -> float:
+    """Return what `numpy.percentile` does, to the last bit, of values that are sorted: a tenth of its time for few."""
+    place = percent / 100 * (len(ascending) - 1)
+    at = int(place)
+    below, above = float(ascending[at]), float(ascending[min(at + 1, len(ascending) - 1)])
+    share = place - at
+    return above - (above - below) * (1 - share) if share >= 0.5 else below + (above - below) * share
+
+
 def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray, FloatArray]]:
-    """Return the name of what progresses with the work, and its progress at the middle of each interval of both runs."""
+    """Return the name of the pace, and the progress at the middle of each interval of both runs."""
     name = pace or (_WORK if all(_WORK in trace.metrics and trace[_WORK].any() for trace in (a, b)) else "time")
     if name == "time":
         return name, (np.arange(len(a), dtype=np.float64), np.arange(len(b), dtype=np.float64))
     for trace in (a, b):
         if trace[name].sum() <= 0 or trace.metrics[name].semantics != "counter":
             raise DataError(
-                f"metric {name!r} does not progress (it is a gauge, or counted nothing): give another as the pace, or `time`"
+                f"metric {name!r} does not progress (it is a gauge, or counted nothing): give another as the pace, or "
+                "`time`"
             )
     of_a, of_b = (np.cumsum(trace[name]) - trace[name] / 2 for trace in (a, b))
     return name, (of_a, of_b)

@@ -1,41 +1,83 @@
 """`learn`: from a table to its causal model.
 
-prepare      columns become variables
-adjacency    which are directly related, by tests of independence; rivals are kept
-refinement   between rivals is chosen by description length; what the search lost is found again
-orientation  required edges, the order that is known, v-structures, Meek's rules
-regression   each variable's mechanism
-stability    the same again on parts of the table
+table        columns become variables
+adjacency    find directly related variables by tests of independence; keep equivalent ones
+refinement   resolve equivalent variables by description length, restore edges removed by mistake
+orientation  required edges, known order, v-structures, Meek's rules
+regression   fit each variable's mechanism
+stability    repeat on subsamples of the table
+
+Stability is how often edges come back when a model is learnt from parts of the table: subsamples of three quarters of
+the rows, without repetition, as a bootstrap's duplicates would make every variable look determined by any other. What
+comes back is precise; what was never found because it is weak does not show.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from unperturbed.analysis.causal.adjacency import Pair, Separation, find_adjacencies, pair_of
-from unperturbed.analysis.causal.equivalence import TIE_BITS, Bits, Relations
-from unperturbed.analysis.causal.independence import CombinedTest, IndependenceTest, KernelTest, PaperTest, RegressionTest
-from unperturbed.analysis.causal.knowledge import Edge as Arrow
-from unperturbed.analysis.causal.knowledge import Knowledge
+from unperturbed.analysis.causal.discovery import (
+    TIE_BITS,
+    Bits,
+    Orientation,
+    Pair,
+    Refined,
+    Relations,
+    Separation,
+    extend,
+    find_adjacencies,
+    orient,
+    pair_of,
+    refine,
+)
+from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest, independence_tests
 from unperturbed.analysis.causal.model import CausalModel, Edge, Settings
-from unperturbed.analysis.causal.orientation import Orientation, extend, orient
-from unperturbed.analysis.causal.refinement import Refined, refine
 from unperturbed.analysis.causal.regression import Mechanism, fit_mechanism
-from unperturbed.analysis.causal.stability import stability_of
-from unperturbed.analysis.causal.variables import Data, Kind, prepare
+from unperturbed.analysis.causal.table import Arrow, Data, Kind, Knowledge, prepare
+from unperturbed.analysis.multiple_testing import benjamini_hochberg
 from unperturbed.errors import DataError
 
-__all__ = ["Test", "learn"]
+SHARE = 0.75
+"""Of the rows, in each subsample."""
+
+
+def stability_of(
+    data: Data, adjacencies: Callable[[Data], Iterable[Pair]], *, subsamples: int, seed: int
+) -> Mapping[Pair, float]:
+    """Return for each pair of variables in how many of the subsamples they are adjacent, as a share.
+
+    Parameters
+    ----------
+    data : Data
+        The whole table.
+    adjacencies : callable
+        Learns which variables are adjacent from some rows.
+    subsamples : int
+        How many; 0 gives no shares.
+    seed : int
+        Seed of the subsamples.
+
+    Returns
+    -------
+    mapping of Pair to float
+        Pairs that were never adjacent are not in it.
+    """
+    random = np.random.default_rng(seed)
+    counts: Counter[Pair] = Counter()
+    size = max(3, round(SHARE * data.rows))
+    for _ in range(subsamples):
+        counts.update(adjacencies(data.take(np.sort(random.choice(data.rows, size, replace=False)))))
+    return {pair: count / subsamples for pair, count in counts.items()}
+
 
 _FEWEST_ROWS = 3
-Test = Literal["auto", "regression", "kernel", "paper"]
-"""Which test of independence decides."""
 
 
 def learn(
@@ -44,58 +86,64 @@ def learn(
     *,
     kinds: Mapping[str, Kind] | None = None,
     missing: Literal["error", "drop"] = "error",
-    test: Test = "auto",
+    test: str = "auto",
     alpha: float = 0.01,
     depth: int = 3,
     subsamples: int = 10,
     seed: int = 0,
     quantify: bool = True,
 ) -> CausalModel:
-    """Learn what causes what in a table of runs, and by which formula.
+    """Learn the causal graph of a table of runs, and the formula of each variable given its causes.
 
     Parameters
     ----------
     table : polars.DataFrame or Data
         One row a run, one column a parameter, counter or time.
     knowledge : Knowledge, optional
-        Say at least which order the variables have: parameters, derived from them, events, cycles, time. Without it many
-        directions stay open, and variables that determine each other (T = #op·C) can be told apart less often.
-    kinds, missing
-        See `prepare`; only for a DataFrame.
-    test : {"auto", "regression", "kernel", "paper"}
-        "regression" sees dependences of the mean, and is the fastest. "auto" asks kernel mutual information too before it
-        drops an edge. "kernel" asks nothing else. "paper" is the paper's threshold on mutual information, for reproduction:
-        its constants do not transfer.
-    alpha : float
-        Chance that a single test finds a dependence where there is none.
-    depth : int
-        Largest set that is held fixed in a test.
-    subsamples : int
-        Parts of the table from which the edges are learnt again (by regression) for their stability; 0 leaves it out.
-    seed : int
-        Of subsamples and permutations.
-    quantify : bool
-        Whether to fit each variable's mechanism.
+        Prior knowledge. Give at least the order of the variables: parameters, derived from them, events, cycles, time.
+        Without it many directions stay open, and variables that determine each other (T = #op·C) are resolved less
+        often.
+    kinds : mapping of str to Kind, optional
+        As for `prepare`; only for a DataFrame.
+    missing : {"error", "drop"}, default "error"
+        As for `prepare`; only for a DataFrame.
+    test : str, default "auto"
+        The independence test, by its name in `independence.methods`. "regression" finds dependences of the mean, and is
+        the fastest. "auto" confirms each independence by kernel mutual information before it removes an edge. "kernel"
+        uses that alone. "paper" is the paper's threshold on mutual information, for reproduction: its constants do not
+        transfer. Other distributions may add tests.
+    alpha : float, default 0.01
+        Significance level of a single test.
+    depth : int, default 3
+        Size of the largest conditioning set.
+    subsamples : int, default 10
+        Parts of the table from which the edges are learnt again (by regression) for their stability; 0 skips it.
+    seed : int, default 0
+        Seed of subsamples and permutations.
+    quantify : bool, default True
+        Fit each variable's mechanism.
 
     Returns
     -------
     CausalModel
+        Edges, separations, equivalences and mechanisms.
 
     Raises
     ------
     DataError
-        A table that `prepare` refuses, knowledge that contradicts itself or speaks of other variables.
+        `prepare` rejects the table, or the knowledge contradicts itself or names other variables.
     ValueError
         An unknown test; alpha that is not between 0 and 1; a negative depth or number of subsamples.
 
     Notes
     -----
-    Sections 5 to 7 of Lemeire et al., "Causal analysis for performance modeling of computer programs", with the deviations
-    that the modules' docstrings say. Causes that are not in the table are not looked for: parameters that were varied
-    belong into it.
+    Sections 5 to 7 of Lemeire et al., "Causal analysis for performance modeling of computer programs", with the
+    deviations that the modules' docstrings state. Causes that are not in the table are not searched for: it must have
+    all parameters that were varied.
     """
-    if test not in get_args(Test):
-        raise ValueError(f"test is one of {', '.join(get_args(Test))}, not {test!r}")
+    tests = independence_tests()
+    if test not in tests:
+        raise ValueError(f"test is one of {', '.join(tests)}, not {test!r}")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha lies between 0 and 1, not {alpha}")
     if depth < 0 or subsamples < 0:
@@ -105,9 +153,10 @@ def learn(
     data = table if isinstance(table, Data) else prepare(table, kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
-            f"{data.rows} rows are too few to learn from; {_FEWEST_ROWS} are the least, and some ten a variable tell something"
+            f"{data.rows} rows are too few to learn from; {_FEWEST_ROWS} are the least, "
+            "and some ten a variable tell something"
         )
-    known = (knowledge or Knowledge()).among(
+    known = (knowledge or Knowledge()).restricted_to(
         data.names,
         [one.name for one in data.exclusions],
         [one.name for one in data.exclusions if one.is_constant],
@@ -118,25 +167,17 @@ def learn(
 
 @dataclass(frozen=True)
 class _Tests:
-    """The test that decides, and the one that is asked first and often."""
+    """The selected test, and the regression test, which also measures determinism and strength."""
 
-    slow: IndependenceTest
-    quick: IndependenceTest
+    selected: IndependenceTest
     regression: RegressionTest
 
     @classmethod
-    def of(cls, data: Data, settings: Settings) -> _Tests:
-        """Return the tests that were chosen, on one table."""
-        alpha = settings.alpha
-        regression = RegressionTest(data, alpha=alpha)
-        if settings.test == "auto":
-            kernel = KernelTest(data, alpha=alpha, seed=settings.seed)
-            return cls(CombinedTest(regression, kernel, alpha=alpha), regression, regression)
-        if settings.test == "kernel":
-            only: IndependenceTest = KernelTest(data, alpha=alpha, seed=settings.seed)
-        else:
-            only = PaperTest(data, seed=settings.seed) if settings.test == "paper" else regression
-        return cls(only, only, regression)
+    def create(cls, data: Data, settings: Settings) -> _Tests:
+        """Return the tests on a table."""
+        regression = RegressionTest(data, alpha=settings.alpha)
+        selected = independence_tests()[settings.test]
+        return cls(selected.create(data, alpha=settings.alpha, seed=settings.seed, regression=regression), regression)
 
 
 class _Learning:
@@ -149,7 +190,7 @@ class _Learning:
 
     def model(self, *, quantify: bool) -> CausalModel:
         """Learn edges, directions, mechanisms and stability."""
-        tests = _Tests.of(self._data, self._settings)
+        tests = _Tests.create(self._data, self._settings)
         found = self._refined(self._data, tests, self._bits)
         self._near = found.adjacent
         oriented = orient(
@@ -170,7 +211,7 @@ class _Learning:
             data=self._data,
             knowledge=self._knowledge,
             edges=self._edges(found, oriented, assumed, stabilities, tests),
-            separations=tuple(sorted(found.separations.values(), key=self._place_of_separation)),
+            separations=tuple(sorted(found.separations.values(), key=self._table_position)),
             equivalences=found.equivalences,
             mechanisms=mechanisms,
             assumed=assumed,
@@ -178,26 +219,29 @@ class _Learning:
             settings=self._settings,
         )
 
-    def _unlike_whole(self, target: str, parents: Sequence[str]) -> float:
+    def _distance_from_whole(self, target: str, parents: Sequence[str]) -> float:
         return 2 * TIE_BITS * len(self._near[target].symmetric_difference(parents))
 
     def _bits(self, target: str, parents: Sequence[str]) -> float:
         return self._mechanism(target, parents).bits
 
     def _refined(self, data: Data, tests: _Tests, bits: Bits) -> Refined:
-        skeleton = find_adjacencies(data.names, tests.slow, self._knowledge, depth=self._settings.depth, quick=tests.quick)
+        skeleton = find_adjacencies(
+            data.names, tests.selected, self._knowledge, depth=self._settings.depth, screening=tests.selected.screening
+        )
+        screening = tests.selected.screening
         relations = Relations(
             bits=bits,
-            separates=lambda name, target, given: tests.quick.test(name, target, given).independent,
+            separates=lambda name, target, given: screening.test(name, target, given).independent,
             unexplained=tests.regression.unexplained,
             is_determined=lambda name, given: tests.regression.determines(given, name),
         )
-        return refine(skeleton, tests.quick, relations, self._knowledge)
+        return refine(skeleton, screening, relations, self._knowledge)
 
     def _adjacencies(self, part: Data) -> Iterable[Pair]:
-        """Learn from a part of the table; where tests leave a choice, it is what the whole table chose."""
+        """Learn adjacencies from a part of the table; between equivalent variables choose as for the whole table."""
         regression = RegressionTest(part, alpha=self._settings.alpha)
-        found = self._refined(part, _Tests(regression, regression, regression), self._unlike_whole)
+        found = self._refined(part, _Tests(regression, regression), self._distance_from_whole)
         return {pair_of(one, other) for one, near in found.adjacent.items() for other in near}
 
     def _mechanism(self, target: str, parents: Sequence[str]) -> Mechanism:
@@ -246,18 +290,13 @@ class _Learning:
         return tuple(sorted(edges, key=lambda edge: (self._rank(edge.source), self._rank(edge.target))))
 
     def _rank(self, name: str) -> tuple[tuple[int, int], int]:
-        return self._knowledge.comes_first(name), self._data.names.index(name)
+        return self._knowledge.causal_order_key(name), self._data.names.index(name)
 
-    def _place_of_separation(self, found: Separation) -> list[int]:
+    def _table_position(self, found: Separation) -> list[int]:
         return sorted(map(self._data.names.index, (found.one, found.other)))
 
 
 def _adjusted(p_values: Mapping[Pair, float]) -> dict[Pair, float]:
-    """Return p-values after control of false discoveries over all pairs that were tested; without p-values, none."""
-    from scipy.stats import false_discovery_control  # noqa: PLC0415  slow to load
-
-    tested = [pair for pair, value in p_values.items() if not math.isnan(value)]
-    if not tested:
-        return {}
-    values = false_discovery_control(np.array([p_values[pair] for pair in tested]))
-    return dict(zip(tested, values.tolist(), strict=True))
+    """Return p-values adjusted for false discoveries over all tested pairs; empty if the test has no p-values."""
+    tested = {pair: value for pair, value in p_values.items() if not math.isnan(value)}
+    return dict(zip(tested, benjamini_hochberg(list(tested.values())).tolist(), strict=True))

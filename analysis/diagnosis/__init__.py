@@ -1,29 +1,47 @@
-"""What is wrong with a run, told by its log of timestamped events and that of a run that worked.
+"""Diagnosis of a run by its log of timestamped events and those of runs that worked.
 
 Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!".
 """
 
-from unperturbed.analysis.diagnosis.blocks import AbstractTrace, Block, abstract, learn_blocks
-from unperturbed.analysis.diagnosis.calibrating import Fitted, LabelledTrace, calibrate, read_labelled, with_strictness
+from unperturbed.analysis.diagnosis import describe
+from unperturbed.analysis.diagnosis.calibrating import (
+    FittedStrictness,
+    LabelledTrace,
+    calibrate,
+    read_labelled,
+    read_strictness,
+    with_strictness,
+    write_strictness,
+)
 from unperturbed.analysis.diagnosis.comparison import Comparison, Stream
-from unperturbed.analysis.diagnosis.diagnosing import diagnose
-from unperturbed.analysis.diagnosis.distances import (
+from unperturbed.analysis.diagnosis.distances.blocks import AbstractTrace, Block, abstract, learn_blocks
+from unperturbed.analysis.diagnosis.distances.counts import (
     DroppingDistance,
     OccurrenceDistance,
     TypeCounts,
     count_types,
     dropping_distance,
-    normalize,
     occurrence_distance,
+)
+from unperturbed.analysis.diagnosis.distances.result import normalize
+from unperturbed.analysis.diagnosis.distances.temporal.cells import Variant
+from unperturbed.analysis.diagnosis.distances.temporal.distance import (
+    EditScript,
+    Operation,
+    TemporalDistance,
+    temporal_distance,
 )
 from unperturbed.analysis.diagnosis.events import BadLine, EventTrace, EventType, Reading, Unit, shared_ids
 from unperturbed.analysis.diagnosis.findings import Carrier, Diagnosis, Finding, PaperDistance, Verdict, carriers_of
-from unperturbed.analysis.diagnosis.kinds import KINDS, Crash, Desynchronisation, Kind, LostEvents, SlowStreaming
-from unperturbed.analysis.diagnosis.reading import read_events
-from unperturbed.analysis.diagnosis.temporal import EditScript, Operation, TemporalDistance, Variant, temporal_distance
+from unperturbed.analysis.diagnosis.kind import Kind, anomaly_kinds
+from unperturbed.analysis.diagnosis.kinds.crash import Crash
+from unperturbed.analysis.diagnosis.kinds.desynchronisation import Desynchronisation
+from unperturbed.analysis.diagnosis.kinds.lost_events import LostEvents
+from unperturbed.analysis.diagnosis.kinds.slow_streaming import SlowStreaming
+from unperturbed.analysis.diagnosis.reading import LineParser, LogFormat, PlainFormat, log_formats, read_events
+from unperturbed.analysis.diagnosis.verdict import DistanceChoice, diagnose
 
 __all__ = [
-    "KINDS",
     "AbstractTrace",
     "BadLine",
     "Block",
@@ -32,18 +50,22 @@ __all__ = [
     "Crash",
     "Desynchronisation",
     "Diagnosis",
+    "DistanceChoice",
     "DroppingDistance",
     "EditScript",
     "EventTrace",
     "EventType",
     "Finding",
-    "Fitted",
+    "FittedStrictness",
     "Kind",
     "LabelledTrace",
+    "LineParser",
+    "LogFormat",
     "LostEvents",
     "OccurrenceDistance",
     "Operation",
     "PaperDistance",
+    "PlainFormat",
     "Reading",
     "SlowStreaming",
     "Stream",
@@ -53,17 +75,22 @@ __all__ = [
     "Variant",
     "Verdict",
     "abstract",
+    "anomaly_kinds",
     "calibrate",
     "carriers_of",
     "count_types",
+    "describe",
     "diagnose",
     "dropping_distance",
     "learn_blocks",
+    "log_formats",
     "normalize",
     "occurrence_distance",
     "read_events",
     "read_labelled",
+    "read_strictness",
     "shared_ids",
     "temporal_distance",
     "with_strictness",
+    "write_strictness",
 ]

@@ -1,7 +1,8 @@
 """Thresholds fitted from labelled traces.
 
-The paper leaves thresholds open ("we will surely gain to adapt the threshold value", section V). Here each kind that measures has one number to
-fit, its strictness, by which its threshold is multiplied: no clean trace may be called anomalous, and as many as can be of its own.
+The paper leaves thresholds open ("we will surely gain to adapt the threshold value", section V). Here each kind that
+measures has one number to fit, its strictness, by which its threshold is multiplied: no clean trace may be called
+anomalous, and as many as can be of its own.
 """
 
 from __future__ import annotations
@@ -12,22 +13,20 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from unperturbed.analysis.diagnosis.comparable import compared
+from unperturbed.analysis.diagnosis.comparable import checked_comparison
 from unperturbed.analysis.diagnosis.events import EventTrace
-from unperturbed.analysis.diagnosis.kinds import KINDS, Desynchronisation, Kind, LostEvents, SlowStreaming
+from unperturbed.analysis.diagnosis.kind import Kind, anomaly_kinds
 from unperturbed.analysis.diagnosis.reading import read_events
 from unperturbed.errors import DataError
-
-__all__ = ["Fitted", "LabelledTrace", "calibrate", "read_labelled", "with_strictness"]
 
 LABELS = "labels.csv"
 _REFERENCE, _CLEAN = "reference", "clean"
 _MARGIN = 1.2
-"""By how much at least a threshold stays above what clean traces give."""
-
-Fittable = LostEvents | Desynchronisation | SlowStreaming
+"""A threshold exceeds what clean traces give by this factor at least."""
+_LEAST = 1e-9
+"""A strictness at which every measurement is reported."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +38,7 @@ class LabelledTrace:
     references : sequence of EventTrace
         Of the same pipeline.
     trace : EventTrace
+        The trace to judge.
     label : str
         "clean", or the name of the kind of anomaly.
     """
@@ -49,20 +49,21 @@ class LabelledTrace:
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What was fitted for a kind.
+class FittedStrictness:
+    """The fitted threshold of a kind.
 
     Attributes
     ----------
     kind : str
+        Its name.
     strictness : float
-        1 leaves the threshold as it is.
+        Factor of the kind's threshold; 1 leaves it unchanged.
     clean, own : int
-        Labelled traces that are clean, and that have this anomaly.
+        Number of labelled traces that are clean, and that have this anomaly.
     false_alarms, false_alarms_before : int
-        Clean traces that are called so, with the fit and without.
+        Clean traces in which the kind is found, with the fit and without.
     found, found_before : int
-        Traces with this anomaly that are called so.
+        Traces with this anomaly in which it is found, with the fit and without.
     """
 
     kind: str
@@ -75,45 +76,51 @@ class Fitted:
     found_before: int
 
 
-def calibrate(labelled: Iterable[LabelledTrace], kinds: Mapping[str, Kind] = KINDS) -> tuple[Fitted, ...]:
+def calibrate(
+    labelled: Iterable[LabelledTrace], kinds: Mapping[str, Kind] | None = None
+) -> tuple[FittedStrictness, ...]:
     """Fit each kind's strictness.
 
     Parameters
     ----------
     labelled : iterable of LabelledTrace
-        Gone through once.
-    kinds : mapping of str to Kind
-        By name. A crash has nothing to fit.
+        Iterated once.
+    kinds : mapping of str to Kind, optional
+        By name; `anomaly_kinds()` by default. A crash has nothing to fit.
 
     Returns
     -------
-    tuple of Fitted
-        The strictness lies in the geometric middle between the clean trace that comes nearest to an anomaly and the least anomaly beyond
-        all clean ones, and at least a fifth above that clean trace. Where no trace has the kind's label, it only ever becomes stricter.
+    tuple of FittedStrictness
+        The strictness lies in the geometric middle between the clean trace that comes nearest to an anomaly and the
+        least anomaly beyond all clean ones, and at least a fifth above that clean trace. Where no trace has the kind's
+        label, it only ever becomes stricter.
 
     Raises
     ------
     DataError
         No clean trace; an unknown label; traces that do not fit together.
     """
-    fittable = {name: replace(kind, strictness=1e-9) for name, kind in kinds.items() if isinstance(kind, Fittable)}
+    kinds = anomaly_kinds() if kinds is None else kinds
+    fittable = {name: _with(kind, _LEAST) for name, kind in kinds.items() if kind.is_fittable}
     clean: dict[str, list[float]] = {name: [] for name in fittable}
     own: dict[str, list[float]] = {name: [] for name in fittable}
     for one in labelled:
         if one.label != _CLEAN and one.label not in kinds:
-            raise DataError(f"{one.trace.name} is labelled {one.label!r}; labels are {', '.join((_REFERENCE, _CLEAN, *kinds))}")
-        comparison = compared(one.references, one.trace)
+            raise DataError(
+                f"{one.trace.name} is labelled {one.label!r}; labels are {', '.join((_REFERENCE, _CLEAN, *kinds))}"
+            )
+        comparison = checked_comparison(one.references, one.trace)
         for name, kind in fittable.items():
             if one.label in (_CLEAN, name):
                 found = kind.find(comparison)
-                reached = found.measured / found.threshold * kind.strictness if found is not None else 0.0
+                reached = found.measured / found.threshold * _LEAST if found is not None else 0.0
                 (clean if one.label == _CLEAN else own)[name].append(reached)
     if any(not ratios for ratios in clean.values()):
         raise DataError("no trace is labelled clean: thresholds are fitted so that clean traces stay clean")
     return tuple(_fit(name, clean[name], own[name]) for name in fittable)
 
 
-def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> Fitted:
+def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> FittedStrictness:
     """Fit the strictness to how many times the threshold is reached, by clean traces and by those with the anomaly."""
     worst = max(clean)
     beyond = [reached for reached in own if reached > _MARGIN * worst]
@@ -124,7 +131,7 @@ def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> Fitted:
     def exceeding(ratios: Sequence[float], limit: float) -> int:
         return sum(reached > limit for reached in ratios)
 
-    return Fitted(
+    return FittedStrictness(
         kind,
         strictness,
         len(clean),
@@ -136,48 +143,59 @@ def _fit(kind: str, clean: Sequence[float], own: Sequence[float]) -> Fitted:
     )
 
 
-def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] = KINDS) -> dict[str, Kind]:
+def with_strictness(strictness: Mapping[str, float], kinds: Mapping[str, Kind] | None = None) -> dict[str, Kind]:
     """Return kinds with other thresholds.
 
     Parameters
     ----------
     strictness : mapping of str to float
         By the kind's name; kinds that are not in it stay as they are.
-    kinds : mapping of str to Kind
+    kinds : mapping of str to Kind, optional
+        By name; `anomaly_kinds()` by default.
+
+    Returns
+    -------
+    dict of str to Kind
+        All kinds, by name.
 
     Raises
     ------
     DataError
         A kind that is unknown or has nothing to fit; a strictness that is no positive number.
     """
+    kinds = anomaly_kinds() if kinds is None else kinds
     changed = dict(kinds)
     for name, value in strictness.items():
         kind = kinds.get(name)
-        if not isinstance(kind, Fittable):
-            raise DataError(f"there is no strictness of {name!r}; it can be set of {', '.join(_fittable(kinds))}")
+        if kind is None or not kind.is_fittable:
+            raise DataError(
+                f"there is no strictness of {name!r}; it can be set of "
+                f"{', '.join(one for one in kinds if kinds[one].is_fittable)}"
+            )
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise DataError(f"the strictness of {name} is {value!r}; a positive number is needed")
-        changed[name] = replace(kind, strictness=float(value))
+        changed[name] = _with(kind, float(value))
     return changed
 
 
-def _fittable(kinds: Mapping[str, Kind]) -> list[str]:
-    return [name for name, kind in kinds.items() if isinstance(kind, Fittable)]
+def _with(kind: Kind, strictness: float) -> Kind:
+    changed: Kind = replace(cast(Any, kind), strictness=strictness)
+    return changed
 
 
 def read_strictness(path: Path) -> dict[str, float]:
-    """Read what `write_strictness` wrote; DataError where it is something else."""
+    """Read the file of `write_strictness`; DataError where it is something else."""
     try:
-        told = json.loads(path.read_text())
+        written = json.loads(path.read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: no thresholds can be read: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(written, dict):
         raise DataError(f"{path}: a mapping of kinds to numbers is needed, as --calibrate writes it")
-    return told
+    return written
 
 
-def write_strictness(path: Path, fitted: Iterable[Fitted]) -> None:
-    """Write what was fitted, for `read_strictness`."""
+def write_strictness(path: Path, fitted: Iterable[FittedStrictness]) -> None:
+    """Write fitted strictnesses to a file for `read_strictness`."""
     path.write_text(json.dumps({one.kind: one.strictness for one in fitted}, indent=2) + "\n")
 
 
@@ -187,10 +205,15 @@ def read_labelled(folder: Path, **reading: Any) -> Iterator[LabelledTrace]:
     Parameters
     ----------
     folder : Path
-        Holds labels.csv with the columns log (relative to the folder), group and label. Traces of a group are compared with the group's
-        references; labels are "reference", "clean" and names of kinds.
-    **reading
+        Holds labels.csv with the columns log (relative to the folder), group and label. Traces of a group are compared
+        with the group's references; labels are "reference", "clean" and names of kinds.
+    **reading : object
         Arguments of `read_events`.
+
+    Yields
+    ------
+    LabelledTrace
+        Every trace that is no reference.
 
     Raises
     ------

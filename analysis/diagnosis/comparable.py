@@ -8,12 +8,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from unperturbed.analysis.diagnosis.comparison import RECURS, Comparison, Occurrences, compare
-from unperturbed.analysis.diagnosis.distances import require_one_unit
+from unperturbed.analysis.diagnosis.distances.counts import require_one_unit
 from unperturbed.analysis.diagnosis.events import EventTrace, EventType
-from unperturbed.analysis.diagnosis.kinds.crash import error_types
 from unperturbed.errors import DataError
-
-__all__ = ["compared", "part_of"]
 
 _MOST_FOREIGN = 0.25
 """Share of set-up types that one of two traces of the same pipeline may lack."""
@@ -24,8 +21,8 @@ _MOST_MISSING = 0.1
 _COARSE_LEVELS = ("ERROR", "WARN", "FIXME")
 
 
-def compared(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
-    """Put traces beside each other, or raise DataError where they do not fit together."""
+def checked_comparison(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
+    """Compare a trace with its references; DataError where they cannot be compared."""
     for one in [*references, trace]:
         _require_events(one)
     require_one_unit([*references, trace])
@@ -39,8 +36,8 @@ def compared(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
     return comparison
 
 
-def part_of(kind: EventType) -> str:
-    """Return what a type of events is of: its element, or its plugin; numbers that threads give in any order are left out ("queue#")."""
+def part_name(kind: EventType) -> str:
+    """Return a type's element, or else its plugin, without the numbers that threads give in any order ("queue#")."""
     return re.sub(r"\d+", "#", kind.element) or kind.plugin
 
 
@@ -55,37 +52,44 @@ def _require_events(trace: EventTrace) -> None:
 def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:
     """Raise DataError where two logs were recorded, or read, in different detail."""
     if any(kind.element for kind in reference.types) != any(kind.element for kind in trace.types):
-        raise DataError(f"{reference.name} and {trace.name} were read with different identities: give the same to read_events")
+        raise DataError(
+            f"{reference.name} and {trace.name} were read with different identities: give the same to read_events"
+        )
     if reference.reading is None or trace.reading is None:
         return
     if reference.reading.format != trace.reading.format:
         raise DataError(
-            f"{reference.name} is a log of the format {reference.reading.format}, {trace.name} of {trace.reading.format}"
+            f"{reference.name} is a log of the format {reference.reading.format}, {trace.name} of "
+            f"{trace.reading.format}"
         )
     for level in ("TRACE", "LOG", "DEBUG"):
-        here, there = ((one.reading.levels or {}).get(level, 0) for one in (reference, trace) if one.reading is not None)
+        here, there = (
+            (one.reading.levels or {}).get(level, 0) for one in (reference, trace) if one.reading is not None
+        )
         if bool(here) != bool(there) and max(here, there) > 100:
             with_it, without = (reference, trace) if here else (trace, reference)
             raise DataError(
-                f"{with_it.name} has {max(here, there):,} events of the level {level}, {without.name} none: record both at one level"
+                f"{with_it.name} has {max(here, there):,} events of the level {level}, {without.name} none: record "
+                "both at one level"
             )
 
 
 def _require_same_pipeline(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> None:
     """Raise DataError where a trace is not of the references' pipeline.
 
-    Told by what sets it up, and by parts that go on working in one and do not exist in the other. What comes later may be missing, or new, since
-    something went wrong.
+    Evidence is what sets it up, and elements or plugins that work throughout in one and are absent from the other. What
+    comes later may be missing, or new, because something went wrong.
     """
-    told = _other_set_up(comparison, references, one) or _other_parts(comparison, references, one)
-    if told:
+    difference = _other_set_up(comparison, references, one) or _other_parts(comparison, references, one)
+    if difference:
         raise DataError(
-            f"{one.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} are of different pipelines or programs: {told}"
+            f"{one.trace.name or 'the trace'} and {references[0].trace.name or 'the reference'} are of different "
+            f"pipelines or programs: {difference}"
         )
 
 
 def _other_set_up(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> str:
-    """Say how what happens until a stream gets going is another than in the references; empty where it is the same."""
+    """Return how the events before the streams start differ from the references'; empty where they do not."""
     steady: list[int] = np.flatnonzero(comparison.steady).tolist()
     # What went wrong may say so while the pipeline is set up.
     types = [number for number, kind in enumerate(comparison.types) if kind.level not in _COARSE_LEVELS]
@@ -113,10 +117,10 @@ def _other_set_up(comparison: Comparison, references: Sequence[Occurrences], one
 
 
 def _other_parts(comparison: Comparison, references: Sequence[Occurrences], one: Occurrences) -> str:
-    """Say which elements or plugins go on working in one and do not exist in the other; empty where there are none such.
+    """Return which elements or plugins work throughout in one trace and are absent from the other; "" where none are.
 
-    A trace that has other ones instead is of another pipeline. So is one that lacks what all references set up before anything streams, unless an
-    error tells why.
+    A trace that has other ones instead is of another pipeline. So is one that lacks what all references set up before
+    anything streams, unless an error tells why.
     """
     here, theirs = _parts(comparison, one), [_parts(comparison, reference) for reference in references]
     foreign = {part for part, (_, most) in here.items() if most >= RECURS and not any(part in each for each in theirs)}
@@ -127,22 +131,24 @@ def _other_parts(comparison: Comparison, references: Sequence[Occurrences], one:
     }
     steady: list[int] = np.flatnonzero(comparison.steady).tolist()
     starts = [min((one.times(number)[0] for number in steady), default=0) for one in references]
-    at_first = {part for part in lacking if all(each[part][0] <= start for each, start in zip(theirs, starts, strict=True))}
-    unexplained = at_first and _began(comparison, one) and not error_types(comparison).any()
+    at_first = {
+        part for part in lacking if all(each[part][0] <= start for each, start in zip(theirs, starts, strict=True))
+    }
+    unexplained = at_first and _began(comparison, one) and not comparison.new_errors.any()
     if (foreign and lacking) or unexplained:
         return "; ".join([*_only("first", foreign), *_only("other", lacking)])
     return ""
 
 
 def _parts(comparison: Comparison, one: Occurrences) -> dict[str, tuple[int, int]]:
-    """Return each part that a trace has with the time of its first event and how often its most frequent type occurs."""
+    """Return each element or plugin with the time of its first event and the count of its most frequent type."""
     parts: dict[str, tuple[int, int]] = {}
     for number in np.flatnonzero(one.counts).tolist():
         kind = comparison.types[number]
         if kind.level in _COARSE_LEVELS:
             continue
-        first, most = parts.get(part_of(kind), (one.trace.duration, 0))
-        parts[part_of(kind)] = min(first, int(one.times(number)[0])), max(most, int(one.counts[number]))
+        first, most = parts.get(part_name(kind), (one.trace.duration, 0))
+        parts[part_name(kind)] = min(first, int(one.times(number)[0])), max(most, int(one.counts[number]))
     return parts
 
 
@@ -152,7 +158,9 @@ def _began(comparison: Comparison, one: Occurrences) -> bool:
 
 def _only(which: str, names: Iterable[str]) -> list[str]:
     listed = sorted(name for name in names if name)
-    return [f"only the {which} has {', '.join(listed[:3])}" + (" and others" if len(listed) > 3 else "")] if listed else []
+    return (
+        [f"only the {which} has {', '.join(listed[:3])}" + (" and others" if len(listed) > 3 else "")] if listed else []
+    )
 
 
 def _require_like_durations(comparison: Comparison) -> None:
@@ -166,6 +174,7 @@ def _require_like_durations(comparison: Comparison) -> None:
         return
     trace = comparison.observed.trace
     raise DataError(
-        f"{trace.name or 'the trace'} has the references' events, but lasts {trace.duration:,} {trace.unit} where they last "
+        f"{trace.name or 'the trace'} has the references' events, but lasts {trace.duration:,} {trace.unit} where "
+        "they last "
         f"{comparison.duration:,.0f}: is it in another unit of time?"
     )

@@ -1,11 +1,12 @@
-"""What a diagnosis looks at: a trace beside its references, in numbers that every kind of anomaly can use.
+"""Comparison of a trace with its references, in numbers that every kind of anomaly can use.
 
-How often each event type occurs, and how much that varies between references; how each stream gets on in time; how far it got; what a
-measurement gives between references themselves, which is its noise floor.
+Counts of each event type and how much they vary between references; the delay and progress of each stream; the noise
+floor of a measurement, which is its maximum between references.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,16 +16,16 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.diagnosis.events import TICKS_A_SECOND, EventTrace, EventType, shared_ids
 
-__all__ = ["RECURS", "Comparison", "Stream", "compare"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+_ERROR_WORD = re.compile(r"(?i)(?:^|[ :])error")
+
 RECURS = 8
-"""Occurrences from which on a type is taken to come again and again, with what is played."""
+"""Occurrences from which on a type is considered to recur with what is played."""
 _OFTEN = 16
-"""The same where sinks are not told apart, of what is played."""
+"""The same where sinks are not named."""
 _IN_THE_MIDDLE = 0.25
 """Share of their occurrences in the middle half of a run: half of what happens evenly."""
 _REGULAR = 30
@@ -33,19 +34,19 @@ _ALIKE_REFERENCES = 3
 _STEADY = 0.05
 """Share by which the count of a steady type may vary between references."""
 _TYPES_A_STREAM = 15
-"""Types whose times are looked at in each stream; more of them say the same again."""
+"""Types of a stream whose times are compared; more of them add nothing."""
 _GRID = 60
-"""Points at which progress is compared."""
+"""Points of a stream at which progress is compared."""
 _END = 0.1
 """Share of a stream that is its end: what comes before a sink is over earlier than the sink is."""
 _SINKS = "basesink"
-"""GStreamer's base class of all sinks logs as this, whatever the sink: what is played arrives there."""
+"""Category of GStreamer's base class of all sinks, where everything that is played arrives."""
 _CLOCKS = "GST_CLOCK"
 """How often a clock is asked depends on who has to wait."""
 
 
 class Occurrences:
-    """When each event type of a shared numbering occurs in a trace."""
+    """The times of each event type of a shared numbering in a trace."""
 
     def __init__(self, trace: EventTrace, ids: NDArray[np.int32], types: int) -> None:
         self.trace = trace
@@ -61,7 +62,7 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class Stream:
-    """What is played together: one sink of a pipeline or, where sinks are not told apart, what one plugin does.
+    """Events that are played together: those of one sink of a pipeline or, where sinks are not named, of one plugin.
 
     Attributes
     ----------
@@ -77,7 +78,7 @@ class Stream:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A trace beside its references.
+    """A trace compared with its references.
 
     Attributes
     ----------
@@ -112,8 +113,8 @@ class Comparison:
     def slack(self) -> Floats:
         """By how much a count may leave the references' range: shape (types,); the noise floor of each event type.
 
-        Several references: as far again as they vary themselves. One: the square root of its count, as if events came at random, which is
-        a weaker rule.
+        Several references: as far again as they vary themselves. One: the square root of its count, as if events came
+        at random, which is a weaker rule.
         """
         if len(self.references) > 1:
             return (self.highest - self.lowest).astype(np.float64)
@@ -122,7 +123,9 @@ class Comparison:
     @cached_property
     def steady(self) -> Flags:
         """Types that recur, about equally often in every reference: shape (types,)."""
-        return np.asarray((self.lowest >= RECURS) & (self.highest - self.lowest <= np.maximum(1, _STEADY * self.lowest)))
+        return np.asarray(
+            (self.lowest >= RECURS) & (self.highest - self.lowest <= np.maximum(1, _STEADY * self.lowest))
+        )
 
     @cached_property
     def new(self) -> Flags:
@@ -135,8 +138,21 @@ class Comparison:
         return np.asarray((self.lowest > 0) & (self.observed.counts == 0))
 
     @cached_property
+    def new_errors(self) -> Flags:
+        """Types that report an error and that no reference has: shape (types,).
+
+        These have the level ERROR, or are an element's message that ends a GStreamer pipeline, which is logged at the
+        level WARN: "error: …". Events of GST_ERROR_SYSTEM are not taken, as warnings are posted there too.
+        """
+        errors = [
+            kind.level == "ERROR" or (kind.level in ("WARN", "") and _ERROR_WORD.search(kind.name) is not None)
+            for kind in self.types
+        ]
+        return np.asarray(np.array(errors, dtype=bool) & self.new)
+
+    @cached_property
     def excess(self) -> Floats:
-        """By how many occurrences the trace leaves what references allow, less than 0 where it has too few: shape (types,)."""
+        """Occurrences beyond the references' range and slack, negative where there are too few: shape (types,)."""
         counts = self.observed.counts
         return np.maximum(0, counts - self.highest - self.slack) + np.minimum(0, counts - self.lowest + self.slack)
 
@@ -144,25 +160,27 @@ class Comparison:
 
     @cached_property
     def streams(self) -> tuple[Stream, ...]:
-        """Sinks if the log has them, one by one if it tells them apart; else plugins. Only such as have steady types."""
+        """The sinks with steady types, one by one if the log names them; plugins in a log without sinks."""
         at_sinks = [number for number, kind in enumerate(self.types) if kind.plugin == _SINKS]
         use_elements = bool(self.steady[at_sinks].any()) if at_sinks else False
         groups: dict[str, list[int]] = {}
         for number in at_sinks if use_elements else range(len(self.types)):
-            if self.steady[number] and (use_elements or self.goes_on(number)):
+            if self.steady[number] and (use_elements or self.recurs_throughout(number)):
                 kind = self.types[number]
                 groups.setdefault(kind.element or kind.plugin if use_elements else kind.plugin, []).append(number)
         return tuple(Stream(name, self._typical(numbers)) for name, numbers in groups.items())
 
-    def goes_on(self, number: int) -> bool:
-        """Tell whether a type recurs often, and in the middle of each reference too, as what is played does and setting up does not."""
+    def recurs_throughout(self, number: int) -> bool:
+        """Return whether a type recurs often, also in the middle of each reference, as events of playing do."""
         if self.lowest[number] < _OFTEN:
             return False
-        return all(_share_in_the_middle(one.times(number), one.trace.duration) >= _IN_THE_MIDDLE for one in self.references)
+        return all(
+            _share_in_the_middle(one.times(number), one.trace.duration) >= _IN_THE_MIDDLE for one in self.references
+        )
 
     @cached_property
     def elements(self) -> tuple[Stream, ...]:
-        """Elements whose events recur equally often in every reference, where there are three or more; sinks are not among them.
+        """Elements, except sinks, whose events recur equally often in three or more references.
 
         What gets lost before a muxer never shows at the sink of a file.
         """
@@ -197,18 +215,21 @@ class Comparison:
         return np.linspace(0, 1, _GRID)
 
     def delays(self, stream: Stream, *, reached: float = 1.0) -> Floats:
-        """Return how much later than in each reference a stream gets to the same point of its way.
+        """Return how much later than in each reference a stream reaches the points of `grid`.
 
         Parameters
         ----------
         stream : Stream
-        reached : float
-            How much of the way the trace holds, where it breaks off. What else is missing was lost on the way: it is put into the largest gaps.
+            One of `streams`.
+        reached : float, default 1
+            Share of the stream that the trace has, where it breaks off. Other missing events were lost: they are
+            interpolated in the largest gaps.
 
         Returns
         -------
-        float64, shape (references, points) [ticks]
-            Since each trace's first event; the median over the stream's types. NaN where the trace has too little of the stream.
+        array of float64, shape (references, points)
+            Ticks, both counted from each trace's first event; the median over the stream's types. NaN where the trace
+            has too little of the stream.
         """
         found = []
         for number in stream.numbers:
@@ -226,17 +247,17 @@ class Comparison:
         return np.asarray(np.median(found, axis=0))
 
     def moments(self, stream: Stream) -> Floats:
-        """Return when the trace passes the points of `grid` in a stream: shape (points,) [ticks since its first event]."""
+        """Return when the trace's stream passes the points of `grid`: shape (points,), ticks since the first event."""
         found = [_at(times[1:], self.grid, 1.0) for times in map(self.observed.times, stream.numbers) if len(times) > 3]
         return np.median(found, axis=0) if found else np.zeros(_GRID)
 
     def usual(self, stream: Stream, *, reached: float = 1.0) -> Floats:
-        """Return when references pass the same points of a stream: shape (points,) [ticks since the first event], the median."""
+        """Return when the references' stream passes them, the median: shape (points,), ticks since the first event."""
         found = [_at(one.times(number)[1:], self.grid, reached) for one in self.references for number in stream.numbers]
         return np.asarray(np.median(found, axis=0))
 
     def uncertainty(self, stream: Stream, *, reached: float = 1.0) -> float:
-        """Return how far off delays may be, as lost events are only known to lie within a gap [ticks]; 0 where none is lost."""
+        """Return the error of delays in ticks: of lost events only the gap is known. 0 where none is lost."""
         found = []
         for number in stream.numbers:
             times = self.observed.times(number)[1:]
@@ -257,18 +278,20 @@ class Comparison:
         return flags
 
     def _stream_end(self, one: Occurrences) -> float:
-        """Return when the last tenth of a reference's streams begins, of the latest; the trace's end where there are no streams."""
+        """Return when the last tenth of the latest stream begins in a reference; its end where there are no streams."""
         ends = []
         for stream in self.streams:
             times = [one.times(number) for number in stream.numbers]
             ends.append(
-                float(np.median([each[-1] - max(_END * (each[-1] - each[0]), 2 * np.diff(each).mean()) for each in times]))
+                float(
+                    np.median([each[-1] - max(_END * (each[-1] - each[0]), 2 * np.diff(each).mean()) for each in times])
+                )
             )
         return max(ends, default=float(one.trace.duration))
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """How long streams last, from the first event of one to the last: in the shortest reference, and in the trace [ticks]."""
+        """Ticks from the streams' first event to their last: in the shortest reference, and in the trace."""
         theirs = [self._span(one) for one in self.references]
         return min(theirs), self._span(self.observed)
 
@@ -279,12 +302,12 @@ class Comparison:
     # Noise
 
     @property
-    def beyond_the_floor(self) -> float:
-        """How many times as much as between references is an anomaly: the fewer there are, the easier a clean run is the worst so far."""
+    def floor_factor(self) -> float:
+        """Multiple of the noise floor that is an anomaly: a clean run exceeds few references more easily than many."""
         return 1 + 6 / len(self.references)
 
     def noise_floor(self, measure: Callable[[Comparison], float]) -> float | None:
-        """Return the most that a measurement gives between references: each against the others. None with one reference."""
+        """Return the maximum of a measurement of each reference against the others; None with one reference."""
         if len(self.references) < 2:
             return None
         return max(measure(one) for one in self._among_references)
@@ -316,17 +339,19 @@ def _share_in_the_middle(times: Counts, duration: int) -> float:
 
 
 def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
-    """Put a trace beside its references.
+    """Compare a trace with its references, without checking that they fit together.
 
     Parameters
     ----------
     references : sequence of EventTrace
         One or more, in the trace's unit.
     trace : EventTrace
+        The trace to diagnose.
 
     Returns
     -------
     Comparison
+        All types in one numbering.
     """
     types, ids = shared_ids([*references, trace])
     each = [Occurrences(one, numbers, len(types)) for one, numbers in zip([*references, trace], ids, strict=True)]
@@ -334,24 +359,26 @@ def compare(references: Sequence[EventTrace], trace: EventTrace) -> Comparison:
 
 
 def fill(times: NDArray[np.int64], missing: int) -> Floats:
-    """Return times with missing ones put evenly into the largest gaps, so that what was lost is not taken for delay.
+    """Return times with missing ones interpolated in the largest gaps, so that lost events are not taken for delay.
 
     Parameters
     ----------
-    times : int64, shape (events,)
+    times : array of int64, shape (events,)
         At least two.
     missing : int
-        How many to put in; 0 or less: none.
+        How many to interpolate; 0 or less: none.
 
     Returns
     -------
-    float64, shape (events + missing,)
+    array of float64, shape (events + missing,)
+        In order.
     """
     if missing <= 0:
         return times.astype(np.float64)
     gaps = np.maximum(np.diff(times), 1).astype(np.float64)
     low, high = gaps.sum() / (len(gaps) + missing) / 2, float(gaps.max())
-    for _ in range(50):  # the longest part of a gap that asks for no more than there are
+    # Bisection for the shortest part into which gaps can be divided with at most `missing` new times.
+    for _ in range(50):
         middle = (low + high) / 2
         if np.sum(np.ceil(gaps / middle) - 1) > missing:
             low = middle

@@ -1,7 +1,8 @@
-"""A trace of timestamped events, and what its reader left out.
+"""Traces of timestamped events.
 
-Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section II-A: "A timestamped event
-is a pair (t, e) where t ∈ N is a timestamp and e is an event. A trace is a sequence of timestamped events."
+Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", section II-A: "A
+timestamped event is a pair (t, e) where t ∈ N is a timestamp and e is an event. A trace is a sequence of timestamped
+events."
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from numpy.typing import NDArray
 
 from unperturbed.errors import DataError
 
-__all__ = ["TICKS_A_SECOND", "BadLine", "EventTrace", "EventType", "Reading", "Unit", "shared_ids"]
-
 Times = NDArray[np.int64]
 Ids = NDArray[np.int32]
 Unit = Literal["ns", "us", "ms", "s", "ticks"]
@@ -28,7 +27,7 @@ TICKS_A_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
 
 @dataclass(frozen=True)
 class EventType:
-    """What makes two events the same: an event e of the paper's Σ.
+    """The identity of an event: an event e of the paper's Σ.
 
     Attributes
     ----------
@@ -39,7 +38,8 @@ class EventType:
     level : str
         As the log has it ("DEBUG"). Empty where there is none.
     element : str
-        Of a GStreamer log whose identity has the object: which element of the pipeline ("videoconvert0"). Empty otherwise.
+        Of a GStreamer log whose identity has the object: which element of the pipeline ("videoconvert0"). Empty
+        otherwise.
     """
 
     name: str
@@ -49,14 +49,24 @@ class EventType:
 
     @classmethod
     def from_name(cls, name: str) -> EventType:
-        """Return the type of an event of the simple form, as in the paper's figure 1: `ffmpeg:gst_ffmpegdec_chain:Received`."""
+        """Return the type of a plain name, as in the paper's figure 1: `ffmpeg:gst_ffmpegdec_chain:Received`."""
         plugin, colon, _ = name.partition(":")
         return cls(name, plugin if colon else "")
 
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that is no event: its number, from 1, its beginning, and what is wrong with it."""
+    """A line that should be an event and is none.
+
+    Attributes
+    ----------
+    number : int
+        Line number, from 1.
+    text : str
+        Its beginning.
+    fault : str
+        What is wrong with it.
+    """
 
     number: int
     text: str
@@ -65,16 +75,16 @@ class BadLine:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader made of a file.
+    """The lines of a log, counted by what they hold.
 
     Attributes
     ----------
     source, format : str
-        What was read, and as what.
+        Name of the log, and of its format.
     lines : int
-        All lines, empty ones included.
+        All lines, including empty ones.
     bad_lines : int
-        Lines that should be events and are none; `first_bad_lines` shows some.
+        Lines that should be events and are none.
     further_lines : int
         Lines that belong to the message, or the comment, of a line before them.
     start_up_lines : int
@@ -82,12 +92,16 @@ class Reading:
     other_process_lines : int
         Events left out since the user chose another process.
     lost_events : int
-        How many the tracer says to have lost (ftrace).
+        How many the tracer reports as lost (ftrace).
     out_of_order : int
-        Events written after a later one, and sorted; `largest_delay` says by how many ticks at most, `latest_line` where.
+        Events written after a later one, and sorted; `largest_delay` says by how many ticks at most, `latest_line`
+        where.
     first_bad_lines : tuple of BadLine
-    levels : mapping of str to int
+        Some of `bad_lines`.
+    levels : mapping of str to int, optional
         How many events of each level were kept. Empty where the format, or the identity, has none.
+    regular_levels : tuple of str
+        Levels of the format at which regular events are logged.
     """
 
     source: str
@@ -103,18 +117,16 @@ class Reading:
     latest_line: int = 0
     first_bad_lines: tuple[BadLine, ...] = ()
     levels: Mapping[str, int] | None = None
+    regular_levels: tuple[str, ...] = ()
 
     @property
     def is_too_coarse(self) -> bool:
-        """Tell whether a GStreamer log has no event of the level DEBUG or finer: then nothing in it happens regularly.
+        """Whether a log has none of the levels at which regular events are logged.
 
-        What the elements do with each buffer is logged at DEBUG and LOG; record with GST_DEBUG=*:5. False where the identity has no level.
+        GStreamer's elements log what they do with each buffer at DEBUG and LOG; record with GST_DEBUG=*:5. False where
+        the format, or the identity, has no level.
         """
-        return (
-            bool(self.levels)
-            and self.format == "gstreamer"
-            and not {"DEBUG", "LOG", "TRACE", "MEMDUMP"} & set(self.levels or ())
-        )
+        return bool(self.levels and self.regular_levels) and not set(self.regular_levels) & set(self.levels or ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,16 +141,18 @@ class EventTrace:
         For each event, which of `types` it is.
     types : tuple of EventType
         Only such as occur, in order of first occurrence.
-    unit : Unit
-    name : str
-        The file, or what the user calls it.
+    unit : {"ns", "us", "ms", "s", "ticks"}, default "ticks"
+        Of the timestamps.
+    name : str, default ""
+        The file, or a name that the user gives.
     reading : Reading or None
         What a reader left out, and why.
 
     Raises
     ------
     DataError
-        Arrays of different lengths or other shapes, a negative timestamp, time that goes backwards, an event without a type.
+        Arrays of different lengths or other shapes, a negative timestamp, time that goes backwards, an event without a
+        type.
     """
 
     timestamps: Times
@@ -151,7 +165,9 @@ class EventTrace:
     def __post_init__(self) -> None:
         times, events = self.timestamps, self.events
         if times.dtype != np.int64 or events.dtype != np.int32:
-            raise TypeError(f"{self._called}: timestamps are int64 and events int32, not {times.dtype} and {events.dtype}")
+            raise TypeError(
+                f"{self._called}: timestamps are int64 and events int32, not {times.dtype} and {events.dtype}"
+            )
         if times.ndim != 1 or times.shape != events.shape:
             raise DataError(
                 f"{self._called}: timestamps and events have the shapes {times.shape} and {events.shape}; give one each"
@@ -164,7 +180,8 @@ class EventTrace:
         if falls.any():
             at = int(falls.argmax())
             raise DataError(
-                f"{self._called}: time goes backwards from event {at} ({times[at]}) to event {at + 1} ({times[at + 1]}); sort the events"
+                f"{self._called}: time goes backwards from event {at} ({times[at]}) to event {at + 1} "
+                f"({times[at + 1]}); sort the events"
             )
 
     @classmethod
@@ -186,7 +203,8 @@ class EventTrace:
         return len(self.timestamps)
 
     def __repr__(self) -> str:
-        return f"EventTrace({self._called}: {len(self):,} events of {len(self.types):,} types, {self.duration:,} {self.unit})"
+        size = f"{len(self):,} events of {len(self.types):,} types"
+        return f"EventTrace({self._called}: {size}, {self.duration:,} {self.unit})"
 
     @property
     def _called(self) -> str:
@@ -212,8 +230,9 @@ class EventTrace:
         return np.bincount(self.events, minlength=len(self.types)).astype(np.int64)
 
     def of(self, plugin: str) -> EventTrace:
-        """Return the events of one plugin (section III-D: "each trace can be decomposed [...] related to a specific plugin").
+        """Return the events of one plugin.
 
+        Section III-D: "each trace can be decomposed [...] related to a specific plugin".
         Timestamps keep the origin of the whole trace; a plugin without events gives an empty trace.
         """
         chosen = np.array([kind.plugin == plugin for kind in self.types], dtype=bool)
@@ -239,6 +258,7 @@ def shared_ids(traces: Sequence[EventTrace]) -> tuple[tuple[EventType, ...], lis
     Parameters
     ----------
     traces : sequence of EventTrace
+        In this order types are numbered.
 
     Returns
     -------

@@ -1,24 +1,28 @@
-"""What a diagnosis says: findings of anomalies, and the verdict."""
+"""The result of a diagnosis: findings of anomalies, the paper's distances and the verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unperturbed.analysis.diagnosis import describe
 from unperturbed.analysis.diagnosis.comparison import Comparison
 from unperturbed.analysis.diagnosis.events import EventType
+from unperturbed.common.result import Result
+from unperturbed.common.table import Table
 
-__all__ = ["DECIDES_ALONE", "Carrier", "Diagnosis", "Finding", "PaperDistance", "Verdict", "carriers_of"]
+if TYPE_CHECKING:
+    import polars as pl
 
 Verdict = Literal["clean", "anomalous", "undecided"]
 
 _CARRIERS = 20
-DECIDES_ALONE = 4.0
-"""Times what clean runs are guessed to differ by, from which on a difference from a single reference is an anomaly."""
+CERTAIN_FACTOR = 4.0
+"""Multiple of the assumed difference of clean runs from which on a difference from a single reference is an anomaly."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Carrier:
     Attributes
     ----------
     event : EventType
+        The type.
     share : float
         Of what all event types carry together, from 0 to 1.
     change : float
@@ -46,6 +51,7 @@ class Finding:
     Attributes
     ----------
     kind : str
+        Name of the kind of anomaly.
     summary : str
         What, how strong, in one line.
     strength : mapping of str to float
@@ -53,19 +59,20 @@ class Finding:
     since : int or None
         From when on: ticks since the trace's first event.
     plugin, element : str
-        Where most of it is; empty where it cannot be told.
+        Where most of it is; empty where this is not known.
     carriers : tuple of Carrier
         Event types by their share, the largest first.
     measured, threshold : float
-        What the verdict stands on, and from when on it is an anomaly; both in `unit`.
+        The measurement, and the value from which on it is an anomaly; both in `unit`.
     unit : str
         "ticks …" for times; "of …" for shares.
     floor : float or None
-        The most that the same measurement gives between references. None with one reference.
+        The noise floor: the maximum of the same measurement between references. None with one reference.
     confidence : {"full", "weaker"}
         "weaker" with one reference: how much clean runs vary is not known then.
-    certain_from : float
-        From when on `measured` makes the trace anomalous by itself; 0 for the threshold. More with one reference: below, the trace is undecided.
+    certain_from : float, default 0
+        From when on `measured` makes the trace anomalous by itself; 0 for the threshold. More with one reference:
+        below, the trace is undecided.
     """
 
     kind: str
@@ -90,7 +97,9 @@ class Finding:
     @property
     def where(self) -> str:
         """Plugin and element in words: "plugin basesink, element speaker"."""
-        return ", ".join(f"{what} {name}" for what, name in (("plugin", self.plugin), ("element", self.element)) if name)
+        return ", ".join(
+            f"{what} {name}" for what, name in (("plugin", self.plugin), ("element", self.element)) if name
+        )
 
     @property
     def amount_of(self) -> str:
@@ -99,12 +108,12 @@ class Finding:
 
     @property
     def decides(self) -> bool:
-        """Whether this alone makes a trace anomalous; with one reference only what is plain does."""
+        """Whether this alone makes a trace anomalous; with one reference only large differences do."""
         return self.measured >= max(self.threshold, self.certain_from)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what `json` can write."""
-        told = {key: value for key, value in vars(self).items() if key != "carriers"}
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain data, ready for JSON."""
+        values = {key: value for key, value in vars(self).items() if key != "carriers"}
         listed = [
             {
                 "event": one.event.name,
@@ -115,23 +124,27 @@ class Finding:
             }
             for one in self.carriers
         ]
-        return told | {"decides": self.decides, "strength": dict(self.strength), "carriers": listed}
+        return values | {"decides": self.decides, "strength": dict(self.strength), "carriers": listed}
 
 
 @dataclass(frozen=True)
 class PaperDistance:
-    """One of the paper's distances from the first reference, beside those of the other references from it.
+    """One of the paper's distances from the first reference, of the trace and of the other references.
 
     Attributes
     ----------
     name : str
+        "dropping", "occurrence", "temporal" or "mannila".
     value : float
+        Distance of the trace.
     normalised : float
         d/(1 + d), section III-D.
     by_plugin : mapping of str to float
+        Distance of each plugin's events.
     floor : float or None
-        The most of another reference. None with one reference.
+        The maximum of the other references. None with one reference.
     floor_by_plugin : mapping of str to float
+        The same for each plugin.
     """
 
     name: str
@@ -143,11 +156,11 @@ class PaperDistance:
 
     @property
     def exceeds(self) -> bool:
-        """Whether it is more than between references; with one, more than nothing, as the paper asks."""
+        """Whether it is more than between references; with one, more than 0, as in the paper."""
         return self.value > (self.floor or 0.0)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what `json` can write."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the distance as plain data, ready for JSON."""
         return {
             **vars(self),
             "by_plugin": dict(self.by_plugin),
@@ -156,29 +169,34 @@ class PaperDistance:
         }
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """What is wrong with a trace.
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Result):
+    """The diagnosis of a trace.
 
     Attributes
     ----------
     verdict : {"clean", "anomalous", "undecided"}
+        Whether the trace differs from its references by more than they differ from each other.
     findings : tuple of Finding
         In the order of their kinds.
     notes : tuple of str
         Why nothing could be decided, and what else should be known.
     references : tuple of str
+        Names of the references.
     trace : str
+        Name of the trace.
     unit : str
         Of ticks.
     kinds : tuple of str
         Kinds that were looked for.
     distances : tuple of PaperDistance
-        Those that were asked for.
+        Those that were requested.
     comparison : Comparison
-        What this stands on: counts, and each stream's way in the references (`usual`), in the trace (`moments`) and between (`delays`), as
-        a picture of both would show them.
+        The numbers behind the findings: counts, and each stream's times in the references (`usual`) and in the trace
+        (`moments`), and the delays between them (`delays`).
     """
+
+    _page: ClassVar[str] = "unperturbed.analysis.report.diagnosis:render_diagnosis"
 
     verdict: Verdict
     findings: tuple[Finding, ...]
@@ -188,14 +206,43 @@ class Diagnosis:
     unit: str
     kinds: tuple[str, ...]
     distances: tuple[PaperDistance, ...]
-    comparison: Comparison = field(repr=False, compare=False)
+    comparison: Comparison = field(compare=False)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what `json` can write; all but the comparison."""
+    def headline(self) -> str:
+        """Return the verdict and the kinds that were found, in one line."""
+        return describe.headline(self)
+
+    def tables(self) -> list[Table]:
+        """Return the findings, the event types that carry each, and the paper's distances."""
+        carried = [describe.carriers_table(one, self.unit) for one in self.findings if one.carriers]
+        findings = [describe.findings_table(self)] if self.findings else []
+        return [*findings, *carried, *([describe.distances_table(self.distances)] if self.distances else [])]
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row for each finding; none for a clean trace."""
+        import polars as pl  # noqa: PLC0415  slow to load
+
+        columns = {
+            "kind": pl.String,
+            "summary": pl.String,
+            "since": pl.Int64,
+            "plugin": pl.String,
+            "element": pl.String,
+            "measured": pl.Float64,
+            "threshold": pl.Float64,
+            "unit": pl.String,
+            "floor": pl.Float64,
+            "confidence": pl.String,
+            "decides": pl.Boolean,
+        }
+        return pl.DataFrame([[getattr(one, name) for name in columns] for one in self.findings], columns, orient="row")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the diagnosis without the comparison as plain data, ready for JSON."""
         return {
             **{name: value for name, value in vars(self).items() if name != "comparison"},
-            "findings": [one.to_json() for one in self.findings],
-            "distances": [one.to_json() for one in self.distances],
+            "findings": [one.to_dict() for one in self.findings],
+            "distances": [one.to_dict() for one in self.distances],
         }
 
 
@@ -205,17 +252,23 @@ def carriers_of(comparison: Comparison, weights: ArrayLike, changes: ArrayLike |
     Parameters
     ----------
     comparison : Comparison
-    weights : shape (types,)
+        The trace and its references.
+    weights : array_like of float, shape (types,)
         How much each type carries, 0 or more.
-    changes : shape (types,), optional
-        What is told of each; by default occurrences more or fewer than the references allow.
+    changes : array_like of float, shape (types,), optional
+        `Carrier.change` of each; by default the occurrences beyond what the references allow.
+
+    Returns
+    -------
+    tuple of Carrier
+        At most 20, the largest share first.
     """
     amounts = np.asarray(weights, dtype=np.float64)
-    told = np.asarray(comparison.excess if changes is None else changes, dtype=np.float64)
+    changed = np.asarray(comparison.excess if changes is None else changes, dtype=np.float64)
     total = amounts.sum()
     order: Sequence[int] = np.argsort(-amounts, kind="stable")[:_CARRIERS].tolist()
     return tuple(
-        Carrier(comparison.types[number], float(amounts[number] / total), float(told[number]))
+        Carrier(comparison.types[number], float(amounts[number] / total), float(changed[number]))
         for number in order
         if amounts[number] > 0
     )

@@ -1,21 +1,28 @@
-"""Which metrics can be measured together: a partition of them into few subsets, each certified to leave the program unperturbed.
+"""Partition software metrics into few subsets, each certified to leave the program unperturbed.
 
 Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4.
 """
 
-from unperturbed.analysis.partition.bench import Bench, Measurement
-from unperturbed.analysis.partition.forecast import Forecast, forecast
+from unperturbed.analysis.partition.describe import STAGES, plan_headline, plan_table
+from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Judge, Settings, Stop
 from unperturbed.analysis.partition.judging import Reference, TraceJudge
-from unperturbed.analysis.partition.limits import Settings, Stop
-from unperturbed.analysis.partition.outcome import Cost, Judge, Outcome
-from unperturbed.analysis.partition.plan import CertifiedSubset, Plan, UndecidedMetrics, UnmeasurableMetric
-from unperturbed.analysis.partition.search import search
-from unperturbed.analysis.partition.strategies import STRATEGIES, Strategy
-from unperturbed.analysis.partition.traces import partition
+from unperturbed.analysis.partition.plan import (
+    CertifiedSubset,
+    Cost,
+    Forecast,
+    Measurement,
+    Outcome,
+    Plan,
+    UndecidedMetrics,
+    UnmeasurableMetric,
+)
+from unperturbed.analysis.partition.search import partition, search
+from unperturbed.analysis.partition.strategies import STRATEGIES, Strategy, forecast
 
 __all__ = [
+    "STAGES",
     "STRATEGIES",
-    "Bench",
+    "CandidateEvaluator",
     "CertifiedSubset",
     "Cost",
     "Forecast",
@@ -32,5 +39,7 @@ __all__ = [
     "UnmeasurableMetric",
     "forecast",
     "partition",
+    "plan_headline",
+    "plan_table",
     "search",
 ]

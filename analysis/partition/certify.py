@@ -1,26 +1,29 @@
 """Certification: final subsets are run afresh, and only that certifies.
 
-**The rule.** A plan has one level α. Every certification is made at half of what is left of it; a subset that is certified gives its
-level back, and one that is not has spent it. So after f failures the next subset is certified at α / 2^(f + 1).
+**The rule.** A plan has one level α. Every certification is made at half of what is left of it; a subset that is
+certified gives its level back, and one that is not has spent it. So after f failures the next subset is certified at α
+/ 2^(f + 1).
 
-**What it guarantees.** The chance that a plan holds *any* invalid certificate (of a subset with a true change of the tolerance or more)
-is at most α. Proof: take the invalid subsets in the order in which they are put to certification. As long as none of them was
-certified, each has failed, so at least j − 1 have failed when the j-th is tried, and its level is at most α / 2^j. An invalid
-subset is certified with at most the chance of its level, since all its changes must be shown to lie within the tolerance and one
-of them does not (intersection–union). The sum of α / 2^j is at most α. Nothing in this asks the certificates to be independent of
-one another, so they may share a baseline. The expected share of certificates that are invalid is then at most α too.
+**What it guarantees.** The chance that a plan holds *any* invalid certificate (of a subset with a true change of the
+tolerance or more) is at most α. Proof: take the invalid subsets in the order in which they are put to certification. As
+long as none of them was certified, each has failed, so at least j − 1 have failed when the j-th is tried, and its level
+is at most α / 2^j. An invalid subset is certified with at most the chance of its level, since all its changes must be
+shown to lie within the tolerance and one of them does not (intersection–union). The sum of α / 2^j is at most α.
+Nothing in this asks the certificates to be independent of one another, so they may share a baseline. The expected share
+of certificates that are invalid is then at most α too.
 
-**What it needs.** The certifying runs are fresh, and neither their number nor what is certified depends on them. The baseline is
-another matter: of many subsets the search picks those that look well beside *its* baseline, whose error certification would share. With
-fresh baseline runs for each round the guarantee holds as it stands. Without them it holds for subsets that are given
-beforehand; what share is invalid after a search was measured: `docs/evidence/partition.md`.
+**What it needs.** The certifying runs are fresh, and neither their number nor what is certified depends on them. The
+baseline is another matter: of many subsets the search picks those that look well beside *its* baseline, whose error
+certification would share. With fresh baseline runs for each round the guarantee holds as it stands. Without them it
+holds for subsets that are given beforehand; what share is invalid after a search was measured:
+`docs/evidence/partition.md`.
 
-What certifies most metrics for fewest runs is tried first: that is the surest, too, and a failure lowers the level of all that follow.
-A subset that failed is judged again by all its runs, which the search may use like any others. While these show it unperturbed it is
-certified once more, with other fresh runs; else its metrics are partitioned anew.
+What certifies most metrics for fewest runs is tried first: that is the surest, too, and a failure lowers the level of
+all that follow. A subset that failed is judged again by all its runs, which the search may use like any others. While
+these show it unperturbed it is certified once more, with other fresh runs; else its metrics are partitioned anew.
 
-A search that is ended by a limit and then started again with a higher one is one search more: who raises the limit because certificates failed has
-a chance of α for each search.
+A search that is ended by a limit and then started again with a higher one is one search more: who raises the limit
+because certificates failed has a chance of α for each search.
 """
 
 from __future__ import annotations
@@ -29,13 +32,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from unperturbed.analysis.partition.bench import Bench
+from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Stop
 from unperturbed.analysis.partition.improve import improve
-from unperturbed.analysis.partition.limits import Stop
-from unperturbed.analysis.partition.outcome import Outcome, Subset
+from unperturbed.analysis.partition.plan import Outcome, Subset
 from unperturbed.analysis.partition.strategies import Strategy
-
-__all__ = ["ATTEMPTS", "ROUNDS", "Certificate", "Certification", "best_choice"]
 
 ROUNDS = 5
 """Rounds of certification: at α / 2^6 hardly anything is certified by as many runs as are affordable."""
@@ -55,17 +55,25 @@ class Certificate:
 
 @dataclass
 class Certification:
-    """Certifies subsets by the rule above. What was certified stands in `certificates` also after a limit or an interruption.
+    """Certify subsets by the rule above; `certificates` keeps them after a limit or an interruption too.
 
     Attributes
     ----------
-    bench : where runs are made. strategy : partitions anew what failed.
-    certificates : all of them, in order. They may overlap: a later one may be of a union that holds an earlier one.
-    pending : subsets that are still to be certified. failed : why a subset has no certificate.
-    stopped : the limit that was reached, empty while none was.
+    evaluator : CandidateEvaluator
+        Where runs are made.
+    strategy : Strategy
+        Partitions anew what failed.
+    certificates : dict of Subset to Certificate
+        All of them, in order. They may overlap: a later one may be of a union that holds an earlier one.
+    pending : list of Subset
+        Subsets that are still to be certified.
+    failed : dict of Subset to str
+        Why a subset has no certificate.
+    stopped : str
+        The limit that was reached, empty while none was.
     """
 
-    bench: Bench
+    evaluator: CandidateEvaluator
     strategy: Strategy
     certificates: dict[Subset, Certificate] = field(default_factory=dict)
     pending: list[Subset] = field(default_factory=list)
@@ -83,7 +91,7 @@ class Certification:
             for number in range(1, ROUNDS + 1):
                 if not self.pending:
                     return
-                self.bench.renew_baseline()
+                self.evaluator.renew_baseline()
                 failed = self._round()
                 if failed and number < ROUNDS:
                     self._again(failed)
@@ -91,11 +99,19 @@ class Certification:
             self.stopped = self.stopped or str(stop)
 
     def _round(self) -> list[Subset]:
-        """Put every pending subset to certification once, and return those that are not certified."""
+        """Put every pending subset to certification once, and return those that are not certified.
+
+        One for which the runs are not left does not keep a smaller one from its own.
+        """
         failed = []
+        too_much: Stop | None = None
         for subset in sorted(self.pending, key=self._needed):
-            level = self.bench.level
-            outcome = self.bench.certify(subset, level)
+            level = self.evaluator.level
+            try:
+                outcome = self.evaluator.certify(subset, level)
+            except Stop as stop:
+                too_much = too_much or stop
+                continue
             self.pending.remove(subset)
             self._attempts[subset] += 1
             if outcome is not None and outcome.unperturbed:
@@ -103,54 +119,62 @@ class Certification:
                 continue
             failed.append(subset)
             if outcome is None:
-                most = self.bench.settings.max_repetitions
+                most = self.evaluator.settings.max_repetitions
                 self.failed[subset] = f"{most} repetitions would hardly certify it at level {level:.2g}"
             else:
-                self.bench.level /= 2
+                self.evaluator.level /= 2
                 shown = "; ".join(outcome.carried[:3])
                 self.failed[subset] = "; ".join(
-                    filter(None, (f"{outcome.repetitions} fresh repetitions did not certify it at level {level:.2g}", shown))
+                    filter(
+                        None,
+                        (f"{outcome.repetitions} fresh repetitions did not certify it at level {level:.2g}", shown),
+                    )
                 )
+        if too_much is not None:
+            raise too_much
         return failed
 
     def _again(self, failed: Sequence[Subset]) -> None:
         """Set `pending` to what is to be certified instead of what failed."""
-        self.bench.wanting = self._without_certificate(self.certificates.values())
+        self.evaluator.uncertified = self._without_certificate(self.certificates.values())
         try:
             self._search_again(failed)
         except Stop as stop:
             self.stopped = self.stopped or str(stop)
-            self.pending = self.bench.cover(self.bench.wanting)
+            self.pending = self.evaluator.cover(self.evaluator.uncertified)
 
     def _search_again(self, failed: Sequence[Subset]) -> None:
         """Find other subsets. Certified ones may be joined with them, and stay certified meanwhile."""
         retried = []
         for subset in failed:
-            if self._attempts[subset] < ATTEMPTS and self.bench.accepts(subset):
+            if self._attempts[subset] < ATTEMPTS and self.evaluator.accepts(subset):
                 retried.append(subset)
             else:
-                self.bench.refuse(subset)
+                self.evaluator.refuse(subset)
         taken = {metric for each in retried for metric in each}
         apart = best_choice(each for each in self.certificates.values() if taken.isdisjoint(each.subset))
         split = [metric for metric in self._without_certificate(apart) if metric not in taken]
         self.pending = retried
         if split:
-            found = [*retried, *self.strategy.search(self.bench, self.bench.subset(split))]
-            better = improve(self.bench, [*(each.subset for each in apart), *found])
+            found = [*retried, *self.strategy.search(self.evaluator, self.evaluator.subset(split))]
+            better = improve(self.evaluator, [*(each.subset for each in apart), *found])
             self.pending = [each for each in better if each not in self.certificates]
 
     def _without_certificate(self, certificates: Iterable[Certificate]) -> Subset:
         """Return the metrics that no such certificate holds, of those that may be measured at all."""
         held = {metric for each in best_choice(certificates) for metric in each.subset}
-        return tuple(metric for metric in self.bench.placeable(self.bench.metrics) if metric not in held)
+        return tuple(metric for metric in self.evaluator.placeable(self.evaluator.metrics) if metric not in held)
 
     def _needed(self, subset: Subset) -> float:
-        needed = self.bench.repetitions_to_certify(subset, self.bench.level)
-        return (self.bench.settings.max_repetitions + 1 if needed is None else needed) / len(subset)
+        needed = self.evaluator.repetitions_to_certify(subset, self.evaluator.level)
+        return (self.evaluator.settings.max_repetitions + 1 if needed is None else needed) / len(subset)
 
 
 def best_choice(certificates: Iterable[Certificate]) -> tuple[Certificate, ...]:
-    """Return disjoint certificates that hold most metrics, and of such choices one with fewest subsets; all choices are looked at."""
+    """Return disjoint certificates that hold most metrics, and of such choices one with fewest subsets.
+
+    All choices are tried.
+    """
     best: tuple[Certificate, ...] = ()
     choices: list[tuple[Certificate, ...]] = [()]
     for certificate in certificates:

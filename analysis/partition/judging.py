@@ -1,4 +1,8 @@
-"""A judge by traces: makes runs by the caller's `measure`, and holds them against the baseline of each pass."""
+"""A judge by traces: makes runs by the caller's `measure`, and holds them against the baseline of each pass.
+
+How many runs will probably show a subset unperturbed is guessed from its runs so far. Only the number of further runs
+depends on this, never a verdict.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,60 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
+from scipy import special
 
-from unperturbed.analysis.partition import power
-from unperturbed.analysis.partition.outcome import Cost, Outcome, Subset
-from unperturbed.analysis.perturbation import Baseline, Change, Verdict, combine_checks
-from unperturbed.analysis.perturbation.correlation import fisher
-from unperturbed.collectors.trace import Trace
+from unperturbed.analysis.partition.plan import Cost, Outcome, Subset
+from unperturbed.analysis.perturbation import (
+    Baseline,
+    Change,
+    FloatArray,
+    Verdict,
+    combine_checks,
+    fisher,
+    from_fisher,
+    ranked_changes,
+    scale_of,
+)
+from unperturbed.collectors.data import Trace
 from unperturbed.errors import DataError
-
-__all__ = ["Baselines", "Measure", "Reference", "TraceJudge"]
 
 Measure: TypeAlias = Callable[[Subset, int], Sequence[Trace]]
 """`measure(subset, repetitions)`: fresh runs each time, `repetitions` in each pass, a trace each."""
 
+_CERTIFY = 0.9
+"""Chance of success that a certification is given runs for."""
+
+_HARDLY = 0.7
+"""A subset that has less than this chance, with however many runs, gets no more of them."""
+
+_BENEFIT = 1.5
+"""Standard errors that are taken off every change before a subset is given up in the search. The largest of many
+changes that were seen is the largest partly by chance: of 66 unchanged pairs it is 2.5 standard errors off, and
+good subsets would be given up after three runs. What is to be certified gets no such benefit: in return few
+certifications fail."""
+
+_MOST = 30
+"""Repetitions of one subset beyond which nobody goes."""
+
 
 @dataclass(frozen=True)
 class Reference:
-    """What the runs of one pass are held against.
+    """The baseline of one pass, and how runs are aligned to it.
 
     Attributes
     ----------
-    baseline : runs without software metrics, for the inner check.
-    outer : runs to align to, where these are others: those of the anchor alone. None for the baseline.
-    align_on : metrics to align on; None for IPC where the pass has it, else all that the baseline compares.
-    anchor : milestone to align through, which every subset counts too.
+    baseline : Baseline
+        Runs without software metrics, for the inner check.
+    outer : Baseline or None
+        Runs to align to, where these are others: those of the anchor alone. None for the baseline.
+    align_on : sequence of str or None
+        Metrics to align on; None for IPC where the pass has it, else all that the baseline compares.
+    anchor : str or None
+        Milestone to align through, which every subset counts too.
     """
 
     baseline: Baseline
@@ -50,7 +81,7 @@ class Reference:
 
     @property
     def runs(self) -> int:
-        """Return how many runs it is made of."""
+        """Return the number of its runs."""
         return len(self.baseline.traces) + (len(self.outer.traces) if self.outer else 0)
 
 
@@ -63,10 +94,14 @@ class TraceJudge:
 
     Parameters
     ----------
-    measure : makes runs. Traces say their pass in `attributes["pass"]` where there are several.
-    baseline : what they are held against.
-    alpha : level of each one-sided bound in the search.
-    fresh_baseline : makes a baseline anew, of as many runs, for each round of certification; None to certify against `baseline`.
+    measure : Measure
+        Makes runs. Traces say their pass in `attributes["pass"]` where there are several.
+    baseline : Baselines
+        What they are held against.
+    alpha : float, default 0.05
+        Level of each one-sided bound in the search.
+    fresh_baseline : callable, optional
+        Makes a baseline anew, of as many runs, for each round of certification; None to certify against `baseline`.
 
     Raises
     ------
@@ -127,11 +162,11 @@ class TraceJudge:
         return self._outcome(subset, made, verdict)
 
     def repetitions_to_certify(self, subset: Subset, level: float, maximum: int) -> int | None:
-        """Return how many repetitions will probably certify an explored subset at a level; None when `maximum` will hardly do."""
+        """Return how many repetitions will probably certify an explored subset; None when `maximum` will hardly do."""
         verdict = self._found[subset]
         if verdict.lost:
             return None
-        return power.repetitions_to_certify(_seen(verdict.changes), level=level, tolerance=self.tolerance, maximum=maximum)
+        return repetitions_to_certify(_seen(verdict.changes), level=level, tolerance=self.tolerance, maximum=maximum)
 
     def renew_baseline(self) -> None:
         """Make a fresh baseline, and hold the certificates that follow against it.
@@ -145,7 +180,9 @@ class TraceJudge:
             return
         fresh = _references(self._fresh_baseline())
         if fresh.keys() != self._searching.keys() or _tolerance(fresh) != self.tolerance:
-            raise DataError("the fresh baseline has other passes or another tolerance than the first: make it in the same way")
+            raise DataError(
+                "the fresh baseline has other passes or another tolerance than the first: make it in the same way"
+            )
         for each in fresh.values():
             self._once(_named(each.baseline.traces), "the fresh baseline")
         self._certifying = fresh
@@ -159,14 +196,18 @@ class TraceJudge:
         expected = dict.fromkeys(self._searching, repetitions)
         given = {name: len(found) for name, found in made.items()}
         if given != expected:
-            raise DataError(f"{what} gave {_counts(given)}, and {_counts(expected)} are needed: make every run in every pass")
+            raise DataError(
+                f"{what} gave {_counts(given)}, and {_counts(expected)} are needed: make every run in every pass"
+            )
         self._once(_named(traces), what)
         return made
 
     def _once(self, runs: Sequence[str], what: str) -> None:
         twice = sorted(self._seen.intersection(runs)) or sorted({run for run in runs if runs.count(run) > 1})
         if twice:
-            raise DataError(f"{what} gave run {', '.join(twice)}, which was given before: every run must be made afresh")
+            raise DataError(
+                f"{what} gave run {', '.join(twice)}, which was given before: every run must be made afresh"
+            )
         self._seen.update(runs)
 
     def _keep(self, subset: Subset, made: Mapping[str, Sequence[Trace]]) -> None:
@@ -178,7 +219,7 @@ class TraceJudge:
         first = next(iter(traces.values()))
         wanted = None
         if verdict.verdict != "unperturbed" and not verdict.lost:
-            wanted = power.repetitions_to_accept(_seen(verdict.changes), level=verdict.alpha, tolerance=self.tolerance)
+            wanted = repetitions_to_accept(_seen(verdict.changes), level=verdict.alpha, tolerance=self.tolerance)
         return Outcome(
             verdict.verdict,
             len(first),
@@ -225,23 +266,32 @@ def _at_level(baseline: Baseline, level: float) -> Baseline:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} traces{f' of pass {name}' if name else ''}" for name, count in counts.items()) or "no trace"
+    return (
+        ", ".join(f"{count} traces{f' of pass {name}' if name else ''}" for name, count in counts.items()) or "no trace"
+    )
 
 
-def _seen(changes: Sequence[Change]) -> power.Seen:
-    reference = np.array([fisher(change.reference).mean() for change in changes])
-    observed = np.array([fisher(change.observed).mean() for change in changes])
-    errors = np.array([change.standard_error for change in changes])
-    return power.Seen(reference, observed - reference, errors, len(changes[0].reference), len(changes[0].observed))
+def _seen(changes: Sequence[Change]) -> ObservedChanges:
+    rows = [_on_fishers_scale(change) for change in changes]
+    reference, observed, errors = np.array(rows).T
+    return ObservedChanges(reference, observed - reference, errors, len(changes[0].reference), len(changes[0].observed))
+
+
+def _on_fishers_scale(change: Change) -> tuple[float, float, float]:
+    """Return the means of both sides, and the error of their difference."""
+    scale = scale_of(change.check)
+    before, after = (scale.of_rho(values).mean() for values in (change.reference, change.observed))
+    error = change.standard_error / float(scale.per_fisher(np.asarray(before)))
+    return float(fisher(scale.to_rho(before))), float(fisher(scale.to_rho(after))), error
 
 
 def _carried(verdict: Verdict) -> tuple[str, ...]:
-    open_ones = [change for change in verdict.changes if change.verdict != "unperturbed"]
-    open_ones.sort(key=lambda change: (change.verdict != "perturbed", -abs(change.effect)))
+    open_ones = ranked_changes(change for change in verdict.changes if change.verdict != "unperturbed")
     lost = [f"{name}: {why}" for name, why in verdict.lost]
     return (
         *(
-            f"{each.check} {each.label} {each.effect:+.2f} [{each.low:+.2f}, {each.high:+.2f}]{f' ({each.note})' if each.note else ''}"
+            f"{each.check} {each.label} {each.effect:+.2f} [{each.low:+.2f}, "
+            f"{each.high:+.2f}]{f' ({each.note})' if each.note else ''}"
             for each in open_ones
         ),
         *lost,
@@ -253,3 +303,100 @@ def _cost(subset: Subset, verdict: Verdict, traces: Sequence[Trace]) -> Cost:
     counted = all(metric in trace.metrics for metric in subset for trace in traces)
     events = float(np.mean([sum(trace[metric].sum() for metric in subset) for trace in traces])) if counted else None
     return Cost(added.instructions, added.cycles, added.time, events)
+
+
+@dataclass(frozen=True)
+class ObservedChanges:
+    """What runs of a subset have shown, on Fisher's scale.
+
+    Attributes
+    ----------
+    reference_z, effect_z, standard_error : array of float64, shape (changes,)
+        Mean of the reference runs, change, and its standard error.
+    references, repetitions : int
+        Runs of the baseline, and of the subset.
+    """
+
+    reference_z: FloatArray
+    effect_z: FloatArray
+    standard_error: FloatArray
+    references: int
+    repetitions: int
+
+
+def repetitions_to_accept(seen: ObservedChanges, *, level: float, tolerance: float) -> int | None:
+    """Return the fewest repetitions, more than there were, that have a fair chance to show a subset unperturbed.
+
+    None when even `_MOST` have not.
+    """
+    chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=_MOST, benefit=_BENEFIT)
+    enough = np.flatnonzero(chances >= _HARDLY)
+    return max(int(enough[0]) + 1, seen.repetitions + 1) if len(enough) else None
+
+
+def repetitions_to_certify(seen: ObservedChanges, *, level: float, tolerance: float, maximum: int) -> int | None:
+    """Return the fewest repetitions that will probably show a subset unperturbed; None when `maximum` hardly will."""
+    chances = chance_to_show(seen, level=level, tolerance=tolerance, maximum=maximum)
+    enough = np.flatnonzero(chances >= _CERTIFY)
+    if len(enough):
+        return int(enough[0]) + 1
+    return maximum if chances[-1] >= _HARDLY else None
+
+
+def chance_to_show(
+    seen: ObservedChanges, *, level: float, tolerance: float, maximum: int, benefit: float = 0.0
+) -> FloatArray:
+    """Guess how likely 1, 2, …, `maximum` repetitions show every change to lie within the tolerance.
+
+    Parameters
+    ----------
+    seen : ObservedChanges
+        What the guess is made from.
+    level : float
+        α of each one-sided bound.
+    tolerance : float
+        |Δρ| that counts as no perturbation.
+    maximum : int
+        Most repetitions.
+    benefit : float, default 0.0
+        Standard errors by which each change is taken to be smaller than it was seen.
+
+    Returns
+    -------
+    array of float64, shape (maximum,)
+        One chance for each number of repetitions.
+
+    Notes
+    -----
+    Changes are taken as normal with the spread that was seen, independent of one another, and the bounds as Welch's,
+    the wider ones with few repetitions. The chance that a bound t·s stays below the tolerance is a noncentral t's, by
+    the normal approximation 26.7.10 of Abramowitz and Stegun. One repetition has no spread of its own and is never
+    enough.
+    """
+    counts = np.arange(1, maximum + 1, dtype=np.float64)[:, None]
+    spread = seen.standard_error / np.sqrt(1 / seen.references + 1 / seen.repetitions)
+    effect_z = np.sign(seen.effect_z) * np.maximum(np.abs(seen.effect_z) - benefit * seen.standard_error, 0)
+    before, after = from_fisher(seen.reference_z), from_fisher(seen.reference_z + effect_z)
+    # The slope of Fisher's transformation takes both errors to the scale of ρ.
+    error = spread * np.hypot((1 - before**2) / np.sqrt(seen.references), (1 - after**2) / np.sqrt(counts))
+    mean, deviation = _bounds(seen.references, maximum, level)
+    change = after - before
+    inside = special.ndtr(((tolerance - change) / error - mean) / deviation)
+    inside = inside + special.ndtr(((tolerance + change) / error - mean) / deviation) - 1
+    chances = np.maximum(inside, 0).prod(axis=1)
+    chances[0] = 0
+    return np.asarray(np.maximum.accumulate(chances), np.float64)
+
+
+@lru_cache(maxsize=64)
+def _bounds(references: int, maximum: int, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return by how many standard errors a bound is off, for 1, 2, … repetitions.
+
+    Mean and standard deviation, shapes (maximum, 1).
+    """
+    repetitions = np.arange(1, maximum + 1, dtype=np.float64)[:, None]
+    repetitions[0] = 2
+    share = 1 / references + 1 / repetitions
+    freedom = share**2 / (1 / (references**2 * (references - 1)) + 1 / (repetitions**2 * (repetitions - 1)))
+    quantile = special.stdtrit(freedom, 1 - level)
+    return quantile * (1 - 1 / (4 * freedom)), np.sqrt(1 + quantile**2 / (2 * freedom))

@@ -1,16 +1,163 @@
-"""What a search for a partition gives: a plan, with the evidence for each of its subsets."""
+"""Results of a search for a partition: outcomes of subsets, measurements, and the plan with all of its evidence."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from unperturbed.analysis.partition.bench import Measurement
-from unperturbed.analysis.partition.forecast import Forecast
-from unperturbed.analysis.partition.outcome import Cost, Subset
-from unperturbed.analysis.perturbation import Verdict
+from unperturbed.analysis.partition import describe
+from unperturbed.analysis.perturbation import Verdict, VerdictName
+from unperturbed.common.result import Result
 
-__all__ = ["CertifiedSubset", "Plan", "UndecidedMetrics", "UnmeasurableMetric"]
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unperturbed.common.table import Table
+
+Subset: TypeAlias = tuple[str, ...]
+"""Metrics that are measured together, in the order in which the caller gave all metrics."""
+
+Stage = Literal["together", "alone", "search", "improve", "baseline", "certify"]
+"""Why something is measured: all metrics at once, each alone, by the strategy, to save a subset, a fresh baseline to
+certify against, to certify."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What measuring a subset added.
+
+    Attributes
+    ----------
+    instructions, cycles, time : float or None
+        Ratios to the baseline minus one (0.03 is 3 % more); None when unknown.
+    events : float or None
+        What the subset's software metrics counted in a run, on average; None when they are not in the traces.
+    """
+
+    instructions: float | None = None
+    cycles: float | None = None
+    time: float | None = None
+    events: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the runs of one subset show.
+
+    Attributes
+    ----------
+    verdict : VerdictName
+        Over all passes; *unperturbed* only where every pass is.
+    repetitions : int
+        Runs of each pass that it was judged by.
+    repetitions_to_accept : int or None
+        So many repetitions have a fair chance to show the subset unperturbed; None where it is shown, or where no
+        number has.
+    carried : tuple of str
+        What is not shown to be unchanged, the largest change first.
+    cost : Cost
+        What measuring added.
+    runs : tuple of str
+        Names of the runs.
+    evidence : Verdict or None
+        The verdict itself, over all passes and both checks; None where the judge has none.
+    """
+
+    verdict: VerdictName
+    repetitions: int
+    repetitions_to_accept: int | None = None
+    carried: tuple[str, ...] = ()
+    cost: Cost = Cost()
+    runs: tuple[str, ...] = ()
+    evidence: Verdict | None = None
+
+    @property
+    def unperturbed(self) -> bool:
+        """Return whether the subset is shown to be unperturbed."""
+        return self.verdict == "unperturbed"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON types only, without the evidence."""
+        return {
+            "verdict": self.verdict,
+            "repetitions": self.repetitions,
+            "repetitions_to_accept": self.repetitions_to_accept,
+            "carried": list(self.carried),
+            "cost": asdict(self.cost),
+            "runs": list(self.runs),
+        }
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measurement, as the observer gets it and as it is kept in the plan's history.
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1.
+    stage : Stage
+        Why it was made.
+    subset : Subset
+        What was measured; empty for baseline runs.
+    repetitions : int
+        New runs of each pass.
+    outcome : Outcome or None
+        What all runs say that the subset was judged by: in the search its whole pool, in a certification the new ones
+        alone. None for baseline runs.
+    runs_used : int
+        Runs made so far, these included.
+    level : float or None
+        Of a certification, None else.
+    """
+
+    number: int
+    stage: Stage
+    subset: Subset
+    repetitions: int
+    outcome: Outcome | None
+    runs_used: int
+    level: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON types only, without the evidence."""
+        return {
+            "number": self.number,
+            "stage": self.stage,
+            "subset": list(self.subset),
+            "repetitions": self.repetitions,
+            "outcome": self.outcome.to_json() if self.outcome else None,
+            "runs_used": self.runs_used,
+            "level": self.level,
+        }
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Predicted effort of a search, in runs and hours.
+
+    Attributes
+    ----------
+    low : int
+        Runs if all metrics can be measured together.
+    hours_low : float or None
+        Hours for these; None where the time of a run is unknown.
+    expected : int
+        Runs if about five metrics go together.
+    hours_expected : float or None
+        Hours for these.
+    high : int
+        Runs if no two metrics go together.
+    hours_high : float or None
+        Hours for these.
+    """
+
+    low: int
+    expected: int
+    high: int
+    hours_low: float | None = None
+    hours_expected: float | None = None
+    hours_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -19,12 +166,20 @@ class CertifiedSubset:
 
     Attributes
     ----------
-    name : `subset-1`, …, the largest first.
-    metrics : what it holds.
-    level : of each one-sided bound at which it was certified.
-    repetitions : certifying runs of each pass. runs : their names.
-    verdict : the evidence, over all passes; None where the judge has none.
-    cost : what measuring it added in those runs.
+    name : str
+        `subset-1`, …, the largest first.
+    metrics : Subset
+        What it holds.
+    level : float
+        Of each one-sided bound at which it was certified.
+    repetitions : int
+        Certifying runs of each pass.
+    runs : tuple of str
+        Their names.
+    verdict : Verdict or None
+        The evidence, over all passes; None where the judge has none.
+    cost : Cost
+        What measuring it added in those runs.
     """
 
     name: str
@@ -42,9 +197,20 @@ class UnmeasurableMetric:
 
     Attributes
     ----------
-    metric : its name.
-    reason : what shows it. advice : what may help.
-    repetitions, runs, verdict, cost : the evidence, as of a certified subset, but from the search's runs.
+    metric : str
+        Its name.
+    reason : str
+        What shows it.
+    advice : str
+        What may help.
+    repetitions : int
+        Runs of each pass that show it, of the search.
+    runs : tuple of str
+        Their names.
+    verdict : Verdict or None
+        The evidence, over all passes; None where the judge has none.
+    cost : Cost
+        What measuring it added in those runs.
     """
 
     metric: str
@@ -58,26 +224,55 @@ class UnmeasurableMetric:
 
 @dataclass(frozen=True)
 class UndecidedMetrics:
-    """Metrics of one subset, or one metric, for which there is no certificate, and why. `verdict` is what was found of
-    them together in the search."""
+    """Metrics of one subset, or one metric, without a certificate.
+
+    Attributes
+    ----------
+    metrics : Subset
+        The metrics.
+    reason : str
+        Why there is no certificate.
+    verdict : Verdict, optional
+        What the search found of them together.
+    """
 
     metrics: Subset
     reason: str
     verdict: Verdict | None = None
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Result):
     """A partition of the metrics, and how it was found. Every metric is in exactly one place.
 
     Attributes
     ----------
-    subsets : certified. unmeasurable : perturb alone. undecided : neither.
-    complete : the search ended by itself. stopped : else why: the limit, or `interrupted`.
-    runs_used, hours : everything: search, certification, fresh baselines.
-    history : every measurement, in order.
-    strategy, seed, alpha, tolerance : as used. `tolerance` is None where the judge knows none.
-    forecast : what was predicted before the search started.
+    subsets : tuple of CertifiedSubset
+        The subsets that are certified, the largest first.
+    unmeasurable : tuple of UnmeasurableMetric
+        Metrics that perturb alone.
+    undecided : tuple of UndecidedMetrics
+        Metrics that are neither.
+    complete : bool
+        Whether the search ended by itself.
+    stopped : str
+        Why it did not: the limit, or `interrupted`; empty where it did.
+    runs_used : int
+        Runs of the search, of certifications and of fresh baselines.
+    hours : float
+        Time that all of it took.
+    history : tuple of Measurement
+        Every measurement, in order.
+    strategy : str
+        Name of the strategy.
+    seed : int
+        Seed of what the strategy drew.
+    alpha : float
+        Chance at most that the plan holds any invalid certificate.
+    tolerance : float or None
+        |Δρ| that counts as no perturbation; None where the judge knows none.
+    forecast : Forecast
+        What was predicted before the search started.
     """
 
     subsets: tuple[CertifiedSubset, ...]
@@ -94,7 +289,28 @@ class Plan:
     tolerance: float | None
     forecast: Forecast
 
-    def to_json(self) -> dict[str, Any]:
+    _page: ClassVar[str] = "unperturbed.analysis.report.partition.page:render_plan"
+
+    def headline(self) -> str:
+        """Return which metrics can be measured together, in one sentence."""
+        return describe.plan_headline(self)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the certified subsets, then what is left out, as far as there are any."""
+        return tuple(table for table in (describe.plan_table(self), describe.left_out_table(self)) if table.rows)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a metric: `metric`, `subset` (null where it is in none), `state`."""
+        import polars as pl  # noqa: PLC0415  slow to load, and not every plan makes a frame
+
+        rows: list[tuple[str, str | None, str]] = [
+            (metric, subset.name, "certified") for subset in self.subsets for metric in subset.metrics
+        ]
+        rows += [(one.metric, None, "unmeasurable") for one in self.unmeasurable]
+        rows += [(metric, None, "undecided") for each in self.undecided for metric in each.metrics]
+        return pl.DataFrame(rows, {"metric": pl.String, "subset": pl.String, "state": pl.String}, orient="row")
+
+    def to_dict(self) -> dict[str, Any]:
         """Return JSON types only: the evidence of every metric whole, the history without its own."""
         return {
             "subsets": [_without_tuples(asdict(each)) for each in self.subsets],
@@ -111,6 +327,8 @@ class Plan:
             "tolerance": self.tolerance,
             "forecast": asdict(self.forecast),
         }
+
+    to_json = to_dict
 
 
 def _without_tuples(value: Any) -> Any:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from unperturbed.analysis.partition.bench import Bench, Measurement, Observer
 from unperturbed.analysis.partition.certify import Certification, best_choice
-from unperturbed.analysis.partition.forecast import forecast
-from unperturbed.analysis.partition.limits import Limits, Settings, Stop
-from unperturbed.analysis.partition.outcome import Judge, Subset
-from unperturbed.analysis.partition.plan import CertifiedSubset, Plan, UndecidedMetrics, UnmeasurableMetric
-from unperturbed.analysis.partition.strategies import STRATEGIES, Strategy
-
-__all__ = ["chosen_strategy", "search"]
+from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Judge, Limits, Observer, Settings, Stop
+from unperturbed.analysis.partition.judging import Baselines, Measure, TraceJudge
+from unperturbed.analysis.partition.plan import (
+    CertifiedSubset,
+    Plan,
+    Subset,
+    UndecidedMetrics,
+    UnmeasurableMetric,
+)
+from unperturbed.analysis.partition.strategies import Strategy, find_strategy, forecast
 
 _ADVICE = (
-    "measure it at a larger interval, with the outside sampler where the processor counts, or count a rarer event that tells the same; a sham "
+    "measure it at a larger interval, with the outside sampler where the processor counts, or count a rarer event "
+    "that tells the same; a sham "
     "build tells whether it is the counting at all"
 )
 
@@ -35,18 +38,26 @@ def search(
 
     Parameters
     ----------
-    metrics : names, each once.
-    judge : makes runs of subsets and judges them.
-    settings : repetitions, level, limits, seed.
-    strategy : its name, or one of your own.
-    tolerance : written into the plan.
-    observer : is told of every measurement when it is done.
-    clock : seconds, monotone; for `max_hours`.
+    metrics : sequence of str
+        Names, each once.
+    judge : Judge
+        Makes runs of subsets and judges them.
+    settings : Settings
+        Repetitions, level, limits, seed.
+    strategy : str or Strategy, default "first-fit"
+        Its name, or one of your own.
+    tolerance : float, optional
+        Written into the plan.
+    observer : Observer, optional
+        Is told of every measurement when it is done.
+    clock : callable, default time.monotonic
+        Seconds, monotone; for `max_hours`.
 
     Returns
     -------
     Plan
-        The best so far where a limit was reached, or where it was interrupted (KeyboardInterrupt): certified is what was certified by then.
+        The best so far where a limit was reached, or where it was interrupted (KeyboardInterrupt): certified is what
+        was certified by then.
 
     Raises
     ------
@@ -55,67 +66,50 @@ def search(
 
     Notes
     -----
-    Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4. What happens depends on the
-    outcomes and the arguments alone, `max_hours` aside: a search that was interrupted and is started again, with a judge that
-    answers from recorded runs, goes the same way and on.
+    Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4. What
+    happens depends on the outcomes and the arguments alone, `max_hours` aside: a search that was interrupted and is
+    started again, with a judge that answers from recorded runs, goes the same way and on.
     """
     names = tuple(metrics)
     if not names or len(set(names)) < len(names):
         raise ValueError(f"metrics: {', '.join(names) or 'none'}: give at least one, and each once")
-    chosen = chosen_strategy(strategy)
+    chosen = find_strategy(strategy)
     limits = Limits(settings, clock)
-    predicted = forecast(len(names), chosen, settings, passes=judge.runs_per_repetition, baseline_runs=judge.baseline_runs)
-    bench = Bench(names, judge, settings, limits, observer or _nobody)
-    certification = Certification(bench, chosen)
+    predicted = forecast(
+        len(names), chosen, settings, passes=judge.runs_per_repetition, baseline_runs=judge.baseline_runs
+    )
+    evaluator = CandidateEvaluator(names, judge, settings, limits, observer or (lambda _: None))
+    certification = Certification(evaluator, chosen)
     stopped = ""
     try:
         try:
-            found = [names] if bench.accepts(names) else chosen.search(bench, names)
+            found = [names] if evaluator.accepts(names) else chosen.search(evaluator, names)
         except Stop as stop:
             certification.stopped = str(stop)
-            found = bench.cover(names)
+            found = evaluator.cover(names)
         certification.run(found)
         stopped = certification.stopped
     except KeyboardInterrupt:
         stopped = "interrupted"
     subsets = _certified(certification)
-    held = {metric for subset in subsets for metric in subset.metrics}
-    unmeasurable = _unmeasurable(bench, [metric for metric in names if metric not in held])
-    held |= {each.metric for each in unmeasurable}
+    placed = {metric for subset in subsets for metric in subset.metrics}
+    unmeasurable = _unmeasurable(evaluator, [metric for metric in names if metric not in placed])
+    placed |= {each.metric for each in unmeasurable}
     return Plan(
         subsets=subsets,
         unmeasurable=unmeasurable,
-        undecided=_undecided(bench, certification, [metric for metric in names if metric not in held], stopped),
+        undecided=_undecided(evaluator, certification, [metric for metric in names if metric not in placed], stopped),
         complete=not stopped,
         stopped=stopped,
         runs_used=limits.runs,
         hours=limits.hours,
-        history=tuple(bench.history),
+        history=tuple(evaluator.history),
         strategy=chosen.name,
         seed=settings.seed,
         alpha=settings.alpha,
         tolerance=tolerance,
         forecast=predicted,
     )
-
-
-def chosen_strategy(strategy: str | Strategy) -> Strategy:
-    """Return the strategy of that name, or the one given.
-
-    Raises
-    ------
-    ValueError
-        No strategy has that name.
-    """
-    if not isinstance(strategy, str):
-        return strategy
-    if strategy not in STRATEGIES:
-        raise ValueError(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
-    return STRATEGIES[strategy]
-
-
-def _nobody(_: Measurement) -> None:
-    """Observe nothing."""
 
 
 def _certified(certification: Certification) -> tuple[CertifiedSubset, ...]:
@@ -134,45 +128,132 @@ def _certified(certification: Certification) -> tuple[CertifiedSubset, ...]:
     )
 
 
-def _unmeasurable(bench: Bench, metrics: Sequence[str]) -> tuple[UnmeasurableMetric, ...]:
+def _unmeasurable(evaluator: CandidateEvaluator, metrics: Sequence[str]) -> tuple[UnmeasurableMetric, ...]:
     found = []
     for metric in metrics:
-        outcome = bench.known((metric,))
+        outcome = evaluator.known((metric,))
         if outcome is not None and outcome.verdict == "perturbed":
             shown = "; ".join(outcome.carried[:3])
             reason = f"perturbs alone, in {outcome.repetitions} repetitions{': ' if shown else ''}{shown}"
             found.append(
-                UnmeasurableMetric(metric, reason, _ADVICE, outcome.repetitions, outcome.runs, outcome.evidence, outcome.cost)
+                UnmeasurableMetric(
+                    metric, reason, _ADVICE, outcome.repetitions, outcome.runs, outcome.evidence, outcome.cost
+                )
             )
     return tuple(found)
 
 
 def _undecided(
-    bench: Bench, certification: Certification, metrics: Sequence[str], stopped: str
+    evaluator: CandidateEvaluator, certification: Certification, metrics: Sequence[str], stopped: str
 ) -> tuple[UndecidedMetrics, ...]:
-    """Say of every metric that is left why it has no certificate: subsets that still wait for one, then what failed, then the rest."""
+    """Return the metrics that are left, with the reason why they have no certificate.
+
+    Subsets that still wait for one come first, then what failed, then the rest.
+    """
     left = set(metrics)
     found: list[UndecidedMetrics] = []
 
     def add(subset: Subset, reason: str) -> None:
         if left.issuperset(subset):
             left.difference_update(subset)
-            outcome = bench.known(subset)
+            outcome = evaluator.known(subset)
             found.append(UndecidedMetrics(subset, reason, outcome.evidence if outcome else None))
 
-    for subset in (*certification.pending, *bench.cover(metrics)):
+    for subset in (*certification.pending, *evaluator.cover(metrics)):
         if subset not in certification.failed:
             add(subset, "; ".join(filter(None, ("unperturbed in the search, but not certified", stopped))))
     for subset, reason in reversed(certification.failed.items()):
         add(subset, f"not certified: {reason}")
     for metric in metrics:
-        add((metric,), "; ".join(filter(None, (_in_no_subset(bench, metric), stopped))))
+        add((metric,), "; ".join(filter(None, (_in_no_subset(evaluator, metric), stopped))))
     return tuple(found)
 
 
-def _in_no_subset(bench: Bench, metric: str) -> str:
-    outcome = bench.known((metric,))
+def _in_no_subset(evaluator: CandidateEvaluator, metric: str) -> str:
+    outcome = evaluator.known((metric,))
     if outcome is None:
         return "in no subset that was certified, and not measured alone"
     alone = f"in no subset that was certified; {outcome.verdict} alone after {outcome.repetitions} repetitions"
     return ": ".join(filter(None, (alone, "; ".join(outcome.carried[:3]))))
+
+
+def partition(
+    metrics: Sequence[str],
+    measure: Measure,
+    baseline: Baselines,
+    *,
+    strategy: str | Strategy = "first-fit",
+    repetitions: int = 3,
+    max_repetitions: int = 20,
+    alpha: float = 0.05,
+    max_runs: int | None = None,
+    max_hours: float | None = None,
+    seconds_per_run: float | None = None,
+    seed: int = 1,
+    fresh_baseline: Callable[[], Baselines] | None = None,
+    observer: Observer | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Plan:
+    """Partition software metrics into few subsets, each certified to leave the program unperturbed.
+
+    Parameters
+    ----------
+    metrics : sequence of str
+        Names of the software metrics, each once.
+    measure : Measure
+        `measure(subset, repetitions)` makes fresh runs and returns their traces: so many, or so many of each pass,
+        which `attributes["pass"]` then names. Called again for the same subset it makes further runs.
+    baseline : Baselines
+        Runs without software metrics; with several passes, a mapping from each pass to its own. A `Reference` in place
+        of a baseline says how to align. Its tolerance is what counts as no perturbation.
+    strategy : str or Strategy, default "first-fit"
+        `first-fit`, `restarts`, `halving`, `costly-alone`, or one of your own (see `strategies`).
+    repetitions : int, default 3
+        Runs of each candidate at first, in each pass; at least 3.
+    max_repetitions : int, default 20
+        Of a candidate that is undecided, and of a certification.
+    alpha : float, default 0.05
+        The chance that the plan holds any invalid certificate is at most this; see `certify`. Also the level of the
+        search.
+    max_runs : int, optional
+        Limits.
+    max_hours : float, optional
+        Kept; runs of the given baseline are not counted.
+    seconds_per_run : float, optional
+        Expected, for the forecast and for `max_hours` until runs have been timed.
+    seed : int, default 1
+        Of what is drawn by a strategy.
+    fresh_baseline : callable, optional
+        Makes the baseline anew, as large, before each round of certification; then the level holds as it stands, and
+        drift of the host since the first baseline does no harm. None certifies against `baseline`.
+    observer : Observer, optional
+        Is told of each `Measurement` when it is done.
+    clock : callable, default time.monotonic
+        Seconds, monotone.
+
+    Returns
+    -------
+    Plan
+        Every metric is certified in one subset, or unmeasurable (perturbs alone), or undecided. The best so far where a
+        limit was reached or where the search was interrupted (KeyboardInterrupt).
+
+    Raises
+    ------
+    DataError
+        The runs do not fit the baseline, are not as many as asked, or were given before.
+    ValueError
+        An argument is out of range.
+
+    Notes
+    -----
+    Open problem 1 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 4. A
+    subset is shown unperturbed when the inner and outer changes of all passes lie within the tolerance
+    (`Baseline.inner`, `.outer`). Its validity is never concluded from its parts, and runs that found it do not certify
+    it. The search depends on what `measure` returns and on the arguments alone (`max_hours` aside): interrupted, and
+    started again with a `measure` that answers from recorded runs, it goes the same way and on.
+    """
+    settings = Settings(repetitions, max_repetitions, alpha, max_runs, max_hours, seconds_per_run, seed)
+    judge = TraceJudge(measure, baseline, alpha=alpha, fresh_baseline=fresh_baseline)
+    return search(
+        metrics, judge, settings, strategy=strategy, tolerance=judge.tolerance, observer=observer, clock=clock
+    )

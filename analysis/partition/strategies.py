@@ -1,13 +1,16 @@
-"""How a partition is searched for. Each strategy is one small class.
+"""Search strategies for a partition, each one small class, and the forecast of what a search by one will take.
 
-A strategy gets a `Bench` and metrics, asks `bench.accepts(subset)` of any subset it likes, and returns subsets that were accepted.
-What it leaves out is undecided, or perturbed alone. What it does may depend on outcomes and on `bench.settings.seed` alone, so that a
-search that is started again on recorded runs goes the same way.
+A strategy gets a `CandidateEvaluator` and metrics, calls `evaluator.accepts(subset)` for any subset it likes, and
+returns subsets that were accepted. What it leaves out is undecided, or perturbed alone. What it does may depend on
+outcomes and on `evaluator.settings.seed` alone, so that a search that is started again on recorded runs repeats itself.
 
-A new strategy is such a class and an entry in `STRATEGIES`.
+Those that a name selects are listed in `STRATEGIES`, not found in a folder of their own as extensions are: each is some
+twenty lines on top of helpers that they share, and another strategy needs no name, as `partition(strategy=…)` takes any
+object with these two methods.
 
-No strategy concludes from one subset to another, as perturbation is not monotone (Mytkowicz et al., "Understanding Measurement
-Perturbation in Trace-based Data", sections 3.4 and 4): every subset that is returned was itself run and shown unperturbed.
+No strategy concludes from one subset to another, as perturbation is not monotone (Mytkowicz et al., "Understanding
+Measurement Perturbation in Trace-based Data", sections 3.4 and 4): every subset that is returned was itself run and
+shown unperturbed.
 """
 
 from __future__ import annotations
@@ -18,33 +21,45 @@ from typing import Protocol
 
 import numpy as np
 
-from unperturbed.analysis.partition.bench import Bench
+from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Settings
 from unperturbed.analysis.partition.improve import improve
-from unperturbed.analysis.partition.outcome import Subset
+from unperturbed.analysis.partition.plan import Forecast, Subset
 
-__all__ = ["STRATEGIES", "Strategy"]
+_TOGETHER = 5
+"""Metrics that go together, when nothing is known yet."""
+
+_SEARCH, _CERTIFY, _REGROUP = 1.5, 5, 16
+"""Repetitions of a candidate and of a certificate for each one at first, as some candidates get more and a certificate
+is made at a smaller level; and candidates that regrouping tries. Means over the simulated programs of
+`docs/evidence/partition.md`, which has the forecast beside what was needed."""
 
 
 class Strategy(Protocol):
-    """See the module."""
+    """A search strategy; what it may do is in the module's docstring."""
 
     name: str
 
-    def search(self, bench: Bench, metrics: Subset) -> list[Subset]:
-        """Return disjoint subsets of `metrics`, each accepted by the bench. A limit raises `Stop`, which is not caught."""
+    def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
+        """Return disjoint subsets of `metrics`, each accepted by the evaluator.
+
+        A limit raises `Stop`, which is not caught.
+        """
 
     def candidates(self, metrics: int, subsets: int) -> int:
-        """Return how many candidates are measured until `metrics` metrics are in `subsets` subsets, before these are improved."""
+        """Return how many candidates are measured until `metrics` metrics are in `subsets` subsets.
+
+        Improving these is not counted.
+        """
 
 
 class FirstFit:
-    """Each metric, the most costly first, into the first subset that is still unperturbed with it; else into a new one."""
+    """Put each metric, the most costly first, into the first subset that stays unperturbed with it, else a new one."""
 
     name = "first-fit"
 
-    def search(self, bench: Bench, metrics: Subset) -> list[Subset]:
+    def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
         """See `Strategy`."""
-        return improve(bench, first_fit(bench, bench.alone(metrics)))
+        return improve(evaluator, first_fit(evaluator, evaluator.alone(metrics)))
 
     def candidates(self, metrics: int, subsets: int) -> int:
         """See `Strategy`: each alone, then tried with half of the subsets."""
@@ -57,13 +72,15 @@ class Restarts:
     name = "restarts"
     orders = 4
 
-    def search(self, bench: Bench, metrics: Subset) -> list[Subset]:
+    def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
         """See `Strategy`."""
-        order = bench.alone(metrics)
-        rng = np.random.default_rng(bench.settings.seed)
-        found = [first_fit(bench, order)]
-        found += [first_fit(bench, [order[at] for at in rng.permutation(len(order))]) for _ in range(self.orders - 1)]
-        return improve(bench, min(found, key=lambda subsets: (-sum(map(len, subsets)), len(subsets))))
+        order = evaluator.alone(metrics)
+        rng = np.random.default_rng(evaluator.settings.seed)
+        found = [first_fit(evaluator, order)]
+        found += [
+            first_fit(evaluator, [order[at] for at in rng.permutation(len(order))]) for _ in range(self.orders - 1)
+        ]
+        return improve(evaluator, min(found, key=lambda subsets: (-sum(map(len, subsets)), len(subsets))))
 
     def candidates(self, metrics: int, subsets: int) -> int:
         """See `Strategy`."""
@@ -71,23 +88,26 @@ class Restarts:
 
 
 class Halving:
-    """What is not unperturbed is split in half, and each half again. Few runs: no metric is measured alone that need not be."""
+    """Split what is not unperturbed in half, and each half again.
+
+    Few runs: no metric is measured alone that need not be.
+    """
 
     name = "halving"
 
-    def search(self, bench: Bench, metrics: Subset) -> list[Subset]:
+    def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
         """See `Strategy`."""
-        bench.stage = "search"
+        evaluator.stage = "search"
         found: list[Subset] = []
         waiting = [metrics]
         while waiting:
             tried = waiting.pop()
-            if bench.accepts(tried):
+            if evaluator.accepts(tried):
                 found.append(tried)
             elif len(tried) > 1:
                 half = (len(tried) + 1) // 2
                 waiting += [tried[half:], tried[:half]]
-        return improve(bench, found)
+        return improve(evaluator, found)
 
     def candidates(self, metrics: int, subsets: int) -> int:
         """See `Strategy`: about twice as many parts as subsets are split off, each on a level of its own."""
@@ -99,36 +119,105 @@ class CostlyAlone:
 
     name = "costly-alone"
 
-    def search(self, bench: Bench, metrics: Subset) -> list[Subset]:
+    def search(self, evaluator: CandidateEvaluator, metrics: Subset) -> list[Subset]:
         """See `Strategy`."""
-        order = bench.alone(metrics)
+        order = evaluator.alone(metrics)
         found: list[Subset] = []
         for at, metric in enumerate(order):
-            if bench.accepts(order[at:]):
-                found.append(bench.subset(order[at:]))
+            if evaluator.accepts(order[at:]):
+                found.append(evaluator.subset(order[at:]))
                 break
-            if bench.accepts((metric,)):
+            if evaluator.accepts((metric,)):
                 found.append((metric,))
-        return improve(bench, found)
+        return improve(evaluator, found)
 
     def candidates(self, metrics: int, subsets: int) -> int:
         """See `Strategy`: what costs little goes together sooner or later."""
         return 2 * metrics - metrics // max(subsets, 1)
 
 
-def first_fit(bench: Bench, order: Sequence[str]) -> list[Subset]:
+def first_fit(evaluator: CandidateEvaluator, order: Sequence[str]) -> list[Subset]:
     """Put each metric into the first subset that is accepted with it, else into a new one if it is accepted alone."""
     found: list[Subset] = []
     for metric in order:
         for at, subset in enumerate(found):
-            if bench.accepts((*subset, metric)):
-                found[at] = bench.subset((*subset, metric))
+            if evaluator.accepts((*subset, metric)):
+                found[at] = evaluator.subset((*subset, metric))
                 break
         else:
-            if bench.accepts((metric,)):
+            if evaluator.accepts((metric,)):
                 found.append((metric,))
     return found
 
 
 STRATEGIES: dict[str, Strategy] = {each.name: each for each in (FirstFit(), Restarts(), Halving(), CostlyAlone())}
 """The strategies by name; `first-fit` is the default."""
+
+
+def find_strategy(strategy: str | Strategy) -> Strategy:
+    """Return the strategy of that name, or the one given.
+
+    Raises
+    ------
+    ValueError
+        No strategy has that name.
+    """
+    if not isinstance(strategy, str):
+        return strategy
+    if strategy not in STRATEGIES:
+        raise ValueError(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
+    return STRATEGIES[strategy]
+
+
+def forecast(
+    metrics: int,
+    strategy: str | Strategy = "first-fit",
+    settings: Settings | None = None,
+    *,
+    passes: int = 1,
+    baseline_runs: int = 0,
+) -> Forecast:
+    """Predict what a search will take, before it starts.
+
+    Parameters
+    ----------
+    metrics : int
+        How many metrics.
+    strategy : str or Strategy, default "first-fit"
+        Its name, or itself.
+    settings : Settings, optional
+        Repetitions, limits, seconds a run; None for the defaults.
+    passes : int, default 1
+        Runs that one repetition takes.
+    baseline_runs : int, default 0
+        Fresh runs of the baseline for each round of certification, all passes together.
+
+    Returns
+    -------
+    Forecast
+        Runs and hours in the best, the expected and the worst case.
+
+    Raises
+    ------
+    ValueError
+        No strategy has that name.
+    """
+    chosen = find_strategy(strategy)
+    given = settings or Settings()
+
+    def runs(subsets: int) -> int:
+        tried = 1.0
+        if subsets > 1:
+            # Improving tries to join every two subsets, to move each metric into another, and regroups.
+            tried += chosen.candidates(metrics, subsets) + subsets * (subsets - 1) / 2 + metrics + _REGROUP
+        repetitions = _SEARCH * tried + _CERTIFY * subsets
+        needed = ceil(given.repetitions * repetitions) * passes + baseline_runs
+        return needed if given.max_runs is None else min(needed, given.max_runs)
+
+    low, expected, high = (runs(subsets) for subsets in (1, ceil(metrics / _TOGETHER), metrics))
+    if given.seconds_per_run is None:
+        return Forecast(low, expected, high)
+    limit = float("inf") if given.max_hours is None else given.max_hours
+    return Forecast(
+        low, expected, high, *(min(count * given.seconds_per_run / 3600, limit) for count in (low, expected, high))
+    )

@@ -1,34 +1,87 @@
-"""Did measuring change what was measured? Inner and outer correlations against a baseline, and verdicts that can be trusted.
+"""Verdicts on measurement perturbation: did measuring change how the metrics of a program move together?
+
+Inner and outer correlations of checked runs are compared with those of a baseline.
 
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
 """
 
+from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
-from unperturbed.analysis.perturbation.decide import combine_checks, holm
-from unperturbed.analysis.perturbation.few import inner_of_few
+from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
+from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.decide import classify_change, combine_checks, scale_of
+from unperturbed.analysis.perturbation.describe import (
+    VERDICT_MEANINGS,
+    VERDICT_SIGNS,
+    VERDICT_TONES,
+    change_sentence,
+    change_table,
+    decisive_change,
+    mean_rho,
+    overhead_words,
+    verdict_cell,
+    verdict_headline,
+    verdict_table,
+)
 from unperturbed.analysis.perturbation.layout import with_origins
 from unperturbed.analysis.perturbation.outer import outer_correlations
-from unperturbed.analysis.perturbation.overhead import overhead
-from unperturbed.analysis.perturbation.runs import MINIMUM_INTERVALS
-from unperturbed.analysis.perturbation.stability import Apart, Drift, Stability
-from unperturbed.analysis.perturbation.verdict import Change, Overhead, Verdict, VerdictName, combine
+from unperturbed.analysis.perturbation.stability import Drift, OutlierRun, Stability
+from unperturbed.analysis.perturbation.verdict import (
+    OPEN,
+    SEVERITY,
+    Change,
+    CheckName,
+    MethodName,
+    OriginName,
+    Overhead,
+    Verdict,
+    VerdictName,
+    change_weight,
+    combine,
+    overhead,
+    ranked_changes,
+)
 
 __all__ = [
     "MINIMUM_INTERVALS",
     "MINIMUM_RUNS",
-    "Apart",
+    "OPEN",
+    "SEVERITY",
+    "VERDICT_MEANINGS",
+    "VERDICT_SIGNS",
+    "VERDICT_TONES",
     "Baseline",
     "Change",
+    "CheckName",
     "Drift",
+    "FloatArray",
+    "MethodName",
+    "OriginName",
+    "OutlierRun",
     "Overhead",
     "Stability",
     "Verdict",
     "VerdictName",
+    "change_sentence",
+    "change_table",
+    "change_weight",
+    "classify_change",
     "combine",
     "combine_checks",
+    "decisive_change",
+    "fisher",
+    "from_fisher",
     "holm",
-    "inner_of_few",
+    "inner_by_bootstrap",
+    "mean_rho",
     "outer_correlations",
     "overhead",
+    "overhead_words",
+    "ranked_changes",
+    "scale_of",
+    "verdict_cell",
+    "verdict_headline",
+    "verdict_table",
     "with_origins",
 ]

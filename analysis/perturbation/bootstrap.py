@@ -1,25 +1,38 @@
-"""How much a correlation would vary from run to run, guessed from within one run: for want of baseline runs.
+"""The inner check with too few baseline runs: variation between runs is estimated from within each run.
 
-Intervals of a trace depend on one another, so blocks of them are drawn, not single ones: the stationary bootstrap of Politis and
-Romano (1994), blocks of geometric length around the mean that Politis and White (2004, corrected 2009 with Patton) estimate from the
-series. All metrics are drawn together.
+Intervals of a trace depend on one another, so blocks of them are drawn, not single ones: the stationary bootstrap of
+Politis and Romano (1994), blocks of geometric length around the mean that Politis and White (2004, corrected 2009 with
+Patton) estimate from the series. All metrics are drawn together.
 
-Weaker than comparing runs, and labelled so: what differs between runs but not within one (where memory lies, what else the host does)
-is not seen within any. Simulated, its false alarms at 5 % are 4 to 11 % where runs do not differ otherwise.
+Weaker than comparing runs, and labelled so: what differs between runs but not within one (where memory lies, what else
+the host does) is not seen within any. Simulated, its false alarms at 5 % are 4 to 11 % where runs do not differ
+otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from unperturbed.analysis.perturbation.compare import Comparison, difference_of_rho
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
-
-__all__ = ["RESAMPLES", "block_length", "bootstrap_error", "compare_by_bootstrap"]
+from unperturbed.analysis.perturbation import comparable
+from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
+from unperturbed.analysis.perturbation.correlation import (
+    FISHER,
+    FloatArray,
+    correlate_ranks,
+    fisher,
+    from_fisher,
+    pair_columns,
+    standard_ranks,
+)
+from unperturbed.analysis.perturbation.decide import decide
+from unperturbed.analysis.perturbation.verdict import RunGroup, Verdict, changes_from_comparison, combine, overhead
+from unperturbed.collectors.data import Trace
+from unperturbed.errors import DataError
 
 RESAMPLES = 500
 """Enough for a standard error: that of 500 is known to 3 %."""
@@ -33,7 +46,8 @@ def block_length(series: FloatArray) -> float:
 
     Parameters
     ----------
-    series : float64, shape (n,)
+    series : array of float64, shape (n,)
+        One value an interval.
 
     Returns
     -------
@@ -42,8 +56,9 @@ def block_length(series: FloatArray) -> float:
 
     Notes
     -----
-    Politis and White, "Automatic block-length selection for the dependent bootstrap", Econometric Reviews 23 (2004), as corrected by
-    Patton, Politis and White, Econometric Reviews 28 (2009): b = (2 Ĝ² / D̂)^(1/3) · n^(1/3), with D̂ = 2 ĝ(0)² and a flat-top window.
+    Politis and White, "Automatic block-length selection for the dependent bootstrap", Econometric Reviews 23 (2004), as
+    corrected by Patton, Politis and White, Econometric Reviews 28 (2009): b = (2 Ĝ² / D̂)^(1/3) · n^(1/3), with D̂ = 2
+    ĝ(0)² and a flat-top window.
     """
     n = len(series)
     longest = float(np.ceil(min(3 * np.sqrt(n), n / 3)))
@@ -67,15 +82,19 @@ def block_length(series: FloatArray) -> float:
     return float(np.clip((slope**2 / spectrum**2) ** (1 / 3) * n ** (1 / 3), 1.0, longest))
 
 
-def bootstrap_error(ranks: FloatArray, first: Sequence[int], second: Sequence[int], rng: np.random.Generator) -> FloatArray:
+def bootstrap_error(
+    ranks: FloatArray, first: Sequence[int], second: Sequence[int], rng: np.random.Generator
+) -> FloatArray:
     """Return the standard error of Fisher's z of pairs of metrics within one run, shape (pairs,).
 
     Parameters
     ----------
     ranks : float64, shape (intervals, metrics)
         From `standard_ranks`. Ranks are drawn, not ranked anew: Spearman's coefficient is Pearson's of the ranks.
-    first, second : the metrics of each pair.
-    rng : draws the blocks.
+    first, second : sequence of int
+        The metrics of each pair.
+    rng : np.random.Generator
+        Draws the blocks.
     """
     products = ranks[:, first] * ranks[:, second]
     mean_length = max(block_length(column) for column in products.T)
@@ -114,40 +133,41 @@ def compare_by_bootstrap(
 
     Parameters
     ----------
-    reference, observed : float64, shapes (k, m) and (r, m)
+    reference, observed : array of float64, shape (k, m) and (r, m)
         Spearman's ρ, one row a run.
-    errors : float64, shapes as these
-        Of `bootstrap_error`.
-    alpha : level of each one-sided bound of the interval.
+    errors : tuple of array of float64
+        Standard errors on Fisher's scale of both sides, shapes as these; from `bootstrap_error`.
+    alpha : float
+        Level of each one-sided bound of the interval.
 
     Notes
     -----
-    As soon as one side has two runs, their spread is known too, with k + r − 2 degrees of freedom. Of both ways the larger p and the
-    wider interval are taken: the one does not see what differs between runs, the other knows it badly.
+    As soon as one side has two runs, their spread is known too, with k + r − 2 degrees of freedom. Of both ways the
+    larger p and the wider interval are taken: the one does not see what differs between runs, the other knows it badly.
     """
     k, r = len(reference), len(observed)
     before, after = fisher(reference), fisher(observed)
     means = before.mean(axis=0), after.mean(axis=0)
-    effect_z = means[1] - means[0]
+    effect_z = np.abs(means[1] - means[0])
     first, second = (np.sqrt((error**2).sum(axis=0)) / len(error) for error in errors)
     standard_error = np.hypot(first, second)
     freedom = np.full_like(effect_z, np.inf)
-    p = 2 * special.ndtr(-np.abs(effect_z) / standard_error)
-    low, high = difference_of_rho(*means, first, second, special.ndtri(1 - alpha))
+    ways = [MeanErrors(first, second, freedom)]
+    p = 2 * special.ndtr(-effect_z / standard_error)
     if k + r > 2:
         deviations = np.vstack((before - means[0], after - means[1]))
         spread = np.sqrt((deviations**2).sum(axis=0) / (k + r - 2))
         other_error = spread * np.sqrt(1 / k + 1 / r)
-        quantile = special.stdtrit(k + r - 2, 1 - alpha)
-        other_low, other_high = difference_of_rho(*means, spread / np.sqrt(k), spread / np.sqrt(r), quantile)
-        low, high = np.minimum(low, other_low), np.maximum(high, other_high)
+        ways.append(MeanErrors(spread / np.sqrt(k), spread / np.sqrt(r), np.full_like(effect_z, k + r - 2)))
         with np.errstate(divide="ignore", invalid="ignore"):
-            p = np.fmax(p, 2 * special.stdtr(k + r - 2, -np.abs(effect_z) / other_error))
+            p = np.fmax(p, 2 * special.stdtr(k + r - 2, -effect_z / other_error))
         wider = other_error > standard_error
         standard_error, freedom = np.maximum(standard_error, other_error), np.where(wider, k + r - 2, np.inf)
+    low, high = widest_bounds(FISHER, *means, ways, alpha)
     return Comparison(
-        reference_z=means[0],
-        effect_z=effect_z,
+        scale=FISHER,
+        reference_mean=means[0],
+        observed_mean=means[1],
         standard_error=standard_error,
         effect=from_fisher(means[1]) - from_fisher(means[0]),
         low=low,
@@ -155,4 +175,101 @@ def compare_by_bootstrap(
         p=p,
         freedom=freedom,
         notes=("",) * len(effect_z),
+        tested=tuple(ways),
+    )
+
+
+def inner_by_bootstrap(
+    reference: Trace | Sequence[Trace],
+    traces: Trace | Sequence[Trace],
+    *,
+    metrics: Sequence[str] | None = None,
+    focus: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    tolerance: float = 0.1,
+    name: str = "baseline",
+    seed: int = 1,
+) -> Verdict:
+    """Check whether correlations within a run changed, with as little as one baseline run.
+
+    Parameters
+    ----------
+    reference : Trace or sequence of Trace
+        The baseline's runs; from 5 on, `Baseline` is the better way.
+    traces : Trace or sequence of Trace
+        One run or more of one configuration.
+    metrics : sequence of str, optional
+        Compare these metrics only, as for `Baseline`.
+    focus : sequence of str, optional
+        Compare only pairs that hold one of these.
+    alpha : float, default 0.05
+        Family-wise level of *perturbed*.
+    tolerance : float, default 0.1
+        |Δρ| that counts as no perturbation.
+    name : str, default "baseline"
+        Name of the baseline, for reports.
+    seed : int, default 1
+        Of the bootstrap.
+
+    Returns
+    -------
+    Verdict
+        `method` is "bootstrap" and `notes` say that it is weaker: the variation between runs is guessed from within
+        them, and known from few runs besides. More runs of the baseline are what helps.
+
+    Raises
+    ------
+    DataError
+        No run, runs that do not fit together, no metric that varies, a value that is not finite.
+    """
+    before = (reference,) if isinstance(reference, Trace) else tuple(reference)
+    after = (traces,) if isinstance(traces, Trace) else tuple(traces)
+    if not before or not after:
+        raise DataError(f"{name}: a run of the baseline and a run to check are needed at least")
+    before_runs, after_runs = comparable.run_names(before, name), comparable.run_names(after, "checked")
+    names, excluded = comparable.compared_metrics(before[0], metrics)
+    values, flat = comparable.comparable_values(before[0], (*before, *after), (*before_runs, *after_runs), names)
+    kept = [at for at, metric in enumerate(names) if metric not in flat]
+    varying = [names[at] for at in kept]
+    pairs, built_in = comparable.compared_pairs(
+        [before[0].metrics[metric] for metric in varying], varying if focus is None else focus
+    )
+    if not pairs:
+        raise DataError(f"{name}: no pair of metrics that vary and share no event; measure more hardware metrics")
+    first, second = pair_columns(varying, pairs)
+    rng = np.random.default_rng(seed)
+    ranks = [standard_ranks(rows[:, kept]) for rows in values]
+    rho = np.array([correlate_ranks(run, run)[first, second] for run in ranks])
+    errors = np.array([bootstrap_error(run, first, second, rng) for run in ranks])
+    k = len(before)
+    configuration = str(after[0].attributes.get("configuration", "checked"))
+    changes = decide(
+        changes_from_comparison(
+            "inner",
+            pairs,
+            RunGroup(name, before_runs, rho[:k]),
+            RunGroup(configuration, after_runs, rho[k:]),
+            compare_by_bootstrap(rho[:k], rho[k:], (errors[:k], errors[k:]), alpha=alpha),
+            tolerance=tolerance,
+            more_runs_help=False,
+        ),
+        alpha=alpha,
+    )
+    count = "one baseline run" if k == 1 else f"{k} baseline runs"
+    return Verdict(
+        configuration=configuration,
+        reference=name,
+        verdict=combine((change.verdict for change in changes), lost=bool(flat)),
+        changes=changes,
+        excluded=tuple(chain(excluded, flat.items(), built_in)),
+        overhead=overhead(before, after),
+        alpha=alpha,
+        tolerance=tolerance,
+        lost=tuple(flat.items()),
+        method="bootstrap",
+        notes=(
+            f"{count}: how much correlations vary from run to run was guessed from within the runs, by a block "
+            "bootstrap. That is weaker "
+            "evidence than 5 runs or more",
+        ),
     )

@@ -1,22 +1,23 @@
-"""Spearman's coefficient, fast, and Fisher's scale on which its changes are measured."""
+"""Spearman's coefficient, fast, and the scales on which its changes are measured."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["FloatArray", "correlate_ranks", "fisher", "from_fisher", "standard_ranks"]
-
 FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
 
 _SHRINKAGE = 1e-3
 """Coefficients are multiplied by one minus this before Fisher's transformation, which sends ±1 to infinity.
 
-One fixed number, so that the scale is the same for runs of different length and for every campaign. 1e-3 is 1 / (2n) for 500
-intervals, the usual continuity correction; it bounds |z| at 3.8. All shrink alike, so none are made equal that differed (as
-clipping would, and would then see no spread between runs), and `from_fisher` undoes it.
+One fixed number, so that the scale is the same for runs of different length and for every campaign. 1e-3 is 1 / (2n)
+for 500 intervals, the usual continuity correction; it bounds |z| at 3.8. All shrink alike, so none are made equal that
+differed (as clipping would, and would then see no spread between runs), and `from_fisher` undoes it.
 """
 
 
@@ -25,7 +26,8 @@ def standard_ranks(values: ArrayLike) -> FloatArray:
 
     Parameters
     ----------
-    values : float64, shape (intervals, metrics). Finite.
+    values : array_like, shape (intervals, metrics)
+        Finite.
 
     Returns
     -------
@@ -43,7 +45,10 @@ def standard_ranks(values: ArrayLike) -> FloatArray:
 
 
 def _rank(values: FloatArray, into: FloatArray) -> None:
-    """Write the ranks of one column, from 0, ties sharing their mean: three times as fast as scipy's `rankdata` on counts."""
+    """Write the ranks of one column, from 0, ties sharing their mean.
+
+    Three times as fast as scipy's `rankdata` on counts.
+    """
     order = np.argsort(values)
     ascending = values[order]
     first = np.flatnonzero(np.concatenate(([True], ascending[1:] != ascending[:-1])))
@@ -59,6 +64,116 @@ def correlate_ranks(x: FloatArray, y: FloatArray) -> FloatArray:
     return np.asarray(np.clip(x.T @ y, -1, 1), np.float64)
 
 
+def correlate_pairs(values: FloatArray, metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> FloatArray:
+    """Return Spearman's coefficients of pairs of metrics within one run.
+
+    Parameters
+    ----------
+    values : float64, shape (intervals, metrics)
+        The run.
+    metrics : sequence of str
+        Names of the columns.
+    pairs : sequence of tuple of str
+        Which coefficients.
+
+    Returns
+    -------
+    float64, shape (pairs,)
+        In the order of the pairs.
+    """
+    ranks = standard_ranks(values)
+    first, second = pair_columns(metrics, pairs)
+    return np.asarray(correlate_ranks(ranks, ranks)[first, second], np.float64)
+
+
+def pair_columns(metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:
+    """Return the columns of the first and of the second metric of each pair."""
+    column = {metric: at for at, metric in enumerate(metrics)}
+    return [column[first] for first, _ in pairs], [column[second] for _, second in pairs]
+
+
+_FEW = 1024
+"""Up to so many intervals, insertion into an order that is nearly right is faster than sorting."""
+
+
+def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
+    starts: IntArray, y_index: IntArray, ranks: FloatArray, other: FloatArray, ascending: IntArray
+) -> FloatArray:
+    """Return Spearman's coefficient of each metric of one run with the same metric of another run, aligned to it.
+
+    Parameters
+    ----------
+    starts : int64, shape (n + 1,)
+        Where each of the first run's n intervals begins on the warp path; then the path's length.
+    y_index : int64, shape (elements,)
+        The path's intervals of the other run.
+    ranks : float64, shape (metrics, n)
+        Of the first run, as `standard_ranks` returns them, transposed.
+    other : float64, shape (metrics, m)
+        The other run's values. Where several of its intervals meet one of the first run, their mean counts.
+    ascending : int64, shape (metrics, m)
+        What sorts each row of `other`.
+
+    Returns
+    -------
+    float64, shape (metrics,)
+        NaN where a metric is constant along the path.
+
+    Notes
+    -----
+    Compiled by `compiled_correlate_along`; the same as `standard_ranks` of the resampled values, up to rounding.
+    """
+    metrics, n = ranks.shape
+    rho, values, order = np.empty(metrics), np.empty(n), np.empty(n, np.int64)
+    # The intervals of the first run whose first partner is j are first_of[j] … behind[j] − 1.
+    first_of, behind = np.zeros(other.shape[1], np.int64), np.zeros(other.shape[1], np.int64)
+    for i in range(n - 1, -1, -1):
+        j = y_index[starts[i]]
+        first_of[j] = i
+        if behind[j] == 0:
+            behind[j] = i + 1
+    for metric in range(metrics):
+        for i in range(n):
+            total = 0.0
+            for element in range(starts[i], starts[i + 1]):
+                total += other[metric, y_index[element]]
+            values[i] = total / (starts[i + 1] - starts[i])
+        if n <= _FEW:
+            # In the order of the other run's values all but the means stand right already.
+            placed = 0
+            for j in ascending[metric]:
+                for i in range(first_of[j], behind[j]):
+                    at = placed
+                    while at > 0 and values[order[at - 1]] > values[i]:
+                        order[at] = order[at - 1]
+                        at -= 1
+                    order[at] = i
+                    placed += 1
+        else:
+            order[:] = np.argsort(values)
+        squares, product, at = 0.0, 0.0, 0
+        while at < n:
+            last = at
+            while last + 1 < n and values[order[last + 1]] == values[order[at]]:
+                last += 1
+            rank = (at + last - n + 1) / 2
+            for place in range(at, last + 1):
+                product += rank * ranks[metric, order[place]]
+            squares += rank * rank * (last + 1 - at)
+            at = last + 1
+        found = product / np.sqrt(squares) if squares > 0 else np.nan
+        rho[metric] = 1.0 if found > 1 else -1.0 if found < -1 else found  # a NaN stays one
+    return rho
+
+
+def compiled_correlate_along() -> Callable[..., FloatArray]:
+    """Return `correlate_along`, compiled."""
+    from unperturbed.analysis.compiling import compiled  # noqa: PLC0415  loads the compiler
+
+    signature = "int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], int64[:, ::1]"
+    return compiled(__name__, "correlate_along", (signature,), called="the correlations of aligned runs")
+
+
 def fisher(rho: ArrayLike) -> FloatArray:
     """Return Fisher's z of coefficients: atanh of ρ, shrunk by 0.1 % so that ±1 stays finite."""
     return np.asarray(np.arctanh(np.asarray(rho, np.float64) * (1 - _SHRINKAGE)), np.float64)
@@ -67,3 +182,51 @@ def fisher(rho: ArrayLike) -> FloatArray:
 def from_fisher(z: ArrayLike) -> FloatArray:
     """Return the coefficients that `fisher` takes to z, within ±1."""
     return np.asarray(np.clip(np.tanh(np.asarray(z, np.float64)) / (1 - _SHRINKAGE), -1, 1), np.float64)
+
+
+_LEAST_NOISE = 0.02
+"""The share of noise that a correlation of 1 is taken to hold.
+
+Without it the ratio of .999 is ten times that of .99, and runs that are as good as equal would seem to vary widely.
+"""
+
+
+def _signal_to_noise(rho: ArrayLike) -> FloatArray:
+    signal = np.asarray(rho, np.float64) * (1 - _LEAST_NOISE)
+    return np.asarray(signal / (1 - signal), np.float64)
+
+
+def _from_signal_to_noise(ratio: ArrayLike) -> FloatArray:
+    above = np.maximum(np.asarray(ratio, np.float64), -0.5)  # a correlation of −1
+    return np.asarray(np.clip(above / (1 + above) / (1 - _LEAST_NOISE), -1, 1), np.float64)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A scale on which a correlation varies from run to run about equally, however large it is.
+
+    Attributes
+    ----------
+    of_rho, to_rho : callable
+        Take correlations to the scale and back; both rise.
+    slope : callable
+        The change of ρ for a unit of the scale, at a value on the scale.
+    """
+
+    of_rho: Callable[[ArrayLike], FloatArray]
+    to_rho: Callable[[ArrayLike], FloatArray]
+    slope: Callable[[FloatArray], FloatArray]
+
+    def per_fisher(self, value: FloatArray) -> FloatArray:
+        """Return how many units of the scale one unit of Fisher's scale is, at a value on the scale."""
+        return FISHER.slope(fisher(self.to_rho(value))) / self.slope(value)
+
+
+FISHER = Scale(fisher, from_fisher, lambda z: (1 - np.tanh(z) ** 2) / (1 - _SHRINKAGE))
+"""For correlations within a run."""
+
+SIGNAL_TO_NOISE = Scale(
+    _signal_to_noise, _from_signal_to_noise, lambda ratio: 1 / (1 - _LEAST_NOISE) / (1 + ratio) ** 2
+)
+"""ρ / (1 − ρ), for correlations of a metric with itself in another run: what the work decides of it, in units of what
+each run adds, with 2 % of noise at least. Fisher's z is half the logarithm of one plus twice this, but for the 2 %."""

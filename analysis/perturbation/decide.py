@@ -1,4 +1,4 @@
-"""From comparisons to verdicts: family-wise correction, the three verdicts, both checks joined."""
+"""From comparisons to verdicts: family-wise correction, the four verdicts, both checks joined."""
 
 from __future__ import annotations
 
@@ -6,74 +6,84 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
+from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm, holm_of_intervals
 from unperturbed.analysis.perturbation.compare import runs_to_decide, smallest_visible
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher
-from unperturbed.analysis.perturbation.verdict import Change, Overhead, Verdict, VerdictName, combine
+from unperturbed.analysis.perturbation.correlation import FISHER, Scale
+from unperturbed.analysis.perturbation.outer import OUTER_SCALE
+from unperturbed.analysis.perturbation.verdict import OPEN, Change, CheckName, Overhead, Verdict, VerdictName, combine
 from unperturbed.errors import DataError
-
-__all__ = ["combine_checks", "decide", "discovery", "holm", "name_verdict"]
 
 _T = TypeVar("_T")
 
 
-def holm(p: ArrayLike) -> FloatArray:
-    """Correct p-values so that comparing each with α keeps the family-wise error at α (Holm 1979), shape as given."""
-    values = np.asarray(p, np.float64)
-    order = np.argsort(values, kind="stable")
-    steps = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(steps, 1)
-    return corrected
+def classify_change(
+    p_corrected: float, p_beyond_corrected: float, low: float, high: float, *, alpha: float, tolerance: float
+) -> VerdictName:
+    """Compare the interval of one change with the tolerance, and name the verdict.
 
+    Every verdict by the variation between runs is decided here, and nowhere else.
 
-def name_verdict(p_corrected: float, low: float, high: float, *, alpha: float, tolerance: float) -> VerdictName:
-    """Name the verdict on one change.
+    Parameters
+    ----------
+    p_corrected : float
+        p-value of "no change", corrected family-wise.
+    p_beyond_corrected : float
+        p-value of "no change beyond the tolerance", corrected family-wise.
+    low, high : float
+        Confidence interval of the change of ρ, one-sided at α each.
+    alpha : float
+        Family-wise level of *perturbed* and *shifted*.
+    tolerance : float
+        |Δρ| that counts as no perturbation; with 0, any change that is shown is *perturbed*.
 
-    *unperturbed*: the interval lies inside ± tolerance. Each change is tested at α by itself: a configuration is unperturbed only
-    if all are (intersection–union), so testing more pairs never makes acceptance easier.
-    *perturbed*: significant family-wise, and the interval excludes 0: where the checked runs spread wider than the
-    reference's, the interval says so and the p-value does not.
+    Returns
+    -------
+    VerdictName
+        *unperturbed*: the interval lies inside ± tolerance, whether or not a change is shown. Each change is tested at
+        α by itself: a configuration is unperturbed only if all changes are (intersection–union), so testing more pairs
+        never makes acceptance easier. *perturbed*: beyond the tolerance, significantly family-wise, and the interval
+        lies outside of it: where the checked runs spread wider than the reference's, the interval shows it and the
+        p-value does not. *shifted*: likewise, for no change in place of the tolerance. *undecided*: none of these.
     """
     if -tolerance < low and high < tolerance:
         return "unperturbed"
-    return "perturbed" if p_corrected <= alpha and (low > 0 or high < 0) else "undecided"
-
-
-def discovery(p: ArrayLike) -> FloatArray:
-    """Correct p-values so that comparing each with α keeps the expected share of false findings at α (Benjamini and Hochberg 1995).
-
-    Sound for tests that are independent or positively dependent, as those of pairs that share metrics mostly are.
-    """
-    values = np.asarray(p, np.float64)
-    order = np.argsort(values, kind="stable")[::-1]
-    steps = np.minimum.accumulate(values[order] * len(values) / np.arange(len(values), 0, -1))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(steps, 1)
-    return corrected
+    if p_corrected > alpha or low <= 0 <= high:
+        return "undecided"
+    beyond = p_beyond_corrected <= alpha and (low > tolerance or high < -tolerance)
+    return "perturbed" if beyond else "shifted"
 
 
 def decide(changes: Sequence[Change], *, alpha: float) -> tuple[Change, ...]:
-    """Correct the p-values of a family of changes and fill in what depends on the family: verdict, power, runs needed."""
+    """Correct the p-values of a family of changes; add verdict, power and runs needed."""
     if not changes:
         return ()
     p = [change.p for change in changes]
+    # With tolerance 0 both questions are one, and its hypotheses are points.
+    beyond = [change.p_beyond for change in changes]
+    of_beyond = holm(beyond) if changes[0].tolerance == 0 else holm_of_intervals(beyond)
+    corrected = zip(changes, holm(p).tolist(), of_beyond.tolist(), benjamini_hochberg(p).tolist(), strict=True)
     return tuple(
-        _decided(change, float(family_wise), float(rate), alpha=alpha, family=len(changes))
-        for change, family_wise, rate in zip(changes, holm(p), discovery(p), strict=True)
+        _decided(
+            replace(change, p_corrected=family_wise, p_beyond_corrected=of_interval, p_discovery=rate),
+            alpha=alpha,
+            family=len(changes),
+        )
+        for change, family_wise, of_interval, rate in corrected
     )
 
 
 def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
-    """Join the verdicts of several checks of one configuration, and of several passes; p-values are corrected over the changes of all.
+    """Join the verdicts of several checks and passes of one configuration.
+
+    p-values are corrected over the changes of all.
 
     Parameters
     ----------
-    configuration : name of the joint verdict.
-    checks : at least one, as `Baseline.inner` and `Baseline.outer` gave them, with the same α and tolerance; the first gives the
-        reference, the first that knows it the overhead.
+    configuration : str
+        Name of the joint verdict.
+    checks : Verdict
+        At least one, as `Baseline.inner` and `Baseline.outer` gave them, with the same α and tolerance; the first gives
+        the reference, the first that knows it the overhead.
 
     Raises
     ------
@@ -84,11 +94,14 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
     for other in checks[1:]:
         if (first.alpha, first.tolerance) != (other.alpha, other.tolerance):
             raise DataError(
-                f"configuration {configuration!r}: one check was made at α {first.alpha} and tolerance {first.tolerance}, another "
+                f"configuration {configuration!r}: one check was made at α {first.alpha} and tolerance "
+                f"{first.tolerance}, another "
                 f"at {other.alpha} and {other.tolerance}; make both with one baseline"
             )
         if first.method != other.method and "paper" in (first.method, other.method):
-            raise DataError(f"configuration {configuration!r}: one check was made by {first.method}, another by {other.method}")
+            raise DataError(
+                f"configuration {configuration!r}: one check was made by {first.method}, another by {other.method}"
+            )
     changes = tuple(change for check in checks for change in check.changes)
     if first.method != "paper":  # whose rule knows no family
         changes = decide(changes, alpha=first.alpha)
@@ -110,22 +123,38 @@ def _once(items: Iterable[_T]) -> tuple[_T, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _decided(change: Change, p_corrected: float, p_discovery: float, *, alpha: float, family: int) -> Change:
-    verdict = name_verdict(p_corrected, change.low, change.high, alpha=alpha, tolerance=change.tolerance)
-    reference_z = float(fisher(change.reference).mean())
-    visible = smallest_visible(reference_z, change.standard_error, change.freedom, alpha=alpha, family=family)
-    needed = None
-    if verdict == "undecided" and change.more_runs_help:
-        effect_z = float(fisher(change.observed).mean()) - reference_z
-        k, r = len(change.reference), len(change.observed)
-        needed = runs_to_decide(
-            reference_z, effect_z, change.standard_error, k, r, alpha=alpha, tolerance=change.tolerance, family=family
-        )
-    return replace(
-        change,
-        p_corrected=p_corrected,
-        p_discovery=p_discovery,
-        verdict=verdict,
-        smallest_visible=visible,
-        runs_to_decide=needed,
+def _decided(change: Change, *, alpha: float, family: int) -> Change:
+    verdict = classify_change(
+        change.p_corrected,
+        change.p_beyond_corrected,
+        change.low,
+        change.high,
+        alpha=alpha,
+        tolerance=change.tolerance,
     )
+    scale = scale_of(change.check)
+    reference_mean, observed_mean = (
+        float(scale.of_rho(values).mean()) for values in (change.reference, change.observed)
+    )
+    visible = smallest_visible(
+        reference_mean, change.standard_error, change.freedom, alpha=alpha, family=family, scale=scale
+    )
+    needed = None
+    if verdict in OPEN and change.more_runs_help:
+        needed = runs_to_decide(
+            reference_mean,
+            observed_mean,
+            change.standard_error,
+            len(change.reference),
+            len(change.observed),
+            alpha=alpha,
+            tolerance=change.tolerance,
+            family=family,
+            scale=scale,
+        )
+    return replace(change, verdict=verdict, smallest_visible=visible, runs_to_decide=needed)
+
+
+def scale_of(check: CheckName) -> Scale:
+    """Return the scale on which the correlations of a check are compared."""
+    return OUTER_SCALE if check in ("outer", "across") else FISHER

@@ -1,9 +1,9 @@
-"""Is it the counting, or only that the code lies elsewhere?
+"""Attribute a change to the counting or to the code layout, by sham builds.
 
-Instrumentation moves code, and a program whose code lies elsewhere misses its caches elsewhere: Mytkowicz et al., "Producing wrong data
-without doing anything obviously wrong" (2009). One binary is one sample of layout. A *sham* build has the same rewriting with inert
-instructions in place of the counting: what it shows against the baseline is layout (and the instructions' mere presence), what the
-counting build shows against the sham is the counting.
+Instrumentation moves code, and a program whose code lies elsewhere misses its caches elsewhere: Mytkowicz et al.,
+"Producing wrong data without doing anything obviously wrong" (2009). One binary is one sample of layout. A *sham* build
+has the same rewriting with inert instructions in place of the counting: what it shows against the baseline is layout
+(and the instructions' mere presence), what the counting build shows against the sham is the counting.
 """
 
 from __future__ import annotations
@@ -13,49 +13,54 @@ from dataclasses import replace
 
 from unperturbed.analysis.perturbation.verdict import Change, OriginName, Verdict, VerdictName
 
-__all__ = ["origin_of", "with_origins"]
+_SHOWN: tuple[VerdictName, ...] = ("perturbed", "shifted")
+"""Verdicts by which a change is shown."""
 
-_ORIGINS: Mapping[tuple[VerdictName, VerdictName], OriginName] = {
-    ("perturbed", "perturbed"): "both",
-    ("perturbed", "unperturbed"): "layout",
-    ("perturbed", "undecided"): "layout",
-    ("unperturbed", "perturbed"): "counting",
-    ("undecided", "perturbed"): "counting",
+_ORIGINS: Mapping[tuple[bool, bool], OriginName] = {
+    (True, True): "both",
+    (True, False): "layout",
+    (False, True): "counting",
+    (False, False): "unclear",
 }
 
 
-def origin_of(layout: VerdictName, counting: VerdictName) -> OriginName:
+def origin_of_change(layout: VerdictName, counting: VerdictName) -> OriginName:
     """Name what a change comes from.
 
     Parameters
     ----------
-    layout : verdict on the sham runs against the baseline.
-    counting : verdict on the counting runs against the sham runs.
+    layout : VerdictName
+        Verdict on the sham runs against the baseline.
+    counting : VerdictName
+        Verdict on the counting runs against the sham runs.
 
     Returns
     -------
     OriginName
-        What was shown to be there: *layout*, *counting*, *both*; *unclear* when neither was. Layout effects shown alone do not exclude a
-        counting effect too small to be shown, and the reverse.
+        What was shown to be there: *layout*, *counting*, *both*; *unclear* when neither was. Layout effects shown alone
+        do not exclude a counting effect too small to be shown, and the reverse.
     """
-    return _ORIGINS.get((layout, counting), "unclear")
+    return _ORIGINS[layout in _SHOWN, counting in _SHOWN]
 
 
 def with_origins(verdict: Verdict, layout: Verdict, counting: Verdict) -> Verdict:
-    """Say of each perturbed change of a configuration whether the sham runs show it too.
+    """Mark each change of a configuration that is shown with its origin: counting, layout or both.
 
     Parameters
     ----------
-    verdict : on the configuration against the baseline.
-    layout : on its sham runs against the baseline.
-    counting : on the configuration against its sham runs.
+    verdict : Verdict
+        On the configuration against the baseline.
+    layout : Verdict
+        On its sham runs against the baseline.
+    counting : Verdict
+        On the configuration against its sham runs.
     """
     of_layout, of_counting = _by_pair(layout), _by_pair(counting)
     return replace(
         verdict,
         changes=tuple(
-            replace(change, origin=origin_of(of_layout[key].verdict, of_counting[key].verdict))
-            if change.verdict == "perturbed"
+            replace(change, origin=origin_of_change(of_layout[key].verdict, of_counting[key].verdict))
+            if change.verdict in _SHOWN
             and (key := (change.check, change.first, change.second)) in of_layout.keys() & of_counting.keys()
             else change
             for change in verdict.changes

@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from unperturbed.analysis.alignment import WarpPath, align_as_paper, resample
-from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_ranks, fisher, from_fisher, standard_ranks
-from unperturbed.collectors.trace import Trace
+from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
+from unperturbed.analysis.perturbation.correlation import (
+    SIGNAL_TO_NOISE,
+    FloatArray,
+    compiled_correlate_along,
+    correlate_ranks,
+    fisher,
+    from_fisher,
+    pair_columns,
+    standard_ranks,
+)
+from unperturbed.collectors.data import Trace
 
-__all__ = [
-    "Outer",
-    "Variances",
-    "outer_correlations",
-    "outer_matrix",
-    "outer_of_checked",
-    "outer_of_reference",
-    "pair_variance",
-    "variances",
-]
+OUTER_SCALE = SIGNAL_TO_NOISE
+"""On which outer correlations are compared; see `compare`."""
 
 
 @dataclass(frozen=True)
-class Outer:
-    """How outer correlations are made.
+class OuterSettings:
+    """How outer correlations are computed.
 
     Attributes
     ----------
-    pairs : metrics (of one run, of the other); twice the same name for a metric against itself. Of two names, both ways are taken and
-        averaged on Fisher's scale: neither run is special.
-    align_on, anchor : as for `unperturbed.analysis.alignment.align_as_paper`, by which the verdicts were calibrated.
-    literal : correlate over the elements of the warp path, as section 2.3 reads literally. Then an interval that meets many counts many
-        times, and the correlation of the aligning metric is flattered more. By default the other run's values are brought to the
-        reference's intervals first (the mean where several meet one), and each interval counts once.
+    pairs : tuple of tuple of str
+        Metrics (of one run, of the other); twice the same name for a metric against itself. Of two names, both ways are
+        taken and averaged on Fisher's scale: neither run is special.
+    align_on : tuple of str
+        As for `unperturbed.analysis.alignment.align_as_paper`.
+    anchor : str or None
+        By which the verdicts were calibrated.
+    literal : bool
+        Correlate over the elements of the warp path, as section 2.3 reads literally. Then an interval that meets many
+        counts many times, and the correlation of the aligning metric is flattered more. By default the other run's
+        values are brought to the reference's intervals first (the mean where several meet one), and each interval
+        counts once.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -47,18 +56,20 @@ class Outer:
         """Return the names that occur in the pairs."""
         return tuple(dict.fromkeys(name for pair in self.pairs for name in pair))
 
-    def path(self, reference: Trace, other: Trace) -> WarpPath:
+    def align(self, reference: Trace, other: Trace) -> WarpPath:
         """Align two runs."""
         return align_as_paper(reference, other, on=self.align_on, anchor=self.anchor)
 
-    def along(self, path: WarpPath, reference: FloatArray, other: FloatArray) -> FloatArray:
-        """Correlate two runs' values of `metrics`, shape (intervals, metrics) each, along a path; Fisher's z, shape (pairs,)."""
+    def correlate(self, path: WarpPath, reference: FloatArray, other: FloatArray) -> FloatArray:
+        """Correlate two runs' values of `metrics` along a path; Fisher's z, shape (pairs,).
+
+        Values have shape (intervals, metrics).
+        """
         if self.literal:
             first, second = standard_ranks(reference[path.x_index]), standard_ranks(other[path.y_index])
         else:
             first, second = standard_ranks(reference), standard_ranks(resample(path, other, len(reference)))
-        column = {name: at for at, name in enumerate(self.metrics)}
-        one, two = [column[name] for name, _ in self.pairs], [column[name] for _, name in self.pairs]
+        one, two = pair_columns(self.metrics, self.pairs)
         z = fisher(correlate_ranks(first, second))
         return np.asarray((z[one, two] + z[two, one]) / 2, np.float64)
 
@@ -76,50 +87,105 @@ def outer_correlations(
 
     Parameters
     ----------
-    reference, other : any two runs of the same work; neither need be a baseline.
-    metrics : names, present in both.
-    align_on, anchor, literal : see `Outer`.
+    reference, other : Trace
+        Any two runs of the same work; neither need be a baseline.
+    metrics : sequence of str
+        Names, present in both.
+    align_on : sequence of str, default ('IPC',)
+        Metrics that the runs are aligned on.
+    anchor : str, optional
+        Software metric whose events both paths must pass through.
+    literal : bool, default False
+        Correlate over the elements of the warp path; see `OuterSettings`.
 
     Returns
     -------
-    float64, shape (metrics,)
+    array of float64, shape (metrics,)
         Spearman's ρ; NaN where a metric is constant.
 
     Notes
     -----
-    Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 2.3. ρ is near 1 only for a metric
-    that varies with the work: one that is mostly noise correlates weakly between two unperturbed runs too, which is why the
-    verdict compares with the baseline's own outer correlations and not with 1.
+    Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 2.3. ρ is near 1 only for a
+    metric that varies with the work: one that is mostly noise correlates weakly between two unperturbed runs too, which
+    is why the verdict compares with the baseline's own outer correlations and not with 1.
     """
-    how = Outer(tuple((name, name) for name in metrics), tuple(align_on), anchor, literal)
-    return from_fisher(how.along(how.path(reference, other), reference.values(how.metrics), other.values(how.metrics)))
+    settings = OuterSettings(tuple((name, name) for name in metrics), tuple(align_on), anchor, literal)
+    return from_fisher(
+        settings.correlate(
+            settings.align(reference, other), reference.values(settings.metrics), other.values(settings.metrics)
+        )
+    )
 
 
-def outer_matrix(traces: Sequence[Trace], how: Outer) -> FloatArray:
-    """Return Fisher's z of each run against each other, shape (runs, runs, pairs); [i, j] is j aligned to i, [i, i] is 0."""
-    values = [trace.values(how.metrics) for trace in traces]
-    z = np.zeros((len(traces), len(traces), len(how.pairs)))
+class _Values:
+    """A run's values as each of its alignments needs them, prepared once.
+
+    Attributes
+    ----------
+    rows : array of float64, shape (intervals, metrics)
+        Of the metrics of the settings.
+    columns, ascending : array, shape (metrics, intervals)
+        The same a row a metric, and what sorts each.
+    ranks : array of float64, shape (metrics, intervals)
+        From `standard_ranks`.
+    """
+
+    def __init__(self, trace: Trace, settings: OuterSettings) -> None:
+        self.rows = np.asarray(trace.values(settings.metrics), np.float64)
+        self.columns = np.ascontiguousarray(self.rows.T)
+        self.ascending = np.argsort(self.columns, axis=1)
+        self.ranks = np.ascontiguousarray(standard_ranks(self.rows).T)
+
+
+def _correlation(settings: OuterSettings) -> Callable[[WarpPath, _Values, _Values], FloatArray]:
+    """Return what correlates two runs along a path, as `OuterSettings.correlate` does; the usual case is compiled."""
+    if settings.literal or any(first != second for first, second in settings.pairs):
+        return lambda path, reference, other: settings.correlate(path, reference.rows, other.rows)
+    along = compiled_correlate_along()
+
+    def correlate(path: WarpPath, reference: _Values, other: _Values) -> FloatArray:
+        starts = np.append(np.searchsorted(path.x_index, np.arange(len(reference.rows))), len(path))
+        # The kernel takes writeable arrays, and the path's are not.
+        return fisher(along(starts, path.y_index.copy(), reference.ranks, other.columns, other.ascending))
+
+    return correlate
+
+
+def outer_matrix(traces: Sequence[Trace], settings: OuterSettings) -> FloatArray:
+    """Return Fisher's z of each run against each other, shape (runs, runs, pairs).
+
+    [i, j] is j aligned to i; [i, i] is 0.
+    """
+    values = [_Values(trace, settings) for trace in traces]
+    correlate = _correlation(settings)
+    z = np.zeros((len(traces), len(traces), len(settings.pairs)))
     for i, first in enumerate(traces):
         for j, second in enumerate(traces[:i]):
-            path = how.path(first, second)
-            z[i, j] = how.along(path, values[i], values[j])
-            z[j, i] = how.along(path.swapped(), values[j], values[i])
+            path = settings.align(first, second)
+            z[i, j] = correlate(path, values[i], values[j])
+            z[j, i] = correlate(path.swapped(), values[j], values[i])
     return z
 
 
-def outer_of_checked(reference: Sequence[Trace], traces: Sequence[Trace], how: Outer) -> FloatArray:
+def checked_outer_z(reference: Sequence[Trace], traces: Sequence[Trace], settings: OuterSettings) -> FloatArray:
     """Return Fisher's z of each checked run against each reference run, shape (reference runs, checked runs, pairs)."""
-    values = [trace.values(how.metrics) for trace in reference]
-    z = np.empty((len(reference), len(traces), len(how.pairs)))
+    values = [_Values(trace, settings) for trace in reference]
+    correlate = _correlation(settings)
+    z = np.empty((len(reference), len(traces), len(settings.pairs)))
     for at, trace in enumerate(traces):
-        own = trace.values(how.metrics)
+        own = _Values(trace, settings)
         for i, first in enumerate(reference):
-            z[i, at] = how.along(how.path(first, trace), values[i], own)
+            z[i, at] = correlate(settings.align(first, trace), values[i], own)
     return z
 
 
-def outer_of_reference(matrix: FloatArray) -> FloatArray:
-    """Return each reference run's mean outer correlation with the others, shape (runs, pairs), as ρ, from `outer_matrix`.
+def on_outer_scale(z: FloatArray) -> FloatArray:
+    """Take Fisher's z to the scale on which outer correlations are compared."""
+    return OUTER_SCALE.of_rho(from_fisher(z))
+
+
+def reference_outer_rho(matrix: FloatArray) -> FloatArray:
+    """Return each reference run's mean outer correlation with the others, as ρ, shape (runs, pairs).
 
     Run j is aligned to each other run i in turn, as a checked run would be: the mean over i ≠ j, on Fisher's scale.
     """
@@ -127,15 +193,21 @@ def outer_of_reference(matrix: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Variances:
-    """Parts of the variance of z_ij = a + b_i + b_j + e_ij, shape (pairs,) each: of a run's b, and of e, which belongs to two runs."""
+class VarianceComponents:
+    """Variance components of s_ij = a + b_i + b_j + e_ij: of a run's b, and of e, which belongs to two runs.
+
+    Arrays of shape (pairs,).
+    """
 
     run: FloatArray
-    both: FloatArray
+    pair: FloatArray
 
 
-def variances(matrix: FloatArray) -> Variances:
-    """Split the variation of `outer_matrix` by least squares (at least 4 runs); both directions of two runs are averaged."""
+def variance_components(matrix: FloatArray) -> VarianceComponents:
+    """Estimate the variance components of a matrix of runs by least squares; both directions of two are averaged.
+
+    At least 4 runs are needed.
+    """
     k = len(matrix)
     pairs = (matrix + matrix.transpose(1, 0, 2)) / 2
     mean = pairs.sum(axis=(0, 1)) / (k * (k - 1))
@@ -143,11 +215,75 @@ def variances(matrix: FloatArray) -> Variances:
     residual = pairs - mean - effect[:, None] - effect[None, :]
     residual[np.arange(k), np.arange(k)] = 0
     both = (residual**2).sum(axis=(0, 1)) / (k * (k - 3))
-    # effect_i holds b_i − b̄ and the mean of k − 1 of the e, taken k − 1 of k − 2 times; its square's expectation is solved for σ²_b.
+    # effect_i holds b_i − b̄ and the mean of k − 1 of the e, taken k − 1 of k − 2 times; its square's expectation is
+    # solved for σ²_b.
     run = (effect**2).sum(axis=0) / (k - 1) - both / (k - 2)
-    return Variances(np.maximum(run, 0.0), np.asarray(both, np.float64))
+    return VarianceComponents(np.maximum(run, 0.0), np.asarray(both, np.float64))
 
 
 def pair_variance(matrix: FloatArray) -> FloatArray:
-    """Return how much of the variation of `outer_matrix` belongs to two runs together and not to either, shape (pairs,)."""
-    return variances(matrix).both
+    """Return how much variance of `outer_matrix` belongs to two runs together and to neither alone, shape (pairs,).
+
+    On the scale on which outer correlations are compared.
+    """
+    return variance_components(on_outer_scale(matrix)).pair
+
+
+_KNOWN = 1e9
+"""Degrees of freedom of a variance that is as good as known, where all runs are equal but for rounding."""
+
+
+def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, alpha: float) -> Comparison:
+    """Compare outer correlations with one run with those of baseline runs with each other.
+
+    The one run need not be a baseline.
+
+    Parameters
+    ----------
+    matrix : array of float64, shape (k, k, m)
+        K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
+    observed_z : float64, shape (r, m)
+        Fisher's z of r checked runs, each against the one run.
+    alpha : float
+        Level of each one-sided bound.
+
+    Notes
+    -----
+    In the model s_ij = a + b_i + b_j + e_ij of `outer`, the mean over r runs against one has the variance σ²_b + (σ²_b
+    + σ²_e)/r, and the baseline's mean over its pairs 4 σ²_b/k + 2 σ²_e/(k(k − 1)). Degrees of freedom by Satterthwaite
+    from those of the two parts, k − 1 and k(k − 3)/2. The one run's b does not average out, however many runs are held
+    against it: more runs do not help much. False alarms at 5 %, measured: 4–5 % with 10 baseline runs; down to nothing
+    with 5 or 6 where most of the variation belongs to pairs of runs, as a part of a variance cannot be estimated below
+    0.
+    """
+    k, r = len(matrix), len(observed_z)
+    outer = on_outer_scale(matrix)
+    outer[np.arange(k), np.arange(k)] = 0
+    parts = variance_components(outer)
+    reference_mean = outer.sum(axis=(0, 1)) / (k * (k - 1))
+    observed_mean = on_outer_scale(observed_z).mean(axis=0)
+    of_reference = 4 * parts.run / k + 2 * parts.pair / (k * (k - 1))
+    of_observed = parts.run + (parts.run + parts.pair) / r
+    # What is estimated is S = σ²_b + σ²_e/(k − 2) and σ²_e: the variance in terms of these, and how well it is known.
+    of_run = 1 + 1 / r + 4 / k
+    of_both = 1 / r + 2 / (k * (k - 1)) - of_run / (k - 2)
+    spread = parts.run + parts.pair / (k - 2)
+    variance = of_reference + of_observed
+    known = (of_run * spread) ** 2 / (k - 1) + (of_both * parts.pair) ** 2 / (k * (k - 3) / 2)
+    freedom = np.minimum(_KNOWN, variance**2 / np.maximum(known, np.finfo(np.float64).tiny))
+    standard_error = np.sqrt(variance)
+    errors = MeanErrors(np.sqrt(of_reference), np.sqrt(of_observed), freedom)
+    low, high = widest_bounds(OUTER_SCALE, reference_mean, observed_mean, [errors], alpha)
+    return Comparison(
+        scale=OUTER_SCALE,
+        reference_mean=reference_mean,
+        observed_mean=observed_mean,
+        standard_error=standard_error,
+        effect=OUTER_SCALE.to_rho(observed_mean) - OUTER_SCALE.to_rho(reference_mean),
+        low=low,
+        high=high,
+        p=2 * special.stdtr(freedom, -np.abs(observed_mean - reference_mean) / standard_error),
+        freedom=freedom,
+        notes=("",) * len(observed_mean),
+        tested=(errors,),
+    )

@@ -1,35 +1,36 @@
-"""Is the baseline itself steady? Drift over the campaign, runs that stand apart, and how many runs would do."""
+"""Stability of the baseline: drift over the campaign, outlier runs, and how many runs are advised."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.compare import runs_to_decide
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import holm
-
-__all__ = ["Apart", "Columns", "Drift", "Stability", "advised_runs", "find_apart", "find_drift"]
 
 _NAMED = 3
 """Drifting columns that are named, those with the smallest p; they often drift together."""
 
 
 @dataclass(frozen=True)
-class Columns:
+class RunStatistics:
     """What is looked at, run by run.
 
     Attributes
     ----------
-    labels : of the columns.
+    labels : tuple of str
+        Of the columns.
     values : float64, shape (runs, columns)
         On a scale on which runs of one program vary alike: Fisher's z, or totals divided by their mean.
-    correlations : the first so many columns are Fisher's z, to be shown as ρ.
-    least_rho, least_ratio : of smaller differences of ρ, and of totals as ratios to their mean, nothing is said. What hardly varies, as in
+    correlations : int
+        The first so many columns are Fisher's z, to be shown as ρ.
+    least_rho, least_ratio : float
+        Of smaller differences of ρ, and of totals as ratios to their mean, nothing is said. What hardly varies, as in
         simulated runs, has significant trends in its last digits.
     """
 
@@ -39,12 +40,12 @@ class Columns:
     least_rho: float = 0.0
     least_ratio: float = 0.001
 
-    def shown(self, column: int, value: float) -> float:
-        """Bring a value back to what a reader knows."""
+    def to_display(self, column: int, value: float) -> float:
+        """Return a value on the scale that a reader knows: ρ, or a ratio."""
         return float(from_fisher(value)) if column < self.correlations else float(value)
 
-    def matters(self, one: FloatArray, other: FloatArray) -> NDArray[np.bool_]:
-        """Tell which differences of values, shape (…, columns), are worth a word."""
+    def relevant(self, one: FloatArray, other: FloatArray) -> NDArray[np.bool_]:
+        """Return which differences of values, shape (…, columns), are large enough to be reported."""
         of_rho = np.abs(from_fisher(one) - from_fisher(other)) >= self.least_rho
         of_ratio = np.abs(one - other) >= self.least_ratio
         return np.where(np.arange(one.shape[-1]) < self.correlations, of_rho, of_ratio)
@@ -56,9 +57,12 @@ class Drift:
 
     Attributes
     ----------
-    label : the pair, or the metric whose total is meant.
-    first, last : the straight line's value at the first and at the last run: ρ, or the total as a ratio to its mean.
-    p_corrected : family-wise over all that was looked at.
+    label : str
+        The pair, or the metric whose total is meant.
+    first, last : float
+        The straight line's value at the first and at the last run: ρ, or the total as a ratio to its mean.
+    p_corrected : float
+        Family-wise over all that was looked at.
     """
 
     label: str
@@ -67,18 +71,28 @@ class Drift:
     p_corrected: float
 
     def __str__(self) -> str:
-        return f"{self.label} goes from {self.first:.3f} in the first run to {self.last:.3f} in the last (p {self.p_corrected:.2g}, corrected)"
+        return (
+            f"{self.label} goes from {self.first:.3f} in the first run to {self.last:.3f} in the last (p "
+            f"{self.p_corrected:.2g}, corrected)"
+        )
 
 
 @dataclass(frozen=True)
-class Apart:
+class OutlierRun:
     """A run with a correlation or a total far from those of all other runs.
 
     Attributes
     ----------
-    run : its name.
-    label : where it stands apart most. value : there; others : mean of the other runs.
-    p_corrected : family-wise over runs and everything that was looked at.
+    run : str
+        Its name.
+    label : str
+        Where it stands apart most.
+    value : float
+        There.
+    others : float
+        Mean of the other runs.
+    p_corrected : float
+        Family-wise over runs and everything that was looked at.
     """
 
     run: str
@@ -94,50 +108,126 @@ class Stability:
 
     Attributes
     ----------
-    runs : how many there are.
-    drift, apart : what was found at level α, each family-wise.
-    disturbed : runs on a disturbed host, and what disturbed it.
-    advised : runs a configuration with which a change of 0 would probably be shown to lie within the tolerance for every pair; None when
-        that is out of reach.
-    widest : the pair that needs most.
+    runs : int
+        How many there are.
+    drift : tuple of Drift
+        What was found at level α.
+    outliers : tuple of OutlierRun
+        Runs far from all others, each found family-wise.
+    disturbed : tuple of tuple of str
+        Runs on a disturbed host, and what disturbed it.
+    advised : int or None
+        Runs a configuration with which a change of 0 would probably be shown to lie within the tolerance for every
+        pair; None when that is out of reach.
+    widest : str
+        The pair that needs most.
     """
 
     runs: int
     drift: tuple[Drift, ...]
-    apart: tuple[Apart, ...]
+    outliers: tuple[OutlierRun, ...]
     disturbed: tuple[tuple[str, str], ...]
     advised: int | None
     widest: str
 
     @property
     def steady(self) -> bool:
-        """Tell whether nothing speaks against the baseline."""
-        return not (self.drift or self.apart or self.disturbed)
+        """Return whether nothing speaks against the baseline."""
+        return not (self.drift or self.outliers or self.disturbed)
 
     def sentences(self) -> tuple[str, ...]:
-        """Say what was found, a sentence each; none when the baseline is steady and large enough."""
-        said = []
+        """Return what was found, a sentence each; none when the baseline is steady and large enough."""
+        found = []
         if self.drift:
             named = "; ".join(map(str, self.drift[:_NAMED]))
             more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
-            said.append(f"The baseline drifts: {named}{more}. What changed meanwhile on the host?")
-        said += [
+            found.append(f"The baseline drifts: {named}{more}. What changed meanwhile on the host?")
+        found += [
             f"Baseline run {one.run} stands apart: {one.label} is {one.value:.3f}, in the others {one.others:.3f} "
             f"(p {one.p_corrected:.2g}, corrected). Look at it, and leave it out if something disturbed it."
-            for one in self.apart
+            for one in self.outliers
         ]
-        said += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
-        return tuple(said)
+        found += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
+        return tuple(found)
+
+    def advice(self) -> str:
+        """Return a sentence on how many runs would show an unchanged program to be unperturbed."""
+        widest = f" ({self.widest} varies most)" if self.widest else ""
+        shown = "To show an unchanged program unperturbed, "
+        if self.advised is None:
+            return (
+                f"{shown}more than 200 runs a configuration would be needed{widest}: a longer interval or a wider "
+                "tolerance helps."
+            )
+        return f"{shown}about {self.advised} runs a configuration are advised{widest}."
 
 
-def find_drift(columns: Columns, order: Sequence[float], *, alpha: float) -> tuple[Drift, ...]:
+def assess_stability(
+    runs: Sequence[str],
+    order: Sequence[float],
+    pairs: Sequence[tuple[str, str]],
+    rho: FloatArray,
+    metrics: Sequence[str],
+    totals: FloatArray,
+    disturbed: Mapping[str, str],
+    *,
+    alpha: float,
+    tolerance: float,
+) -> Stability:
+    """Assess how steady a baseline is.
+
+    Parameters
+    ----------
+    runs : sequence of str
+        Names of the k runs.
+    order : sequence of float
+        When each run was made.
+    pairs : sequence of tuple of str
+        Pairs of metrics whose correlations are looked at.
+    rho : float64, shape (k, pairs)
+        Spearman's ρ of each run.
+    metrics : sequence of str
+        Metrics whose totals are looked at.
+    totals : float64, shape (k, metrics)
+        Sum over each run.
+    disturbed : mapping of str to str
+        Run to what disturbed its host; of other runs too.
+    alpha : float
+        Family-wise level of each of the searches.
+    tolerance : float
+        |Δρ| that counts as no perturbation; a tenth of it is the least difference that is reported.
+    """
+    means = totals.mean(axis=0)
+    columns = RunStatistics(
+        (*(f"ρ of {first} and {second}" for first, second in pairs), *(f"the total of {name}" for name in metrics)),
+        np.hstack([fisher(rho), totals / np.where(means == 0, 1, means)]),
+        len(pairs),
+        least_rho=tolerance / 10,
+    )
+    advised, widest = advised_runs(
+        rho, [f"{first} – {second}" for first, second in pairs], alpha=alpha, tolerance=tolerance
+    )
+    return Stability(
+        runs=len(runs),
+        drift=find_drift(columns, order, alpha=alpha),
+        outliers=find_outliers(columns, runs, alpha=alpha),
+        disturbed=tuple((run, disturbed[run]) for run in runs if run in disturbed),
+        advised=advised,
+        widest=widest,
+    )
+
+
+def find_drift(columns: RunStatistics, order: Sequence[float], *, alpha: float) -> tuple[Drift, ...]:
     """Find columns that move with the order of the runs.
 
     Parameters
     ----------
-    columns : of the runs.
-    order : when each run was made.
-    alpha : family-wise level of finding any drift in a steady baseline.
+    columns : RunStatistics
+        Of the runs.
+    order : sequence of float
+        When each run was made.
+    alpha : float
+        Family-wise level of finding any drift in a steady baseline.
 
     Notes
     -----
@@ -156,28 +246,32 @@ def find_drift(columns: Columns, order: Sequence[float], *, alpha: float) -> tup
     corrected = holm(2 * special.stdtr(k - 2, -t))
     ends = when[[when.argmin(), when.argmax()]]
     lines = values.mean(axis=0) + np.outer(ends, when @ deviations / (when @ when))
-    matters = columns.matters(*lines)
+    relevant = columns.relevant(*lines)
     found = []
     for at, p in sorted(zip(possible.tolist(), corrected.tolist(), strict=True), key=lambda pair: pair[1]):
-        if p <= alpha and matters[at]:
+        if p <= alpha and relevant[at]:
             first, last = lines[:, at]
-            found.append(Drift(columns.labels[at], columns.shown(at, first), columns.shown(at, last), p))
+            found.append(Drift(columns.labels[at], columns.to_display(at, first), columns.to_display(at, last), p))
     return tuple(found)
 
 
-def find_apart(columns: Columns, runs: Sequence[str], *, alpha: float) -> tuple[Apart, ...]:
-    """Find runs that stand apart from all others in some column.
+def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) -> tuple[OutlierRun, ...]:
+    """Find runs that differ from all others in some column.
 
     Parameters
     ----------
-    columns : of the runs.
-    runs : their names.
-    alpha : family-wise level of finding any in a baseline whose runs are alike (normally distributed).
+    columns : RunStatistics
+        Of the runs.
+    runs : sequence of str
+        Their names.
+    alpha : float
+        Family-wise level of finding any in a baseline whose runs are alike (normally distributed).
 
     Notes
     -----
-    Each run against the others by Student's t, k − 2 degrees of freedom (the externally studentised residual; its maximum is Grubbs'
-    test), corrected by Bonferroni over runs and columns. One entry a run: where it stands apart most.
+    Each run against the others by Student's t, k − 2 degrees of freedom (the externally studentised residual; its
+    maximum is Grubbs' test), corrected by Bonferroni over runs and columns. One entry a run: where it stands apart
+    most.
     """
     values = columns.values
     k = len(values)
@@ -190,24 +284,31 @@ def find_apart(columns: Columns, runs: Sequence[str], *, alpha: float) -> tuple[
     possible = spread > 1e-12 * np.maximum(1, np.abs(values))
     t = np.abs(distance) / np.where(possible, spread, np.inf) / np.sqrt(k / (k - 1))
     p = np.minimum(1, 2 * special.stdtr(k - 2, -t) * max(1, possible.sum()))
-    p = np.where(columns.matters(values, others), p, 1)
+    p = np.where(columns.relevant(values, others), p, 1)
     found = []
     for row in np.argsort(p.min(axis=1), kind="stable").tolist():
         at = int(p[row].argmin())
         if p[row, at] <= alpha:
-            here, there = columns.shown(at, values[row, at]), columns.shown(at, others[row, at])
-            found.append(Apart(runs[row], columns.labels[at], here, there, float(p[row, at])))
+            here, there = columns.to_display(at, values[row, at]), columns.to_display(at, others[row, at])
+            found.append(OutlierRun(runs[row], columns.labels[at], here, there, float(p[row, at])))
     return tuple(found)
 
 
 def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolerance: float) -> tuple[int | None, str]:
-    """Return how many runs a configuration would probably show an unchanged program to be unperturbed, and the pair that needs most.
+    """Return how many runs a configuration are advised, and the pair that needs most.
+
+    With these an unchanged program would probably be shown to be unperturbed.
 
     Parameters
     ----------
     rho : float64, shape (runs, pairs)
         Of the baseline.
-    labels : of the pairs.
+    labels : sequence of str
+        Of the pairs.
+    alpha : float
+        Level of each bound of an interval.
+    tolerance : float
+        |Δρ| that counts as no perturbation.
 
     Notes
     -----
@@ -221,9 +322,8 @@ def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolera
         if spread == 0:
             continue
         error = spread * np.sqrt(2 / k)
-        needed = runs_to_decide(
-            float(z[:, at].mean()), 0.0, error, k, k, alpha=alpha, tolerance=tolerance, family=len(labels), fewest=3
-        )
+        mean = float(z[:, at].mean())
+        needed = runs_to_decide(mean, mean, error, k, k, alpha=alpha, tolerance=tolerance, family=len(labels), fewest=3)
         if needed is None:
             return None, label
         if needed > most:

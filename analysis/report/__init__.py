@@ -1,31 +1,23 @@
-"""The report: one self-contained HTML page that says what measuring changed, and its JSON twin.
+"""Reports: one self-contained HTML page for each kind of result, and the JSON twin of a campaign's report.
 
 ::
 
-    content     what the report shows, as frozen data that the harness fills
-    results     the verdicts joined by configuration, counted and ranked
-    words       sentences in plain language          names      plain names of metrics
-    chart       what figures are made of             figures*   every figure, as Plotly's JSON
-    markup      HTML that escapes                    sections_* the page's sections
-    page        render, write_report                 alignment_page   two runs, aligned
-    partition_page   a plan, its evidence, its search (sections_, figures_, words_partition)
-    diagnosis_page   an event trace beside its references (figures_diagnosis)
-    structure_page   what a run is made of, and how a second one differs (figures_structure)
-    model_page  what causes what (model_graph, layered, figures_model, model.js)
-    document    one self-contained HTML file         report.css, report.js
+    document, chart    what every page shares: its frame and its parts, figures; report.css, report.js
+    campaign           a campaign's verdicts: content, joined results, sections; `figures` holds one module a figure
+    partition          a plan of what can be measured together
+    alignment, diagnosis, model, structure    pages of the other analyses
 
-plotly.js is read when a page is rendered, not when this package is imported; what pages of other analyses need is loaded when they are asked for,
-as `unperturbed run` needs none of it.
+plotly.js stands in `plotly/`, its basic bundle (scatter, bar, pie) as `tools/update_plotly.py` takes it from npm. What
+pages of other analyses need is loaded when they are asked for, as `unperturbed run` needs none of it.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from unperturbed.analysis.report.alignment_page import render_alignment
-from unperturbed.analysis.report.content import (
-    AlignmentExample,
+from unperturbed.analysis.report.alignment import AlignmentExample, alignment_example, render_alignment
+from unperturbed.analysis.report.campaign.comparison import render_comparison
+from unperturbed.analysis.report.campaign.content import (
     CounterSource,
     Headline,
     ReportContent,
@@ -33,14 +25,15 @@ from unperturbed.analysis.report.content import (
     Settings,
     to_json,
 )
-from unperturbed.analysis.report.document import write_page
-from unperturbed.analysis.report.page import render, write_report
-from unperturbed.analysis.report.partition_page import render_partition, write_partition
+from unperturbed.analysis.report.campaign.page import render, write_report
+from unperturbed.analysis.report.document import render_result, write_page
+from unperturbed.analysis.report.partition.page import render_partition, write_partition
+from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.report.diagnosis_page import render_diagnosis
-    from unperturbed.analysis.report.model_page import render_model
-    from unperturbed.analysis.report.structure_page import render_structure
+    from unperturbed.analysis.report.diagnosis import render_diagnosis
+    from unperturbed.analysis.report.model.page import render_model
+    from unperturbed.analysis.report.structure import render_structure
 
 __all__ = [
     "AlignmentExample",
@@ -49,11 +42,14 @@ __all__ = [
     "ReportContent",
     "RunRow",
     "Settings",
+    "alignment_example",
     "render",
     "render_alignment",
+    "render_comparison",
     "render_diagnosis",
     "render_model",
     "render_partition",
+    "render_result",
     "render_structure",
     "to_json",
     "write_page",
@@ -61,14 +57,12 @@ __all__ = [
     "write_report",
 ]
 
-_LOADED_WHEN_ASKED_FOR = {
-    "render_diagnosis": "diagnosis_page",
-    "render_model": "model_page",
-    "render_structure": "structure_page",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LOADED_WHEN_ASKED_FOR:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LOADED_WHEN_ASKED_FOR[name]}"), name)
+# `unperturbed run` needs no page of another analysis.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "diagnosis": ("render_diagnosis",),
+        "model.page": ("render_model",),
+        "structure": ("render_structure",),
+    },
+)

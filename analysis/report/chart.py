@@ -1,7 +1,7 @@
-"""What every figure is made of: the `Figure`, axes, colours by name, text made safe for Plotly, numbers made short.
+"""Charts: the `Figure`, axes, colours by name, text made safe for Plotly, numbers made short.
 
-Colours are names such as `@perturbed`; the page's script looks them up in the stylesheet when it draws, so that one palette
-serves page and figures, light and dark, screen and paper.
+Colours are names such as `@perturbed`; the page's script looks them up in the stylesheet when it draws, so that one
+palette serves page and figures, light and dark, screen and paper.
 """
 
 from __future__ import annotations
@@ -16,16 +16,22 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unperturbed.analysis.perturbation.verdict import VerdictName
+    from unperturbed.analysis.perturbation import VerdictName
 
-__all__ = ["MARKER", "SERIES", "Figure", "axis", "bucket_means", "label", "layout", "plot_text", "short", "stacked"]
 
 SERIES = tuple(f"@series-{number}" for number in range(1, 7))
-"""Colours that can be told apart, by people with the common colour blindnesses too (Okabe and Ito's set, set for each background)."""
+"""Colours that can be told apart, by people with the common colour blindnesses too (Okabe and Ito's set, set for each
+background)."""
 
 MARKER: dict[VerdictName, dict[str, Any]] = {
     "perturbed": {"symbol": "x", "color": "@perturbed", "size": 9},
-    "undecided": {"symbol": "circle-open", "color": "@undecided", "size": 9, "line": {"width": 2, "color": "@undecided"}},
+    "shifted": {"symbol": "diamond", "color": "@shifted", "size": 9},
+    "undecided": {
+        "symbol": "circle-open",
+        "color": "@undecided",
+        "size": 9,
+        "line": {"width": 2, "color": "@undecided"},
+    },
     "unperturbed": {"symbol": "circle", "color": "@unperturbed", "size": 8},
 }
 """Each verdict has a shape of its own besides its colour."""
@@ -37,12 +43,21 @@ class Figure:
 
     Attributes
     ----------
-    name : the id of its element.
-    data, layout : Plotly's. A trace with `meta` is drawn only while that choice is made; `{"shared": i}` as a trace's `x`
-        or `hovertext` stands for `shared[i]`, which several traces have in common.
-    description : what a reader who cannot see it must know.
-    group : name of the control that makes the choice; empty when there is none.
-    chosen : the first choice. choices : choice to the changes of the layout that it brings, in Plotly's dotted keys.
+    name : str
+        The id of its element.
+    data : sequence of mapping of str to object
+        Plotly's. A trace with `meta` is drawn only while that choice is made; `{"shared": i}` as a trace's `x` or
+        `hovertext` stands for `shared[i]`.
+    layout : mapping of str to object
+        Which several traces have in common.
+    description : str
+        What a reader who cannot see it must know.
+    group : str
+        Name of the control that makes the choice; empty when there is none.
+    chosen : str
+        The first choice.
+    choices : mapping of str to mapping of str to object
+        Choice to the changes of the layout that it brings, in Plotly's dotted keys.
     """
 
     name: str
@@ -67,7 +82,7 @@ class Figure:
 
 
 def plot_text(text: str, most: int = 64) -> str:
-    """Make user text safe where Plotly reads a small HTML of its own (titles, names, tick labels), and no longer than fits."""
+    """Return text that is safe in Plotly's small HTML (titles, names, tick labels), cut to fit."""
     text = text if len(text) <= most else f"{text[: most - 1]}…"
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "%\u200b{")
 
@@ -124,7 +139,10 @@ def label(text: str, x: float, y: float, **settings: Any) -> dict[str, Any]:
 
 
 def stacked(heights: Sequence[float], gap: float) -> list[tuple[float, float]]:
-    """Divide the paper into panels one below another, heights and gap in pixels: (low, high) of each, the first on top."""
+    """Divide the height into panels one below another; (low, high) of each, the first on top.
+
+    Heights and gap are in pixels.
+    """
     whole = sum(heights) + gap * (len(heights) - 1)
     domains, top = [], whole
     for height in heights:

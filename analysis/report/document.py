@@ -1,28 +1,42 @@
-"""One HTML file that holds everything it needs, and may ask for nothing more: its head, its scripts, and how it gets to disk."""
+"""Pages: one self-contained document with its styles and scripts, its parts, and the page of any result."""
 
 from __future__ import annotations
 
+import base64
+import gzip
 import os
 from collections.abc import Sequence
-from importlib import resources
+from datetime import datetime
+from importlib import metadata, resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.report.markup import Content, Html, tag
+from unperturbed.analysis.report.chart import Figure
+from unperturbed.common.markup import Content, Html, json_text, tag
 
-__all__ = ["document", "navigation", "write_page"]
+if TYPE_CHECKING:
+    from unperturbed.common.result import Result
 
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
+    "form-action 'none'"
+)
 """What the browser lets the page do: run what stands in it. It cannot fetch anything, whatever a metric is called."""
+
+_RADIO_MOST = 3
 
 
 def document(title: str, *body: Content, version: str) -> str:
-    """Return an HTML document; its root's `data-state` becomes `drawn` when the last figure stands.
+    """Return an HTML document; its root's `data-state` becomes `drawn` when the last figure is drawn.
 
     Parameters
     ----------
-    title : of the window.
-    body : what stands in it; the footer and the figures' scripts are added.
-    version : of this tool.
+    title : str
+        Of the window.
+    body : Content
+        What stands in it; the footer and the figures' scripts are added.
+    version : str
+        Of this tool.
     """
     head = tag(
         "head",
@@ -33,12 +47,15 @@ def document(title: str, *body: Content, version: str) -> str:
         tag("title", title),
         Html(f"<style>{_asset('report.css')}</style>"),
     )
-    footer = f"Made by Unperturbed {version}. This page is complete in itself and asks the network for nothing."
+    footer = (
+        f"Made by Unperturbed {version}. This page is complete in itself and asks the network for nothing. Its figures "
+        "are drawn by plotly.js (© Plotly, Inc., MIT licence)."
+    )
     whole = tag(
         "body",
         *body,
         tag("footer", tag("p", footer)),
-        _inert_plotly(),
+        _packed_plotly(),
         Html(f"<script>{_asset('report.js')}</script>"),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, whole, lang='en', data_state='loading')}\n"
@@ -48,6 +65,21 @@ def navigation(places: Sequence[tuple[str, str]]) -> Html:
     """Return links to a page's sections, given as (id, name)."""
     links = [tag("li", tag("a", name, href=f"#{identity}")) for identity, name in places]
     return tag("nav", tag("ul", links), aria_label="Sections")
+
+
+def folded(identity: str, heading: str, hint: str, *content: Content) -> Html:
+    """Return a section that is closed until a reader opens it: its heading, a hint at what it holds, and the rest."""
+    summary = tag("summary", tag("h2", heading), " ", tag("span", hint, class_="hint"))
+    return tag("section", tag("details", summary, *content), id=identity)
+
+
+def moment(time: str) -> Html | str:
+    """Return a time, ISO 8601, as this host's clock shows it; any other text as it is."""
+    try:
+        local = datetime.fromisoformat(time).astimezone()
+    except ValueError:
+        return time
+    return tag("time", f"{local:%Y-%m-%d %H:%M %Z}", datetime=time, title=time)
 
 
 def write_page(path: str | os.PathLike[str], page: str) -> None:
@@ -68,10 +100,73 @@ def _asset(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _inert_plotly() -> Html:
-    """Return plotly.js as inert text: the page's own script wakes it once the page has been painted."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415  slow to load, and only a report needs it
+def packed_block(identity: str, value: Any) -> Html:
+    """Return a script element that holds compressed JSON, for what few readers want; the page's script unpacks it."""
+    return _packed(identity, gzip.compress(json_text(value).encode(), mtime=0))
 
-    # The HTML parser ends a script at its closing tag and changes its mind at a comment's start, whatever the script means by them.
-    library = get_plotlyjs().replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    return Html(f'<script type="text/plain" id="plotly-source">{library}</script>')
+
+def _packed(identity: str, content: bytes) -> Html:
+    written = base64.b64encode(content).decode("ascii")
+    return tag("script", Html(written), type="application/gzip", id=identity)
+
+
+def _packed_plotly() -> Html:
+    """Return plotly.js as compressed, inert text: the page's own script wakes it once the page has been painted."""
+    # Its file is made by tools/update_plotly.py.
+    return _packed(
+        "plotly-source", resources.files(__package__).joinpath("plotly", "plotly-basic.min.js.gz").read_bytes()
+    )
+
+
+def frame(figure: Figure, caption: Content = None) -> Html:
+    """Return a figure's element, its data and its caption.
+
+    The script draws it when it comes into view or time is left.
+    """
+    return tag(
+        "figure",
+        tag(
+            "div",
+            id=figure.name,
+            class_="chart",
+            role="img",
+            aria_label=figure.description,
+            style=f"height:{figure.layout['height']}px",
+        ),
+        packed_block(f"{figure.name}-data", figure.to_json()),
+        tag("figcaption", caption) if caption else None,
+    )
+
+
+def choice(group: str, name: str, options: Sequence[tuple[str, str]], chosen: str) -> Html:
+    """Return a control that chooses what all figures of a group show: buttons for a few options, a list for more."""
+    if len(options) > _RADIO_MOST or group != "scale":
+        shown = [tag("option", said, value=value, selected=value == chosen) for value, said in options]
+        return tag("p", tag("label", f"{name} ", tag("select", shown, data_group=group)), class_="choice")
+    radios = [
+        tag(
+            "label",
+            tag("input", type="radio", name=group, value=value, data_group=group, checked=value == chosen),
+            f" {said}",
+        )
+        for value, said in options
+    ]
+    return tag("fieldset", tag("legend", name), radios, class_="choice")
+
+
+def render_result(result: Result) -> str:
+    """Return a result as one HTML document: its headline and its tables.
+
+    Parameters
+    ----------
+    result : Result
+        The result.
+
+    Returns
+    -------
+    str
+        A document without references to other files.
+    """
+    heading = result.headline()
+    body = tag("main", tag("h1", heading), [table.to_html(sortable=True) for table in result.tables()])
+    return document(heading, body, version=metadata.version("unperturbed"))

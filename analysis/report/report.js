@@ -3,7 +3,9 @@
   const root = document.documentElement;
   const byId = (id) => document.getElementById(id);
   const config = { responsive: true, displaylogo: false, displayModeBar: false };
+  const EAGER = 20; // figures that are drawn before anybody scrolls to them
   const PAPER_WIDTH = 690; // px that A4 and Letter both have between their margins
+  const CLOSED = "details:not([open])"; // what stands in it has no width yet
   let printing = false;
   const figures = new Map(); // element id → { element, data, layout, group, choices, choice, drawn }
 
@@ -17,8 +19,8 @@
     return named ? style.getPropertyValue(`--${value.slice(1)}`).trim() : value;
   }
 
-  function read(element) {
-    const held = JSON.parse(byId(`${element.id}-data`).textContent);
+  async function read(element) {
+    const held = await unpackedJson(`${element.id}-data`);
     for (const trace of held.data) {
       for (const key of ["x", "hovertext"]) {
         if (trace[key] && !Array.isArray(trace[key])) trace[key] = held.shared[trace[key].shared];
@@ -61,21 +63,31 @@
     for (const figure of figures.values()) if (figure.drawn) draw(figure);
   }
 
-  // The page is painted first; then plotly.js is woken, then figures in view are drawn, then the others while nothing else is to do.
+  // The page is painted first; then plotly.js is unpacked, then figures in view are drawn, then the first others while nothing else is to do.
+  let awake = null;
   function wake() {
-    if (window.Plotly) return;
-    performance.mark("waking");
-    const script = document.createElement("script");
-    script.textContent = byId("plotly-source").textContent;
-    document.head.append(script);
-    performance.mark("plotly-ready");
+    awake ??= unpacked(byId("plotly-source").textContent).then((source) => {
+      const script = document.createElement("script");
+      script.textContent = source;
+      document.head.append(script);
+      performance.mark("plotly-ready");
+    });
+    return awake;
+  }
+
+  const unpackedJson = async (id) => JSON.parse(await unpacked(byId(id).textContent));
+
+  function unpacked(text) {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   }
 
   const idle = window.requestIdleCallback || ((call) => setTimeout(call, 1));
 
   function drawRest() {
-    const next = [...figures.values()].find((figure) => !figure.drawn);
-    if (!next) {
+    const open = [...figures.values()].filter((figure) => !figure.element.closest(CLOSED));
+    const next = open.filter((figure) => !figure.drawn)[0];
+    if (!next || open.indexOf(next) >= EAGER) {
       performance.mark("all-drawn");
       root.dataset.state = "drawn";
       return;
@@ -84,18 +96,148 @@
     idle(drawRest, { timeout: 200 });
   }
 
-  function begin() {
-    wake();
-    for (const element of document.querySelectorAll("figure .chart")) figures.set(element.id, read(element));
+  async function begin() {
+    offerSaving();
+    follow();
+    const charts = document.querySelectorAll("figure .chart");
+    if (charts.length) {
+      try {
+        const held = Promise.all([...charts].map(read));
+        await wake();
+        for (const figure of await held) figures.set(figure.element.id, figure);
+      } catch (error) {
+        for (const chart of charts) chart.textContent = `This browser cannot draw the figures (${error}). Their numbers are in the tables.`;
+        root.dataset.state = "failed";
+        return;
+      }
+    }
     const watch = new IntersectionObserver((entries) => {
       for (const entry of entries) {
         const figure = figures.get(entry.target.id);
-        if (entry.isIntersecting && !figure.drawn) draw(figure);
+        if (entry.isIntersecting && !figure.drawn && !figure.element.closest(CLOSED)) draw(figure);
       }
     }, { rootMargin: "200px" });
     for (const figure of figures.values()) watch.observe(figure.element);
     idle(drawRest, { timeout: 200 });
   }
+
+  // Folded parts: what leads into one opens it, and its figures are drawn once it is open.
+  function reveal(target) {
+    for (let place = target; place; place = place.parentElement) {
+      for (const folded of place.matches("section") ? place.querySelectorAll(":scope > details") : []) folded.open = true;
+      if (place.matches("details")) place.open = true;
+    }
+  }
+
+  function follow() {
+    const target = location.hash.length > 1 && byId(decodeURIComponent(location.hash.slice(1)));
+    if (!target || !target.querySelector(CLOSED) && !target.closest(CLOSED)) return;
+    reveal(target);
+    target.scrollIntoView();
+  }
+
+  addEventListener("hashchange", follow);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    const target = link && byId(decodeURIComponent(link.getAttribute("href").slice(1)));
+    if (target) reveal(target);
+  });
+  document.addEventListener("toggle", (event) => {
+    if (!event.target.open || !window.Plotly || !event.target.querySelector("figure .chart")) return;
+    root.dataset.state = "loading";
+    idle(drawRest, { timeout: 200 });
+  }, true);
+
+  // The section in view is marked in the navigation.
+  const places = [...document.querySelectorAll('nav a[href^="#"]')].map((link) => ({ link, section: byId(link.getAttribute("href").slice(1)) })).filter(({ section }) => section);
+  let marked = null;
+  function mark() {
+    const below = document.querySelector("nav").getBoundingClientRect().bottom + innerHeight / 4;
+    const atEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    const reached = places.filter(({ section }) => section.getBoundingClientRect().top <= (atEnd ? innerHeight : below));
+    const now = reached.at(-1)?.link ?? null;
+    if (now === marked) return;
+    marked?.removeAttribute("aria-current");
+    now?.setAttribute("aria-current", "location");
+    marked = now;
+    const list = now?.closest("ul");
+    if (list) list.scrollLeft = now.offsetLeft - (list.clientWidth - now.offsetWidth) / 2;
+  }
+  if (places.length) {
+    let waiting = false;
+    addEventListener("scroll", () => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        mark();
+      });
+    }, { passive: true });
+    mark();
+  }
+
+  // Saving: figures as SVG and PNG, tables as CSV, what is packed in the page as the file that it is.
+  function save(blob, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  const fileName = (part) => `${document.title.split(":")[0]} ${part}`.replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^-|-$/g, "").slice(0, 120);
+
+  function saver(text, label, action) {
+    const button = element("button", text);
+    button.type = "button";
+    button.className = "save";
+    button.setAttribute("aria-label", label);
+    button.addEventListener("click", action);
+    return button;
+  }
+
+  async function saveFigure(chart, format) {
+    const figure = figures.get(chart.id);
+    if (!figure.drawn) await draw(figure);
+    const ground = getComputedStyle(root).getPropertyValue("--card").trim();
+    const layout = { ...chart.layout, paper_bgcolor: ground, width: chart.clientWidth, height: chart.clientHeight };
+    const address = await Plotly.toImage({ data: chart.data, layout, config }, { format, width: layout.width, height: layout.height, scale: format === "png" ? 2 : 1 });
+    const content = decodeURIComponent(address.slice(address.indexOf(",") + 1));
+    const bytes = format === "svg" ? content : Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+    save(new Blob([bytes], { type: format === "svg" ? "image/svg+xml" : "image/png" }), `${fileName(chart.id)}.${format}`);
+  }
+
+  function saveTable(table) {
+    const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const value = (cell) => (cell.dataset.key ?? cell.innerText.trim() ?? "");
+    const text = (cell) => cell.innerText.replace(/\s+/g, " ").trim();
+    const lines = [[...table.tHead.rows[0].cells].map(text)];
+    for (const row of table.tBodies[0].rows) if (!row.hidden) lines.push([...row.cells].map(value));
+    const written = lines.map((line) => line.map(quoted).join(",")).join("\r\n");
+    save(new Blob(["\ufeff", written, "\r\n"], { type: "text/csv" }), `${fileName(table.id || table.caption?.textContent.slice(0, 60) || "table")}.csv`);
+  }
+
+  function offerSaving() {
+    for (const chart of document.querySelectorAll("figure .chart")) {
+      const place = document.createElement("p");
+      place.className = "saves";
+      place.append("Save as ", ...["svg", "png"].map((format) => saver(format.toUpperCase(), `Save the figure ${chart.id} as ${format.toUpperCase()}`, () => saveFigure(chart, format))));
+      chart.after(place);
+    }
+    for (const table of document.querySelectorAll("main .scroll > table")) {
+      const place = document.createElement("p");
+      place.className = "saves";
+      const label = `Save the table as CSV: ${table.caption?.textContent ?? ""}`;
+      place.append("Save as ", saver("CSV", label, () => saveTable(table)));
+      const frame = table.parentElement;
+      (frame.parentElement.matches(".tall") ? frame.parentElement : frame).after(place);
+    }
+  }
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-packed]");
+    if (button) save(new Blob([await unpacked(byId(button.dataset.packed).textContent)], { type: "application/json" }), button.dataset.name);
+  });
 
   // Choices
   document.addEventListener("change", (event) => {
@@ -107,10 +249,23 @@
         if (figure.drawn) draw(figure);
       }
     }
-    if (event.target.dataset.filter) filter(byId(event.target.dataset.filter));
+    if (event.target.dataset.filter) showRest().then(() => filter(byId(event.target.dataset.filter)));
   });
 
   // Tables
+  let rest = null;
+  function showRest() {
+    const button = document.querySelector("button[data-rest]");
+    rest ??= button ? unpackedJson(button.dataset.rest).then((rows) => {
+      const table = byId("changes-table");
+      table.tBodies[0].insertAdjacentHTML("beforeend", rows);
+      button.remove();
+      for (const control of table.querySelectorAll("tbody button[data-change]")) if (control !== grids.find((grid) => grid.table === table)?.current) control.tabIndex = -1;
+      filter(table);
+    }) : Promise.resolve();
+    return rest;
+  }
+
   function filter(table) {
     const wanted = [...document.querySelectorAll(`select[data-filter="${table.id}"]`)].filter((select) => select.value);
     let shown = 0;
@@ -121,6 +276,7 @@
       });
       shown += row.hidden ? 0 : 1;
     }
+    grids.forEach(settle);
     byId("changes-count").textContent = `${shown} change${shown === 1 ? "" : "s"}`;
   }
 
@@ -146,16 +302,79 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
-    if (button.classList.contains("sort")) sort(button);
+    if (button.classList.contains("sort")) (button.closest("#changes-table") ? showRest() : Promise.resolve()).then(() => sort(button));
     if (button.dataset.change) open(Number(button.dataset.change));
+    if (button.dataset.rest) return void showRest();
     if (button.classList.contains("close")) byId("details").close();
     if (button.classList.contains("show-more")) {
       const folded = button.parentElement.classList.toggle("folded");
       button.setAttribute("aria-expanded", String(!folded));
       button.dataset.more ??= button.textContent;
       button.textContent = folded ? button.dataset.more : "Show fewer";
+      grids.forEach(settle);
     }
   });
+
+  // A table of changes is one stop of the keyboard; in it, arrow keys go from cell to cell.
+  const grids = [];
+  const controlIn = (cell) => cell?.querySelector("button, a[href]");
+  const inSight = (control) => control.offsetParent !== null;
+
+  function makeGrid(table) {
+    table.setAttribute("role", "grid");
+    table.closest(".scroll").removeAttribute("tabindex");
+    for (const control of table.querySelectorAll("button, a[href]")) control.tabIndex = -1;
+    const grid = { table, current: null };
+    grids.push(grid);
+    settle(grid);
+    table.addEventListener("focusin", (event) => stopAt(grid, event.target));
+    table.addEventListener("keydown", (event) => {
+      const next = goal(table, event);
+      if (!next) return;
+      event.preventDefault();
+      next.focus();
+    });
+  }
+
+  function stopAt(grid, control) {
+    if (grid.current) grid.current.tabIndex = -1;
+    grid.current = control;
+    control.tabIndex = 0;
+  }
+
+  // Where the stop is hidden, by a filter or a fold, the first cell in sight is one.
+  function settle(grid) {
+    if (grid.current && inSight(grid.current)) return;
+    const controls = [...grid.table.querySelectorAll("tbody [data-change]")];
+    const control = controls.find(inSight) ?? controls[0];
+    if (control) stopAt(grid, control);
+  }
+
+  function goal(table, event) {
+    const cell = event.target.closest("td, th");
+    const rows = [...table.rows];
+    const row = rows.indexOf(cell.parentElement);
+    const along = (down, across, from = [row + down, cell.cellIndex + across]) => {
+      for (let [r, c] = from; r >= 0 && r < rows.length && c >= 0 && c < rows[r].cells.length; r += down, c += across) {
+        const control = controlIn(rows[r].cells[c]);
+        if (control && inSight(control)) return control;
+      }
+      return null;
+    };
+    const last = rows[row].cells.length - 1;
+    const all = () => [...table.querySelectorAll("tbody [data-change]")].filter(inSight);
+    switch (event.key) {
+      case "ArrowDown": return along(1, 0);
+      case "ArrowUp": return along(-1, 0);
+      case "ArrowRight": return along(0, 1);
+      case "ArrowLeft": return along(0, -1);
+      case "Home": return event.ctrlKey ? all()[0] : along(0, 1, [row, 0]);
+      case "End": return event.ctrlKey ? all().at(-1) : along(0, -1, [row, last]);
+      default: return null;
+    }
+  }
+
+  for (const table of document.querySelectorAll(".scroll > table")) if (table.querySelector("[data-change]")) makeGrid(table);
 
   // Details of one change
   let detailsData = null;
@@ -166,8 +385,8 @@
     return made;
   }
 
-  function open(place) {
-    detailsData ??= JSON.parse(byId("details-data").textContent);
+  async function open(place) {
+    detailsData ??= await unpackedJson("details-data");
     const change = detailsData.changes[place];
     byId("details-title").textContent = `${change.configuration}: ${change.title}`;
     const badge = element("span", `${change.sign} ${change.verdict}`);
@@ -189,8 +408,7 @@
       return row;
     })));
     byId("details").showModal();
-    wake();
-    drawDetails(change);
+    wake().then(() => drawDetails(change));
   }
 
   function drawDetails(change) {

@@ -1,9 +1,11 @@
-"""How often runs in which nothing was counted are called perturbed, on a real program: written to `docs/evidence/held_back.md`.
+"""How often runs in which nothing was counted are called perturbed, on a real program: written to
+`docs/evidence/held_back.md`.
 
     python docs/evidence/held_back.py [--draws 10] [--seed 1] [--campaigns FOLDER]
 
-Two campaigns, one with a layout for each configuration, one with a layout for each run; then many draws of baseline runs and of runs
-that should look like them. With `--campaigns` they are kept in that folder, and gone on with when they are there.
+Two campaigns, one with a layout for each configuration, one with a layout for each run; then many draws of baseline
+runs and of runs that should look like them. With `--campaigns` they are kept in that folder, and gone on with when they
+are there.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from pathlib import Path
 import numpy as np
 
 from unperturbed.analysis.perturbation import Baseline, Verdict, combine_checks
-from unperturbed.collectors.trace import Trace
-from unperturbed.harness.check import hardware_metrics, read_traces
-from unperturbed.harness.judge import recorded_campaign
-from unperturbed.harness.manifest import Manifest
-from unperturbed.harness.spec import Campaign
+from unperturbed.collectors.data import Trace
+from unperturbed.harness.campaign import Manifest
+from unperturbed.harness.results.check import hardware_metrics
+from unperturbed.harness.results.recorded import read_traces, recorded_campaign
+from unperturbed.harness.spec import CampaignSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -78,8 +80,17 @@ def run_campaign(folder: Path, layouts: str, seed: int) -> Path:
     spec.write_text(SPEC.format(layouts=layouts, seed=seed), encoding="utf-8")
     program = folder / "blocksort"
     if not program.is_symlink():
-        program.symlink_to(ROOT / "experiments" / "blocksort")
-    command = [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec), "--campaign", str(campaign), "--json"]
+        program.symlink_to(ROOT / "experiments" / "quickstart" / "blocksort")
+    command = [
+        sys.executable,
+        "-m",
+        "unperturbed.harness.cli",
+        "run",
+        str(spec),
+        "--campaign",
+        str(campaign),
+        "--json",
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode == _RUNS_FAILED or not done.stdout:
         raise SystemExit(f"the campaign of {spec} failed")
@@ -92,9 +103,14 @@ class Null:
 
     Attributes
     ----------
-    layouts : campaign. checked : configuration of the checked runs, as a reader would say it in `what`.
-    inner, outer : configurations against which they are held within a run and after alignment.
-    anchored : whether runs are aligned through the anchor.
+    layouts : str
+        campaign.
+    checked : str
+        Configuration of the checked runs, as a reader would say it in `what`.
+    inner, outer : str
+        Configurations against which they are held within a run and after alignment.
+    anchored : bool
+        Whether runs are aligned through the anchor.
     """
 
     layouts: str
@@ -148,8 +164,9 @@ class Row:
 def share(halves: Sequence[Sequence[bool]]) -> str:
     """Write a share of draws with its standard error, from halves that stand in pairs.
 
-    Draws from one half of a pool depend on one another, those from the other half share no run with them. By how much the two halves of a
-    split differ beyond what so few draws differ by chance is the variance of a half; the whole pool has half of that.
+    Draws from one half of a pool depend on one another, those from the other half share no run with them. By how much
+    the two halves of a split differ beyond what so few draws differ by chance is the variance of a half; the whole pool
+    has half of that.
     """
     found = np.asarray(halves, np.float64)
     shares, draws = found.mean(axis=1), found.shape[1]
@@ -159,8 +176,11 @@ def share(halves: Sequence[Sequence[bool]]) -> str:
     return f"{found.mean():.3f} ± {np.sqrt(of_a_half / 2 + within):.3f}"
 
 
-def draw(null: Null, pools: Mapping[str, Sequence[Trace]], campaign: Campaign, draws: int, seed: int) -> dict[int, Row]:
-    """Check many draws of held-back runs against many draws of reference runs; a row for each number of checked runs."""
+def draw(
+    null: Null, pools: Mapping[str, Sequence[Trace]], campaign: CampaignSpec, draws: int, seed: int
+) -> dict[int, Row]:
+    """Check many draws of held-back runs against many draws of reference runs; a row for each number of checked
+    runs."""
     rng = np.random.default_rng([seed, NULLS.index(null)])
     metrics = hardware_metrics(campaign, pools["baseline"])
     anchor = campaign.analysis.anchor if null.anchored else None
@@ -173,7 +193,9 @@ def draw(null: Null, pools: Mapping[str, Sequence[Trace]], campaign: Campaign, d
             for row in rows.values():
                 row.begin()
             for _ in range(draws):
-                drawn = {name: [pools[name][at] for at in rng.permutation(order[half::2])] for name, order in orders.items()}
+                drawn = {
+                    name: [pools[name][at] for at in rng.permutation(order[half::2])] for name, order in orders.items()
+                }
                 checked = [drawn[null.checked].pop() for _ in range(most)]
                 against = {
                     name: Baseline(
@@ -187,7 +209,10 @@ def draw(null: Null, pools: Mapping[str, Sequence[Trace]], campaign: Campaign, d
                 }
                 for r, row in rows.items():
                     inner = against[null.inner].inner(checked[:r])
-                    row.add(inner, against[null.outer].outer(checked[:r], align_on=campaign.analysis.align_on, anchor=anchor))
+                    row.add(
+                        inner,
+                        against[null.outer].outer(checked[:r], align_on=campaign.analysis.align_on, anchor=anchor),
+                    )
     return rows
 
 
@@ -218,7 +243,8 @@ def table(rows: Mapping[Null, Mapping[int, Row]]) -> Iterator[str]:
             mostly = f"{most} ({times} of {sum(row.called.values())})" if times else most
             shares = [share(row.alarms[name]) for name in ("inner", "outer", "both")]
             yield (
-                f"| {null.layouts} | {null.what} | {r} | {shares[0]} | {shares[1]} | **{shares[2]}** | {share(row.significant)} | "
+                f"| {null.layouts} | {null.what} | {r} | {shares[0]} | {shares[1]} | **{shares[2]}** | "
+                f"{share(row.significant)} | "
                 f"{np.mean(row.unperturbed):.2f} | {np.median(row.visible):.2f} | {mostly} |"
             )
 
@@ -227,7 +253,7 @@ def _baseline_first(name: str) -> tuple[bool, str]:
     return name != "baseline", name
 
 
-def spread_table(pools: Mapping[str, Mapping[str, Sequence[Trace]]], campaign: Campaign) -> Iterator[str]:
+def spread_table(pools: Mapping[str, Mapping[str, Sequence[Trace]]], campaign: CampaignSpec) -> Iterator[str]:
     """How far the pools' mean correlations are apart, and how far runs are within a pool: the greatest over pairs."""
     heads = (
         "layouts",
@@ -251,12 +277,13 @@ def spread_table(pools: Mapping[str, Mapping[str, Sequence[Trace]]], campaign: C
             pair = " – ".join(each.pairs[int(distances.argmax())]) if name != "baseline" else "–"
             intervals = [len(trace) for trace in by_configuration[name]]
             yield (
-                f"| {layouts} | {len(intervals)} of {name} | {min(intervals)}–{max(intervals)} | {np.median(deviations):.3f} | "
+                f"| {layouts} | {len(intervals)} of {name} | {min(intervals)}–{max(intervals)} | "
+                f"{np.median(deviations):.3f} | "
                 f"{deviations.max():.3f} | {distances.max():.3f} | {pair} |"
             )
 
 
-def read(folder: Path) -> tuple[Campaign, dict[str, tuple[Trace, ...]]]:
+def read(folder: Path) -> tuple[CampaignSpec, dict[str, tuple[Trace, ...]]]:
     """Read a campaign and the traces of its only pass, by configuration."""
     campaign = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite") as manifest:
@@ -281,62 +308,75 @@ def page(folder: Path, draws: int, seed: int) -> str:
     rows = {null: draw(null, pools[null.layouts], campaign, draws, seed) for null in NULLS}
     rare, anchor = pools["fixed"]["rare"][0], str(campaign.analysis.anchor)
     sources = sorted(
-        {metric.source for metric in pools["fixed"]["baseline"][0].metrics.values() if metric.kind in ("hardware", "simulated")}
+        {
+            metric.source
+            for metric in pools["fixed"]["baseline"][0].metrics.values()
+            if metric.kind in ("hardware", "simulated")
+        }
     )
     command = shlex.join(["python", "docs/evidence/held_back.py", "--draws", str(draws), "--seed", str(seed)])
     return PAGE.format(
-        command=command, commit=commit(), machine=platform.machine(), python=platform.python_version(), source=", ".join(sources),
-        runs=sum(len(traces) for by_configuration in pools.values() for traces in by_configuration.values()), seconds=time.process_time() - started,
+        command=command, commit=commit(), machine=platform.machine(), python=platform.python_version(),
+        source=", ".join(sources),
+        runs=sum(len(traces) for by_configuration in pools.values() for traces in by_configuration.values()),
+        seconds=time.process_time() - started,
         drawn=2 * SPLITS * draws, splits=SPLITS, draws=draws, k=BASELINE_RUNS, alpha=campaign.analysis.alpha,
         milestones=int(rare[anchor].sum()), events=int(sum(rare[name].sum() for name in rare.names("software"))),
-        tolerance=campaign.analysis.tolerance, spread="\n".join(spread_table(pools, campaign)), table="\n".join(table(rows)),
+        tolerance=campaign.analysis.tolerance, spread="\n".join(spread_table(pools, campaign)),
+        table="\n".join(table(rows)),
     )  # fmt: skip
 
 
 PAGE = """# Runs held back, and shams: false alarms on a real program
 
-Command: `{command}`; commit {commit}; {runs} runs, and {seconds:.0f} s of one core to draw from them; {machine}, Python {python}; counters: {source}.
+Command: `{command}`; commit {commit}; {runs} runs, and {seconds:.0f} s of one core to draw from them; {machine}, Python
+{python}; counters: {source}.
 
-The quickstart's program (`experiments/blocksort`) on a smaller input, six hardware metrics (15 pairs within a run, six metrics after
-alignment), intervals of processor time. One campaign gives each configuration one layout of its code, the other gives each run a layout of
-its own ([software metrics](../software.md)). Besides the baseline there are the anchor alone ({milestones} events a run) and *rare* (the
-anchor and others, {events:,} events in all), and a sham of each: the same rewriting, with no-ops in place of the counting.
+The quickstart's program (`experiments/quickstart/blocksort`) on a smaller input, six hardware metrics (15 pairs within
+a run, six metrics after alignment), intervals of processor time. One campaign gives each configuration one layout of
+its code, the other gives each run a layout of its own ([software metrics](../software.md)). Besides the baseline there
+are the anchor alone ({milestones} events a run) and *rare* (the anchor and others, {events:,} events in all), and a
+sham of each: the same rewriting, with no-ops in place of the counting.
 
-A draw takes {k} reference runs and r other runs from the pools and judges these as `unperturbed check` does: inner and outer check in one
-family at α = {alpha}, tolerance {tolerance}. Baseline runs held back and shams are held against the baseline without an anchor, which
-neither counts; runs of the anchor, and rare events, are aligned to runs of the anchor through its milestones. {drawn} draws a row.
+A draw takes {k} reference runs and r other runs from the pools and judges these as `unperturbed check` does: inner and
+outer check in one family at α = {alpha}, tolerance {tolerance}. Baseline runs held back and shams are held against the
+baseline without an anchor, which neither counts; runs of the anchor, and rare events, are aligned to runs of the anchor
+through its milestones. {drawn} draws a row.
 
-- *inner*, *outer*, *both*: share of draws in which something is called perturbed. *Significant*: the same, were nothing shown to lie within
-  the tolerance. *Unperturbed*: share in which all is shown to be unperturbed.
+- *inner*, *outer*, *both*: share of draws in which something is called perturbed. *Significant*: the same, were nothing
+  shown to lie within the tolerance. *Unperturbed*: share in which all is shown to be unperturbed.
 - *smallest visible*: |Δρ| that would be found with power 80 %, median over pairs and draws.
 - *mostly*: what was called perturbed most often, and in how many of all such calls.
 
 {table}
 
-**These draws depend on one another**: all come from the 30 or 40 runs of a pool. The standard errors allow for it as far as can be: each pool
-is split into halves {splits} times, {draws} draws are made within each half, and what the halves differ beyond chance is the pool's own
-variance. With pools of this size that is known roughly. A share of 0 in a row says that *this* pool gives no false alarms; it does not
-say that the rate is below 1 %.
+**These draws depend on one another**: all come from the 30 or 40 runs of a pool. The standard errors allow for it as
+far as can be: each pool is split into halves {splits} times, {draws} draws are made within each half, and what the
+halves differ beyond chance is the pool's own variance. With pools of this size that is known roughly. A share of 0 in a
+row says that *this* pool gives no false alarms; it does not say that the rate is below 1 %.
 
-**What is expected.** A baseline run held back, and any run whose layout varies as the baseline's does, is drawn as the reference runs are: false
-alarms are at most {alpha}. A sham with one layout held against a baseline with one layout is not: the two layouts are two programs, and if
-layout matters, the sham is called perturbed. That is no error of the test, and the reason for `layouts: varied`. A sham has no-ops as
-well, which take time: a little of what it shows may be theirs. Rare events that are counted are no null at all; they stand here for comparison.
+**What is expected.** A baseline run held back, and any run whose layout varies as the baseline's does, is drawn as the
+reference runs are: false alarms are at most {alpha}. A sham with one layout held against a baseline with one layout is
+not: the two layouts are two programs, and if layout matters, the sham is called perturbed. That is no error of the
+test, and the reason for `layouts: varied`. A sham has no-ops as well, which take time: a little of what it shows may be
+theirs. Rare events that are counted are no null at all; they stand here for comparison.
 
-**Why fewer than α.** Where *significant* is near {alpha} and *both* is less, a change was significant and shown to lie within the tolerance.
-Where *significant* itself is less, it is the family: Holm's correction holds for whatever the dependence of the changes is, and pairs that
-share a metric, and metrics that rise and fall together, depend strongly on one another, so that false alarms come in few draws, several at
-a time. And a pool of 30 or 40 runs has no tails: a single change must reach p = .0024, which hardly any draw from so few runs can.
+**Why fewer than α.** Where *significant* is near {alpha} and *both* is less, a change was significant and shown to lie
+within the tolerance. Where *significant* itself is less, it is the family: Holm's correction holds for whatever the
+dependence of the changes is, and pairs that share a metric, and metrics that rise and fall together, depend strongly on
+one another, so that false alarms come in few draws, several at a time. And a pool of 30 or 40 runs has no tails: a
+single change must reach p = .0024, which hardly any draw from so few runs can.
 
 ## How far the pools are apart
 
-The spread of a pair's ρ over the runs of a pool, and how far the pool's mean is from the baseline's: what the checks can find is the
-second, measured by the first.
+The spread of a pair's ρ over the runs of a pool, and how far the pool's mean is from the baseline's: what the checks
+can find is the second, measured by the first.
 
 {spread}
 
-Counters that are simulated count the same work in the same way in every run; only where the intervals are cut differs, and that depends on
-what else the machine does. On a host whose processor counts, `source: auto` takes its counters, and the line at the top says so.
+Counters that are simulated count the same work in the same way in every run; only where the intervals are cut differs,
+and that depends on what else the machine does. On a host whose processor counts, `source: auto` takes its counters, and
+the line at the top says so.
 """
 
 

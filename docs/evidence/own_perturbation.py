@@ -1,9 +1,12 @@
-"""The samplers put through the tool's own inner-perturbation check: outside against inside, written to `docs/evidence/own_perturbation.md`.
+"""The samplers put through the tool's own inner-perturbation check.
+
+Outside against inside, written to `docs/evidence/own_perturbation.md`.
 
     python docs/evidence/own_perturbation.py --runs 20 --seed 1
 
-One program, one binary, the same events. Runs observed from outside are the baseline; held against it are further runs from outside (nothing differs:
-the null), and runs sampled by the signal inside. On a host without a PMU the kernel's own counters stand for hardware events, and the report says so.
+One program, one binary, the same events. Runs observed from outside are the baseline; held against it are further runs
+from outside (nothing differs: the null), and runs sampled by the signal inside. On a host without a PMU the kernel's
+own counters stand for hardware events, and the report says so.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ from pathlib import Path
 import numpy as np
 
 from unperturbed.analysis.perturbation import Baseline, Verdict
-from unperturbed.collectors.assemble import assemble
-from unperturbed.collectors.passes import Pass, plan_passes
-from unperturbed.collectors.record import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import BOUNDS, SOURCES, build_observer
-from unperturbed.collectors.simulated import Machine
-from unperturbed.collectors.trace import Trace
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.planning import plan_passes
+from unperturbed.collectors.records import Setup, assemble, create_record_file, read_record_file
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files
+from unperturbed.collectors.sources import Pass
+from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.errors import HostError
 
 INTERVAL_NS = 5_000_000
@@ -76,9 +79,16 @@ int main(void) {
 def compile_program(folder: Path) -> Path:
     """Compile the program with the runtime inside; without a record file the runtime sleeps."""
     (folder / "program.c").write_text(PROGRAM)
-    sources = [BOUNDS[0], folder / "program.c", *SOURCES, BOUNDS[1]]
+    sources = [BOUNDS[0], folder / "program.c", *runtime_files(), BOUNDS[1]]
     target = folder / "program"
-    command = ["gcc", "-std=gnu11", "-O2", "-DUNPERTURBED_EXECUTABLE", f"-I{SOURCES[0].parent}", *map(str, sources)]
+    command = [
+        "gcc",
+        "-std=gnu11",
+        "-O2",
+        "-DUNPERTURBED_EXECUTABLE",
+        f"-I{INCLUDE}",
+        *map(str, sources),
+    ]
     subprocess.run([*command, "-o", str(target), "-ldl", "-lrt"], check=True)
     return target
 
@@ -101,7 +111,9 @@ def run(folder: Path, program: Path, collected: Pass, sampler: str, name: str) -
     record = folder / "record"
     create_record_file(record, setup)
     observer = [str(build_observer("gcc")), str(record)] if sampler == "outside" else ["taskset", "-c", "0"]
-    subprocess.run([*observer, str(program)], env={"UNPERTURBED_RECORD": str(record), "PATH": "/usr/bin:/bin"}, check=True)
+    subprocess.run(
+        [*observer, str(program)], env={"UNPERTURBED_RECORD": str(record), "PATH": "/usr/bin:/bin"}, check=True
+    )
     trace = assemble(
         read_record_file(record, setup),
         collected,
@@ -121,7 +133,8 @@ def table(verdict: Verdict) -> list[str]:
     """Return one row a pair."""
     head = ["| pair | change of ρ | interval | smallest visible | verdict |", "|---|---|---|---|---|"]
     return head + [
-        f"| {change.label} | {change.effect:+.3f} | {change.low:+.3f} … {change.high:+.3f} | {change.smallest_visible:.3f} | {change.verdict} |"
+        f"| {change.label} | {change.effect:+.3f} | {change.low:+.3f} … {change.high:+.3f} | "
+        f"{change.smallest_visible:.3f} | {change.verdict} |"
         for change in verdict.changes
     ]
 
@@ -146,20 +159,31 @@ def main() -> None:
                 print(f"{repetition + 1} of {arguments.runs}: {kind}", file=sys.stderr)
     baseline = Baseline(found["outside"], tolerance=TOLERANCE)
     intervals = int(np.median([len(trace) for trace in found["outside"]]))
+    options = ["--runs", str(arguments.runs), "--seed", str(arguments.seed)]
+    command = ["python", "docs/evidence/own_perturbation.py", *options]
     lines = [
         "# The samplers under their own check",
         "",
-        f"`{shlex.join(['python', 'docs/evidence/own_perturbation.py', '--runs', str(arguments.runs), '--seed', str(arguments.seed)])}`",
+        f"`{shlex.join(command)}`",
         "",
-        f"{arguments.runs} runs of each kind in random order, about {intervals} intervals of {INTERVAL_NS / 1e6:g} ms a run, tolerance ±{TOLERANCE}.",
+        f"{arguments.runs} runs of each kind in random order, about {intervals} intervals of {INTERVAL_NS / 1e6:g} "
+        f"ms a run, tolerance ±{TOLERANCE}.",
         "The baseline are runs observed from outside."
         + ("" if is_pmu else " This host has no PMU: the kernel's counters stand for hardware events here."),
     ]
     for kind, title in (("outside again", "Outside against outside: the null"), ("inside", "Inside against outside")):
         verdict = baseline.inner(found[kind])
         lines += ["", f"## {title}: {verdict.verdict}", "", *table(verdict)]
-    totals = {kind: {m: np.median([t[m].sum() for t in traces]) for m in baseline.metrics} for kind, traces in found.items()}
-    lines += ["", "## Totals of a run (medians)", "", "| metric | outside | outside again | inside |", "|---|---|---|---|"]
+    totals = {
+        kind: {m: np.median([t[m].sum() for t in traces]) for m in baseline.metrics} for kind, traces in found.items()
+    }
+    lines += [
+        "",
+        "## Totals of a run (medians)",
+        "",
+        "| metric | outside | outside again | inside |",
+        "|---|---|---|---|",
+    ]
     lines += [f"| {m} | " + " | ".join(f"{totals[kind][m]:,.0f}" for kind in found) + " |" for m in baseline.metrics]
     page = Path(__file__).with_suffix(".md")
     page.write_text("\n".join(lines) + "\n")

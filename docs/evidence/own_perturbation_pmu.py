@@ -1,10 +1,13 @@
-"""The samplers under the tool's own check, on a real PMU: an emulated arm64 machine. Written to `docs/evidence/own_perturbation_pmu.md`.
+"""The samplers under the tool's own check, on a real PMU: an emulated arm64 machine.
+
+Written to `docs/evidence/own_perturbation_pmu.md`.
 
     python docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
 
-The program of `own_perturbation.py`, cross-compiled, its phases of another size. Held against runs observed from outside: more of these (the null),
-runs sampled inside, and two controls that show what the check can see and what not. All runs are made in one boot, in random order. The machine
-repeats itself, so what varies between runs is when the program begins its work after the sampler's timer was started.
+The program of `own_perturbation.py`, cross-compiled, its phases of another size. Held against runs observed from
+outside: more of these (the null), runs sampled inside, and two controls that show what the check can see and what not.
+All runs are made in one boot, in random order. The machine repeats itself, so what varies between runs is when the
+program begins its work after the sampler's timer was started.
 """
 
 from __future__ import annotations
@@ -24,26 +27,26 @@ from typing import Literal
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "pmu"))  # the emulated machine is part of the tests, which are not installed
+sys.path.insert(0, str(ROOT))  # the emulated machine is part of the tests, which are not installed
 
-from cases import COMPILER, Case, Result, build_program, run_cases  # noqa: E402  after the path is set
-from machine import Machine, prepare_machine  # noqa: E402
 from own_perturbation import PROGRAM, TOLERANCE, table  # noqa: E402
 
+from tests.pmu.cases import COMPILER, Case, Result, build_program, run_cases  # noqa: E402  after the path is set
+from tests.pmu.machine import Machine, prepare_machine  # noqa: E402
 from unperturbed.analysis.perturbation import Baseline, Change, Verdict  # noqa: E402
-from unperturbed.collectors import perf_event  # noqa: E402
-from unperturbed.collectors.assemble import assemble  # noqa: E402
-from unperturbed.collectors.passes import Pass  # noqa: E402
-from unperturbed.collectors.record import Setup  # noqa: E402
-from unperturbed.collectors.runtime_build import BOUNDS, SOURCES, build_observer  # noqa: E402
-from unperturbed.collectors.trace import Trace  # noqa: E402
+from unperturbed.collectors.data import Trace  # noqa: E402
+from unperturbed.collectors.records import Setup, assemble  # noqa: E402
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files  # noqa: E402
+from unperturbed.collectors.sources import Pass  # noqa: E402
+from unperturbed.collectors.sources.perf import events as perf_event  # noqa: E402
 from unperturbed.errors import RunError  # noqa: E402
 
 INTERVAL_NS, SHORT_INTERVAL_NS = 10_000_000, 1_000_000
 LATEST_START_NS = 9_000_000
-"""The program begins its work at a random time up to this: within the first interval, so that no tick falls into the wait."""
+"""The program begins its work at a random time up to this: within the first interval, so that no tick falls into the
+wait."""
 SIZES = {"phase < 120": "phase < 80", "round < 40": "round < 8"}
-"""What of the program is changed: an instruction takes two nanoseconds here, and a run shall have 100 to 200 intervals."""
+"""Changes to the program: an instruction takes two nanoseconds here, and a run shall have 100 to 200 intervals."""
 TRACEPOINTS = ("raw_syscalls/sys_enter", "kmem/mm_page_alloc")
 USER, KERNEL, CYCLES = "perf::instructions", "perf::instructions:k", "perf::cycles"
 METRICS = (
@@ -51,7 +54,8 @@ METRICS = (
     *(f"perf::{tracepoint.replace('/', ':')}" for tracepoint in TRACEPOINTS),
 )
 RECORD_FILE_BYTES = 1 << 19
-"""Of every run: the program maps the file, and another size would put its own mappings elsewhere, in more or fewer page tables."""
+"""Of every run: the program maps the file, and another size would put its own mappings elsewhere, in more or fewer page
+tables."""
 FIXED_RUNS = 6
 COST_STARTS = 3
 TIMEOUT_S = 1800.0
@@ -139,7 +143,10 @@ WAYS = {
 
 
 def compile_programs(folder: Path) -> dict[str, Path]:
-    """Cross-compile the program, the same with a log of its system calls or a burden, the observer, and what counts by perf_event alone."""
+    """Cross-compile the program, the same with a log of its system calls or a burden, and the observer.
+
+    The last one counts by perf_event alone.
+    """
     text = PROGRAM
     for before, after in SIZES.items():
         if text.count(before) != 1:
@@ -148,28 +155,34 @@ def compile_programs(folder: Path) -> dict[str, Path]:
     for name, source in (("program", text), ("start", START), ("log", LOG), ("burden", BURDEN)):
         (folder / f"{name}.c").write_text(source)
     programs = {"observer": build_observer(COMPILER), "reference": build_program(folder, "reference.c", runtime=False)}
-    options = ["-std=gnu11", "-O2", "-DUNPERTURBED_EXECUTABLE", f"-I{SOURCES[0].parent}", "-Wl,--wrap=main"]
+    options = ["-std=gnu11", "-O2", "-DUNPERTURBED_EXECUTABLE", f"-I{INCLUDE}", "-Wl,--wrap=main"]
     variants = {
         "program": [],
         "logging": [str(folder / "log.c"), "-Wl,--wrap=getppid"],
         "encumbered": [str(folder / "burden.c")],
     }
     for name, added in variants.items():
-        sources = [BOUNDS[0], folder / "program.c", folder / "start.c", *SOURCES, BOUNDS[1]]
+        sources = [BOUNDS[0], folder / "program.c", folder / "start.c", *runtime_files(), BOUNDS[1]]
         libraries = ["-ldl", "-lrt", "-lpthread"]
         programs[name] = folder / name
-        subprocess.run([COMPILER, *options, *map(str, sources), *added, "-o", str(folder / name), *libraries], check=True)
+        subprocess.run(
+            [COMPILER, *options, *map(str, sources), *added, "-o", str(folder / name), *libraries], check=True
+        )
     return programs
 
 
 def events_of_the_guest(machine: Machine, folder: Path) -> Pass:
     """Return what is counted, by the numbers that the guest's own kernel gives its tracepoints."""
     tracing = "/sys/kernel/tracing"
-    copies = "".join(f"mkdir -p /out/events/{name}; cp events/{name}/id /out/events/{name}/ && " for name in TRACEPOINTS)
+    copies = "".join(
+        f"mkdir -p /out/events/{name}; cp events/{name}/id /out/events/{name}/ && " for name in TRACEPOINTS
+    )
     script = f"mount -t tracefs tracefs {tracing} && cd {tracing} && {copies} cp available_events /out/"
     outcome = machine.run({}, script, timeout_s=60)
     if outcome.status != 0:
-        raise RunError(f"the guest's kernel has no such tracepoint: {', '.join(TRACEPOINTS)}. Its console:\n{outcome.console}")
+        raise RunError(
+            f"the guest's kernel has no such tracepoint: {', '.join(TRACEPOINTS)}. Its console:\n{outcome.console}"
+        )
     for name, content in outcome.files.items():
         file = folder / tracing.lstrip("/") / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +208,9 @@ def plan(events: Pass, runs: int, chance: random.Random) -> tuple[dict[str, Case
             "fixed inside": (INSIDE, 0),
             "fixed outside, later": (OUTSIDE, INTERVAL_NS // 2),
         }
-        cases += chance.sample([(kind, way.case(events, start_ns)) for kind, (way, start_ns) in fixed.items()], len(fixed))
+        cases += chance.sample(
+            [(kind, way.case(events, start_ns)) for kind, (way, start_ns) in fixed.items()], len(fixed)
+        )
     for _ in range(COST_STARTS):
         start_ns = chance.randrange(LATEST_START_NS)
         for way in ("outside", "inside"):
@@ -211,7 +226,9 @@ def plan(events: Pass, runs: int, chance: random.Random) -> tuple[dict[str, Case
 def as_trace(result: Result, events: Pass, name: str) -> Trace:
     """Return a run's trace, what the kernel counted declared as what it stands for: a hardware event."""
     attributes = {"run": name, "clock": "monotonic"}
-    trace = assemble(result.sampled, events, software=(), os_metrics=(), derived={}, dumps=Path("none"), attributes=attributes)
+    trace = assemble(
+        result.sampled, events, software=(), os_metrics=(), derived={}, dumps=Path("none"), attributes=attributes
+    )
     metrics = [replace(metric, kind="hardware") for metric in trace.metrics.values()]
     return Trace.from_columns(
         metrics, dict(trace.columns), begin_ns=trace.begin_ns, end_ns=trace.end_ns, attributes=dict(trace.attributes)
@@ -219,7 +236,9 @@ def as_trace(result: Result, events: Pass, name: str) -> Trace:
 
 
 def cost_of_a_record(seldom: Sequence[Trace], often: Sequence[Trace]) -> tuple[float, float, float]:
-    """Return what one record adds: instructions of the program, the kernel's in its place, microseconds until the program ends.
+    """Return what one record adds.
+
+    Instructions of the program, the kernel's in its place, microseconds until the program ends.
 
     The two sequences hold runs that differ in the interval alone, in the same order; the median over them is returned.
     """
@@ -250,25 +269,37 @@ def largest(verdict: Verdict) -> float:
 def significant(verdict: Verdict) -> str:
     """Say the verdict, and what changed."""
     count = sum(change.p_corrected <= verdict.alpha for change in verdict.changes)
-    return f"{verdict.verdict}: {count} of {len(verdict.changes)} changes are significant, the largest change of ρ is {largest(verdict):.3f}"
+    return (
+        f"{verdict.verdict}: {count} of {len(verdict.changes)} changes are significant, the largest change of ρ "
+        f"is {largest(verdict):.3f}"
+    )
 
 
 def seen(verdict: Verdict) -> str:
     """Say what changed, and what would have been seen."""
     visible = [change.smallest_visible for change in distinct(verdict)]
     return (
-        f"is {significant(verdict)}. With a power of 80 % a change of {np.median(visible):.3f} would have been seen in half of the {len(visible)} "
+        f"is {significant(verdict)}. With a power of 80 % a change of {np.median(visible):.3f} would have been seen "
+        f"in half of the {len(visible)} "
         f"pairs without cycles, one of {max(visible):.3f} in each of them."
     )
 
 
 def conclusions(
-    found: dict[str, list[Trace]], verdicts: dict[str, Verdict], costs: dict[str, tuple[float, float, float]], alone: int
+    found: dict[str, list[Trace]],
+    verdicts: dict[str, Verdict],
+    costs: dict[str, tuple[float, float, float]],
+    alone: int,
 ) -> Iterator[str]:
     """Yield what the numbers say, one paragraph each."""
-    burdened, logged, fixed, later = (verdicts[kind] for kind in (BURDENED, LOGGED, "fixed inside", "fixed outside, later"))
+    burdened, logged, fixed, later = (
+        verdicts[kind] for kind in (BURDENED, LOGGED, "fixed inside", "fixed outside, later")
+    )
     outside_runs = [
-        trace for kind, traces in found.items() if "outside" in kind and kind not in (LOGGED, BURDENED) for trace in traces
+        trace
+        for kind, traces in found.items()
+        if "outside" in kind and kind not in (LOGGED, BURDENED)
+        for trace in traces
     ]
     instructions = [int(trace[USER].sum()) for trace in outside_runs]
 
@@ -278,38 +309,56 @@ def conclusions(
     yield f"**The null** {seen(verdicts[NULL])}"
     yield f"**Inside against outside** {seen(verdicts['inside'])}"
     yield (
-        f"**What the check sees.** A program that logs its system calls, 16 bytes each into fresh memory, executes {more(LOGGED, USER, KERNEL)} more "
-        f"instructions and has {more(LOGGED, 'perf::page-faults')} more page faults. It has them where it makes system calls, and is "
-        f"{logged.verdict}: {sum(change.verdict == 'perturbed' for change in distinct(logged))} of the {len(distinct(logged))} pairs without "
+        "**What the check sees.** A program that logs its system calls, 16 bytes each into fresh memory, executes "
+        f"{more(LOGGED, USER, KERNEL)} more "
+        f"instructions and has {more(LOGGED, 'perf::page-faults')} more page faults. It has them where it makes "
+        "system calls, and is "
+        f"{logged.verdict}: {sum(change.verdict == 'perturbed' for change in distinct(logged))} of the "
+        f"{len(distinct(logged))} pairs without "
         f"cycles are, ρ changes by up to {largest(logged):.2f}."
     )
     yield (
-        "**What it does not see.** ρ is made of the order of the intervals, and a cost that is the same in each leaves the order as it is. A program "
-        f"that is interrupted in every interval, by itself, for the same work executes {more(BURDENED, USER, KERNEL)} more instructions: "
-        f"{burdened.verdict}, ρ changes by up to {largest(burdened):.3f}. So the verdict says that a sampler does not change how the metrics go "
+        "**What it does not see.** ρ is made of the order of the intervals, and a cost that is the same in each "
+        "leaves the order as it is. A program "
+        "that is interrupted in every interval, by itself, for the same work executes "
+        f"{more(BURDENED, USER, KERNEL)} more instructions: "
+        f"{burdened.verdict}, ρ changes by up to {largest(burdened):.3f}. So the verdict says that a sampler does "
+        "not change how the metrics go "
         "together. It does not say that the sampler costs nothing: that is in the table of costs."
     )
     yield (
-        f"**Instructions of the program itself.** The outside sampler adds {costs['outside'][0]:.2f} a record: in {len(outside_runs)} runs, at both "
-        f"intervals, the program executed {min(instructions):,} to {max(instructions):,}. Without a sampler it is {alone:,}; the difference is the "
+        f"**Instructions of the program itself.** The outside sampler adds {costs['outside'][0]:.2f} a record: in "
+        f"{len(outside_runs)} runs, at both "
+        f"intervals, the program executed {min(instructions):,} to {max(instructions):,}. Without a sampler it is "
+        f"{alone:,}; the difference is the "
         f"runtime's start. The inside sampler adds {costs['inside'][0]:.0f} a record."
     )
     yield (
-        "**One processor.** The observer shares it with the program, which is the unfavourable case for the observer: each of its records takes "
-        f"the processor away for {costs['outside'][2]:.0f} µs, two switches included; the signal inside takes {costs['inside'][2]:.0f}. What either "
-        "does to caches and branch prediction cannot be seen here. The machine has none: every instruction takes two nanoseconds."
+        "**One processor.** The observer shares it with the program, which is the unfavourable case for the "
+        "observer: each of its records takes "
+        f"the processor away for {costs['outside'][2]:.0f} µs, two switches included; the signal inside takes "
+        f"{costs['inside'][2]:.0f}. What either "
+        "does to caches and branch prediction cannot be seen here. The machine has none: every instruction takes two "
+        "nanoseconds."
     )
     yield (
-        "**Cycles** are this machine's clock, twice the instructions in user space (ρ = 1.000). Pairs with cycles repeat those with instructions and "
-        "add nothing. The kernel's instructions in the program's place were added to the events: what a sampler costs in the "
+        "**Cycles** are this machine's clock, twice the instructions in user space (ρ = 1.000). Pairs with cycles "
+        "repeat those with instructions and "
+        "add nothing. The kernel's instructions in the program's place were added to the events: what a sampler "
+        "costs in the "
         "kernel is seen there alone."
     )
     yield (
-        "**Why the start varies.** The machine repeats itself. With one start for all runs they differ by the kernel's doings alone, and the check "
-        f"sees where the intervals cut the program. {FIXED_RUNS} runs inside against {FIXED_RUNS} outside, all begun at once, are "
-        f"{significant(fixed)}. {FIXED_RUNS} runs from outside begun half an interval later, against the same, are {significant(later)}. "
-        "These differ in nothing but the cut, so that what is significant with one start for all is no sign of a sampler. (The observer's first "
-        "interval begins before the program is loaded, the first one inside after it.) A campaign varies the layout of its runs for the same reason."
+        "**Why the start varies.** The machine repeats itself. With one start for all runs they differ by the "
+        "kernel's doings alone, and the check "
+        f"sees where the intervals cut the program. {FIXED_RUNS} runs inside against {FIXED_RUNS} outside, all begun "
+        "at once, are "
+        f"{significant(fixed)}. {FIXED_RUNS} runs from outside begun half an interval later, against the same, are "
+        f"{significant(later)}. "
+        "These differ in nothing but the cut, so that what is significant with one start for all is no sign of a "
+        "sampler. (The observer's first "
+        "interval begins before the program is loaded, the first one inside after it.) A campaign varies the layout "
+        "of its runs for the same reason."
     )
 
 
@@ -321,7 +370,8 @@ def page(found: dict[str, list[Trace]], alone: int, command: str, runs: int) -> 
     verdicts |= {kind: fixed.inner(found[kind]) for kind in ("fixed inside", "fixed outside, later")}
     ways = [kind for kind in WAYS if f"cost {INTERVAL_NS} {kind}" in found]
     costs = {
-        kind: cost_of_a_record(found[f"cost {INTERVAL_NS} {kind}"], found[f"cost {SHORT_INTERVAL_NS} {kind}"]) for kind in ways
+        kind: cost_of_a_record(found[f"cost {INTERVAL_NS} {kind}"], found[f"cost {SHORT_INTERVAL_NS} {kind}"])
+        for kind in ways
     }
     intervals = [len(trace) for kind in WAYS for trace in found[kind]]
     lines = [
@@ -329,11 +379,15 @@ def page(found: dict[str, list[Trace]], alone: int, command: str, runs: int) -> 
         "",
         f"`{command}`",
         "",
-        f"{runs} runs of each kind in random order on an emulated arm64 machine (Cortex-A57 with a PMU, one processor), {min(intervals)} to "
+        f"{runs} runs of each kind in random order on an emulated arm64 machine (Cortex-A57 with a PMU, one "
+        f"processor), {min(intervals)} to "
         f"{max(intervals)} intervals of",
-        f"{INTERVAL_NS / 1e6:g} ms of its time a run. All events are read as one group; what the kernel counts stands for hardware events. The",
-        "baseline are runs observed from outside. Program, seed, environment and addresses are the same in all runs; when the program begins its",
-        f"work after the timer was started is drawn anew for each, up to {LATEST_START_NS / 1e6:g} ms. Tolerance ±{TOLERANCE}.",
+        f"{INTERVAL_NS / 1e6:g} ms of its time a run. All events are read as one group; what the kernel counts "
+        "stands for hardware events. The",
+        "baseline are runs observed from outside. Program, seed, environment and addresses are the same in all runs; "
+        "when the program begins its",
+        f"work after the timer was started is drawn anew for each, up to {LATEST_START_NS / 1e6:g} ms. Tolerance "
+        f"±{TOLERANCE}.",
         "",
         "## What follows",
         "",
@@ -352,13 +406,19 @@ def page(found: dict[str, list[Trace]], alone: int, command: str, runs: int) -> 
         "| sampler | instructions of the program | of the kernel in its place | µs until the program ends |",
         "|---|---|---|---|",
     ]
-    lines += [f"| {kind} | {user:.2f} | {kernel:,.0f} | {time_us:.1f} |" for kind, (user, kernel, time_us) in costs.items()]
+    lines += [
+        f"| {kind} | {user:.2f} | {kernel:,.0f} | {time_us:.1f} |" for kind, (user, kernel, time_us) in costs.items()
+    ]
     lines += [
         "",
-        f"The same {COST_STARTS} starts at {SHORT_INTERVAL_NS / 1e6:g} ms and at {INTERVAL_NS / 1e6:g} ms: the difference, by the number of records.",
+        f"The same {COST_STARTS} starts at {SHORT_INTERVAL_NS / 1e6:g} ms and at {INTERVAL_NS / 1e6:g} ms: the "
+        "difference, by the number of records.",
     ]
     lines += ["", "## Totals of a run (medians)", "", f"| metric | {' | '.join(WAYS)} |", "|---|" + "---|" * len(WAYS)]
-    lines += [f"| {metric} | " + " | ".join(f"{total(found[kind], metric):,.0f}" for kind in WAYS) + " |" for metric in METRICS]
+    lines += [
+        f"| {metric} | " + " | ".join(f"{total(found[kind], metric):,.0f}" for kind in WAYS) + " |"
+        for metric in METRICS
+    ]
     lines += ["", "The observer counts from the program's exec on, the sampler inside from its constructors on."]
     return "\n".join(lines) + "\n"
 

@@ -1,9 +1,11 @@
-"""How few subsets a partition has, what it takes, and how often a certificate is wrong: written to `docs/evidence/partition.md`.
+"""How few subsets a partition has, what it takes, and how often a certificate is wrong: written to
+`docs/evidence/partition.md`.
 
     python docs/evidence/partition.py --trials 1000 --seed 1
 
-A trial is a search on a simulated program whose true changes are known for every subset (`tests/analysis/partition/simulated.py`).
-Each run's correlations are drawn, and judged by the functions that judge traces; the last part does the same with traces.
+A trial is a search on a simulated program whose true changes are known for every subset
+(`tests/analysis/partition/simulated.py`). Each run's correlations are drawn, and judged by the functions that judge
+traces; the last part does the same with traces.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ SMALL, LARGE = 10, 20
 
 QUIET = {"spread": (0.01, 0.025)}
 WORST: dict[str, Any] = {"metrics": 12, "hardware": 4, "touched": 1, "conflicts": 12, "changed": (0.1, 0.102)}
-"""Programs in which hardly anything is clearly wrong: what perturbs changes one pair by the tolerance and at most 2 % more."""
+"""Programs in which hardly anything is clearly wrong: what perturbs changes one pair by the tolerance and at most 2
+% more."""
 
 TRACED: dict[str, Any] = {
     "metrics": 6,
@@ -66,7 +69,8 @@ class Trial:
 
     @property
     def ratio(self) -> float:
-        """Return subsets found to fewest; a valid metric that is left without a certificate counts as a subset of its own."""
+        """Return subsets found to fewest; a valid metric that is left without a certificate counts as a subset of
+        its own."""
         return (self.found + self.left) / self.fewest
 
 
@@ -81,7 +85,8 @@ class Case:
 
 
 def case(seed: Sequence[int], **options: Any) -> Case:
-    """Draw a program, and find the smallest partition of the metrics that are valid alone into valid subsets: exactly."""
+    """Draw a program, and find the smallest partition of the metrics that are valid alone into valid subsets:
+    exactly."""
     of = program(np.random.default_rng(seed), **options)
     valid = exact.validity(of, TOLERANCE)
     mask = exact.measurable(valid)
@@ -104,7 +109,8 @@ def trial(of: Case, plan: Plan) -> Trial:
 
 
 def side_by_side(cases: Sequence[Case], *, oracle: bool = True, **limits: Any) -> dict[str, list[Trial]]:
-    """Search every program by every strategy; the last by a judge that is always right, which shows what the search alone loses."""
+    """Search every program by every strategy; the last by a judge that is always right, which shows what the search
+    alone loses."""
     found = {
         name: [
             trial(each, search(each.of.metrics, FastJudge(each.of, each.seed), Settings(**limits), strategy=name))
@@ -140,8 +146,10 @@ def strategies_table(found: dict[str, list[Trial]]) -> Iterator[str]:
     for name, trials in found.items():
         ratios, runs = np.array([each.ratio for each in trials]), np.array([each.runs for each in trials])
         yield (
-            f"| {name} | {mean(trials, 'found'):.2f} | {mean(trials, 'fewest'):.2f} | **{ratios.mean():.2f}** | {np.quantile(ratios, 0.9):.2f} | "
-            f"{np.mean(ratios <= 1):.0%} | {mean(trials, 'left'):.2f} | {invalid(trials)} | {runs.mean():.0f} | {np.quantile(runs, 0.9):.0f} | "
+            f"| {name} | {mean(trials, 'found'):.2f} | {mean(trials, 'fewest'):.2f} | **{ratios.mean():.2f}** | "
+            f"{np.quantile(ratios, 0.9):.2f} | "
+            f"{np.mean(ratios <= 1):.0%} | {mean(trials, 'left'):.2f} | {invalid(trials)} | {runs.mean():.0f} | "
+            f"{np.quantile(runs, 0.9):.0f} | "
             f"{mean(trials, 'expected'):.0f} |"
         )
 
@@ -163,7 +171,8 @@ def certificates_table(trials: int, seed: int) -> Iterator[str]:
     )
     usual: dict[str, Any] = {"metrics": LARGE}
     rows = [("usual", usual, False, "first-fit", trials)]
-    rows += [("worst", WORST, fresh, name, trials // 5) for name in ("first-fit", "halving") for fresh in (False, True)]
+    worst = max(3, trials // 5)
+    rows += [("worst", WORST, fresh, name, worst) for name in ("first-fit", "halving") for fresh in (False, True)]
     for kind, options, fresh, strategy, count in rows:
         certificates, wrong, plans, failures = 0, 0, 0, 0
         for number in range(count):
@@ -172,7 +181,8 @@ def certificates_table(trials: int, seed: int) -> Iterator[str]:
             bad = sum(not of.is_valid(subset.metrics, TOLERANCE) for subset in plan.subsets)
             certificates, wrong, plans = certificates + len(plan.subsets), wrong + bad, plans + (bad > 0)
             failures += sum(
-                each.stage == "certify" and each.outcome is not None and not each.outcome.unperturbed for each in plan.history
+                each.stage == "certify" and each.outcome is not None and not each.outcome.unperturbed
+                for each in plan.history
             )
         against = "fresh" if fresh else "the search's"
         shares = f"**{wrong / certificates:.2%}** | {plans / count:.1%} | {failures / count:.2f}"
@@ -187,7 +197,8 @@ def budget_table(cases: Sequence[Case]) -> Iterator[str]:
     for most in (100, 200, 400):
         for name in ("first-fit", "halving"):
             plans = [
-                search(each.of.metrics, FastJudge(each.of, each.seed), Settings(max_runs=most), strategy=name) for each in cases
+                search(each.of.metrics, FastJudge(each.of, each.seed), Settings(max_runs=most), strategy=name)
+                for each in cases
             ]
             trials = [trial(each, plan) for each, plan in zip(cases, plans, strict=True)]
             certified = np.mean([1 - each.left / len(of.alone) for of, each in zip(cases, trials, strict=True)])
@@ -199,7 +210,8 @@ def budget_table(cases: Sequence[Case]) -> Iterator[str]:
 def planted_program() -> Program:
     """Return a program each of whose metrics changes one pair by one of `PLANTED`, and nothing else."""
     of = program(
-        np.random.default_rng(1), **(TRACED | {"metrics": len(PLANTED), "unmeasurable": 0, "pressures": 1, "conflicts": 0})
+        np.random.default_rng(1),
+        **(TRACED | {"metrics": len(PLANTED), "unmeasurable": 0, "pressures": 1, "conflicts": 0}),
     )
     small = np.zeros_like(of.small)
     small[np.arange(len(PLANTED)), 0] = PLANTED
@@ -207,14 +219,19 @@ def planted_program() -> Program:
 
 
 def stand_in_table(campaigns: int, seed: int) -> Iterator[str]:
-    """Compare verdicts on six runs: by traces, inner and outer; by the same traces' inner correlations; and by drawn correlations."""
+    """Compare verdicts on six runs: by traces, inner and outer; by the same traces' inner correlations; and by drawn
+    correlations."""
     of = planted_program()
     rng = np.random.default_rng([seed, 5])
     matrix = simulate.equicorrelated(TRACED["hardware"], float(of.rho[0]))
     work = TracedProgram(
-        of, simulate.program(rng, correlation=matrix, intervals=TRACED_INTERVALS, phi=0.7, shared=0.3, run_effect=0.02), rng
+        of,
+        simulate.program(rng, correlation=matrix, intervals=TRACED_INTERVALS, phi=0.7, shared=0.3, run_effect=0.02),
+        rng,
     )
-    shown: dict[tuple[str, str], list[str]] = {(metric, how): [] for metric in of.metrics for how in ("both", "inner", "drawn")}
+    shown: dict[tuple[str, str], list[str]] = {
+        (metric, how): [] for metric in of.metrics for how in ("both", "inner", "drawn")
+    }
     seen: dict[str, list[float]] = {metric: [] for metric in of.metrics}
     z: list[FloatArray] = []
     for _ in range(campaigns):
@@ -250,12 +267,17 @@ def stand_in_table(campaigns: int, seed: int) -> Iterator[str]:
         cells += [np.mean([each == "perturbed" for each in shown[metric, how]]) for how in ("both", "drawn")]
         yield f"| {change} | {np.mean(seen[metric]):.3f} | {' | '.join(f'{cell:.2f}' for cell in cells)} |"
     yield ""
-    yield f"{campaigns} campaigns by traces, 500 drawn; standard deviation between runs {spread.mean():.3f} on Fisher's scale."
+    yield (
+        f"{campaigns} campaigns by traces, 500 drawn; standard deviation between runs {spread.mean():.3f} on "
+        f"Fisher's scale."
+    )
 
 
 def traced_table(programs: int, seed: int) -> Iterator[str]:
     """Search programs by traces, through `partition`, and by drawn correlations."""
-    yield from header(["program", "fewest", "by traces: subsets", "invalid", "runs", "drawn: subsets", "invalid", "runs"])
+    yield from header(
+        ["program", "fewest", "by traces: subsets", "invalid", "runs", "drawn: subsets", "invalid", "runs"]
+    )
     for number in range(programs):
         work = traced_program([seed, 6, number], intervals=TRACED_INTERVALS, **TRACED)
         reference = work.baseline(TRACED_RUNS)
@@ -265,7 +287,10 @@ def traced_table(programs: int, seed: int) -> Iterator[str]:
         of = Case(work.of, number, alone, exact.fewest(valid, mask))
         spread = fisher(reference.baseline.correlations).std(axis=0, ddof=1)
         fast = FastJudge(replace(work.of, spread=spread), number, references=TRACED_RUNS)
-        both = [trial(of, partition(work.of.metrics, work, reference)), trial(of, search(work.of.metrics, fast, Settings()))]
+        both = [
+            trial(of, partition(work.of.metrics, work, reference)),
+            trial(of, search(work.of.metrics, fast, Settings())),
+        ]
         cells = [
             f"{each.found}{f' and {each.left} metrics left' if each.left else ''} | {each.invalid} | {each.runs}"
             for each in both
@@ -351,7 +376,8 @@ def page(trials: int, seed: int, drawing: Path) -> str:
     command = shlex.join(["python", "docs/evidence/partition.py", "--trials", str(trials), "--seed", str(seed)])
     return PAGE.format(
         command=command, seed=seed, commit=commit(), seconds=time.process_time() - started, figure=drawing.name,
-        trials_small=len(small), trials_quiet=len(quiet), trials_large=len(large), metrics_small=SMALL, metrics_large=LARGE, **written,
+        trials_small=len(small), trials_quiet=len(quiet), trials_large=len(large), metrics_small=SMALL,
+        metrics_large=LARGE, **written,
     )  # fmt: skip
 
 
@@ -359,27 +385,31 @@ PAGE = """# Partition: how few subsets, how many runs, how often wrong
 
 Command: `{command}`; seed {seed}; commit {commit}; {seconds:.0f} s of one core.
 
-Simulated programs: software metrics that perturb 66 pairs of 12 hardware metrics, by three *pressures* (totals with a threshold; half of
-them are relieved while one certain metric is there) and by *conflicts* of two metrics (two for each five metrics; half are cancelled by a
-third metric). Neither is monotone. One metric perturbs alone. Pressures and conflicts change five pairs each by .15 to .35. A subset is
-*valid* when no pair's true change exceeds the tolerance, .1. Runs vary with a standard deviation of .02 to .05 on Fisher's scale, 20
-baseline runs; α = .05, three repetitions at first, at most 20.
+Simulated programs: software metrics that perturb 66 pairs of 12 hardware metrics, by three *pressures* (totals with a
+threshold; half of them are relieved while one certain metric is there) and by *conflicts* of two metrics (two for each
+five metrics; half are cancelled by a third metric). Neither is monotone. One metric perturbs alone. Pressures and
+conflicts change five pairs each by .15 to .35. A subset is *valid* when no pair's true change exceeds the tolerance,
+.1. Runs vary with a standard deviation of .02 to .05 on Fisher's scale, 20 baseline runs; α = .05, three repetitions at
+first, at most 20.
 
 - *fewest*: the smallest number of valid subsets that hold all metrics that are valid alone, by exhaustive search.
-- *ratio*: subsets found to fewest, mean over programs. A valid metric that got no certificate counts as a subset of its own. Goal: at most 1.25.
+- *ratio*: subsets found to fewest, mean over programs. A valid metric that got no certificate counts as a subset of its
+  own. Goal: at most 1.25.
 - *fewest found in*: share of programs for which the plan has no more subsets than the smallest number.
-- *runs*: all that the search and the certification took, without the first baseline. *forecast*: as predicted before the search.
+- *runs*: all that the search and the certification took, without the first baseline. *forecast*: as predicted before
+  the search.
 
 ![Runs needed and subsets found, each strategy](partition.svg)
 
-Large dots: means, with the standard deviation of runs and the standard error of the ratio; small dots: single programs; dotted: the goal.
+Large dots: means, with the standard deviation of runs and the standard error of the ratio; small dots: single programs;
+dotted: the goal.
 
 ## {metrics_small} metrics, {trials_small} programs
 
 {small}
 
-What even the judge that is never wrong loses is the search's; the rest is lost because a valid subset whose true change is near the
-tolerance cannot be shown valid by a few runs.
+What even the judge that is never wrong loses is the search's; the rest is lost because a valid subset whose true change
+is near the tolerance cannot be shown valid by a few runs.
 
 ## {metrics_small} metrics, {trials_quiet} programs, runs that vary half as much
 
@@ -395,17 +425,18 @@ With a limit, `first-fit` and `halving` on the same programs:
 
 ## Certificates
 
-*Usual*: programs of {metrics_large} metrics as above. *Worst*: 12 metrics and 4 hardware metrics, 12 conflicts, and whatever perturbs
-changes a single pair, by the tolerance and at most 2 % more: hardly any invalid subset is clearly invalid, and the search comes by many.
-Goal: at most 5 % of the certificates are invalid, and by the rule of `unperturbed.analysis.partition.certify` at most 5 % of the plans hold
-an invalid one.
+*Usual*: programs of {metrics_large} metrics as above. *Worst*: 12 metrics and 4 hardware metrics, 12 conflicts, and
+whatever perturbs changes a single pair, by the tolerance and at most 2 % more: hardly any invalid subset is clearly
+invalid, and the search comes by many. Goal: at most 5 % of the certificates are invalid, and by the rule of
+`unperturbed.analysis.partition.certify` at most 5 % of the plans hold an invalid one.
 
 {certificates}
 
 ## Are drawn correlations a fair stand-in for traces?
 
-Traces of {intervals} intervals of autocorrelated counts (φ = .7), 5 hardware metrics, 10 baseline runs, six runs of a metric that changes
-one pair: judged by `Baseline.inner` and `.outer` (aligned on a metric, through milestones), and by drawn correlations of the same spread.
+Traces of {intervals} intervals of autocorrelated counts (φ = .7), 5 hardware metrics, 10 baseline runs, six runs of a
+metric that changes one pair: judged by `Baseline.inner` and `.outer` (aligned on a metric, through milestones), and by
+drawn correlations of the same spread.
 
 {stand_in}
 
@@ -419,7 +450,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "--trials", type=int, default=1000, help="searches whose certificates are checked; the other parts take a share of that"
+        "--trials",
+        type=int,
+        default=1000,
+        help="searches whose certificates are checked; the other parts take a share of that",
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path(__file__).with_suffix(".md"))

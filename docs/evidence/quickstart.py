@@ -1,8 +1,8 @@
 """How stable the quickstart's verdicts are: the same campaign several times, each with another seed.
 
-    python docs/evidence/quickstart.py [--campaigns 5] [--seed 1]
+    python docs/evidence/quickstart.py [--campaigns 5] [--seed 1] [--folder FOLDER]
 
-Writes docs/evidence/quickstart.md beside itself.
+Writes docs/evidence/quickstart.md beside itself. Campaigns that the folder holds already are only judged again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SPEC = HERE.parents[1] / "experiments" / "quickstart.yaml"
+SPEC = HERE.parents[1] / "experiments" / "quickstart" / "quickstart.yaml"
 _RUNS_FAILED = 1
 
 
@@ -29,11 +29,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--campaigns", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where campaigns are kept (a temporary one)")
     arguments = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as name:
         for seed in range(arguments.seed, arguments.seed + arguments.campaigns):
-            found.append(_campaign(Path(name) / f"seed-{seed}", seed))
+            found.append(_campaign((arguments.folder or Path(name)) / f"seed-{seed}", seed))
             print(f"seed {seed}: {found[-1]['seconds']:.0f} s", file=sys.stderr)
     page = _page(found, f"python docs/evidence/quickstart.py --campaigns {arguments.campaigns} --seed {arguments.seed}")
     (HERE / "quickstart.md").write_text(page)
@@ -44,10 +45,11 @@ def _campaign(folder: Path, seed: int) -> dict[str, Any]:
     changed = text.replace("\n  seed: 1\n", f"\n  seed: {seed}\n")
     if seed != 1 and changed == text:
         raise SystemExit(f"{SPEC} has no line `  seed: 1` to change")
-    folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     spec = folder / "quickstart.yaml"
     spec.write_text(changed)
-    (folder / "blocksort").symlink_to(SPEC.parent / "blocksort")
+    if not (folder / "blocksort").exists():
+        (folder / "blocksort").symlink_to(SPEC.parent / "blocksort")
     begun = time.monotonic()
     command = [
         sys.executable,
@@ -72,7 +74,7 @@ def _page(found: list[dict[str, Any]], command: str) -> str:
     ).stdout.strip()
     names = [verdict["configuration"] for verdict in found[0]["verdicts"]]
     rows = [
-        f"| {result['seed']} | {result['seconds']:.0f} s | {_intervals(result)} | "
+        f"| {result['seed']} | {_intervals(result)} | "
         + " | ".join(_cell(verdict) for verdict in result["verdicts"])
         + f" | {result['exit_code']} |"
         for result in found
@@ -82,15 +84,21 @@ def _page(found: list[dict[str, Any]], command: str) -> str:
         for verdict in result["verdicts"]:
             for change in verdict["changes"]:
                 if change["verdict"] == "perturbed":
-                    changes[f"{verdict['configuration']}: {change['check']} {change['first']} – {change['second']}"] += 1
+                    changes[
+                        f"{verdict['configuration']}: {change['check']} {change['first']} – {change['second']}"
+                    ] += 1
     lines = [
         "# The quickstart, again and again",
         "",
-        f"The campaign of `experiments/quickstart.yaml`, {len(found)} times, each with another seed: other order, other sizes of the",
-        "environment. Counters are simulated by callgrind. ✓ unperturbed, ✗ perturbed, ? undecided, counts of pairs and metrics.",
+        f"The campaign of `experiments/quickstart/quickstart.yaml`, {len(found)} times, each with another seed: "
+        f"other order, other sizes of the",
+        "environment. Counters are simulated by callgrind. ✓ unperturbed, ✗ perturbed, ~ shifted, ? undecided, "
+        "counts of pairs and metrics.",
         "",
-        f"| seed | whole command | intervals a baseline run | {' | '.join(names)} | exit code |",
-        f"|---|---|---|{'---|' * len(names)}---|",
+        f"**{_agreement(found)}**",
+        "",
+        f"| seed | intervals a baseline run | {' | '.join(names)} | exit code |",
+        f"|---|---|{'---|' * len(names)}---|",
         *rows,
         "",
         "Changes that were called perturbed, and in how many of the campaigns:",
@@ -103,6 +111,14 @@ def _page(found: list[dict[str, Any]], command: str) -> str:
     return "\n".join(lines)
 
 
+def _agreement(found: list[dict[str, Any]]) -> str:
+    """How many campaigns gave the verdicts that most gave."""
+    given = Counter(tuple((each["configuration"], each["verdict"]) for each in result["verdicts"]) for result in found)
+    verdicts, count = given.most_common(1)[0]
+    said = ", ".join(f"{configuration} {verdict}" for configuration, verdict in verdicts)
+    return f"The same verdicts in {count} of {len(found)} campaigns: {said}."
+
+
 def _intervals(result: dict[str, Any]) -> str:
     counts = [row["intervals"] for row in result["runs"] if row["configuration"] == "baseline"]
     return f"{min(counts)}–{max(counts)}, median {statistics.median(counts):g}"
@@ -110,7 +126,8 @@ def _intervals(result: dict[str, Any]) -> str:
 
 def _cell(verdict: dict[str, Any]) -> str:
     counts = Counter(change["verdict"] for change in verdict["changes"])
-    return f"{verdict['verdict']} ({counts['unperturbed']} ✓, {counts['perturbed']} ✗, {counts['undecided']} ?)"
+    signs = {"unperturbed": "✓", "perturbed": "✗", "shifted": "~", "undecided": "?"}
+    return f"{verdict['verdict']} ({', '.join(f'{counts[name]} {sign}' for name, sign in signs.items())})"
 
 
 if __name__ == "__main__":

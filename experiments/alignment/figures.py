@@ -6,26 +6,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from pairs import own, plain
 
+from experiments.alignment.pairs import own, plain
+from experiments.common.figures import BLUE, GREY, ORANGE, panels, save
 from unperturbed.analysis.alignment import align, anchored_dtw, summarise_scores
 
 if TYPE_CHECKING:
-    from evaluate import Found
-    from pairs import Pair
+    from experiments.alignment.evaluate import Found
+    from experiments.alignment.pairs import Pair
 
-__all__ = ["draw_all"]
-
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#999999"
 MOST_SCORE = 19
 """Figure 10 of the paper ends here too."""
-
-mpl.rcParams.update(
-    {"svg.fonttype": "none", "svg.hashsalt": "alignment", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
-)
 
 
 def draw_all(folder: Path, found: Sequence[Found], budgets: Sequence[int], penalties: Sequence[float]) -> None:
@@ -40,24 +33,26 @@ def draw_all(folder: Path, found: Sequence[Found], budgets: Sequence[int], penal
         "anchors": by_anchors(found, budgets),
         "penalty": by_penalty(found, penalties),
     }.items():
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+        save(figure, folder / f"{name}.svg")
 
 
 def first_intervals(found: Found, intervals: int = 150) -> Figure:
     """Draw figure 1: IPC from the start of all runs."""
-    figure, axes = _figure(1, height=2.4)
+    figure, axes = panels(1, height=2.4)
     runs = {id(trace): trace for pair in found.pairs for trace in (pair.a, pair.b)}
     for trace in list(runs.values())[:10]:
         axes[0].plot(trace["IPC"][:intervals], linewidth=0.8)
     axes[0].set(
-        xlabel="interval", ylabel="IPC", title=f"{found.workload.name}: the first intervals of {min(10, len(runs))} runs"
+        xlabel="interval",
+        ylabel="IPC",
+        title=f"{found.workload.name}: the first intervals of {min(10, len(runs))} runs",
     )
     return figure
 
 
 def over_time(found: Sequence[Found]) -> Figure:
     """Draw figure 8: IPC over time."""
-    figure, axes = _figure(len(found), columns=1, height=1.6)
+    figure, axes = panels(len(found), columns=1, height=1.6)
     for place, one in zip(axes, found, strict=True):
         place.plot(one.pairs[0].a["IPC"], linewidth=0.5, color=BLUE)
         place.set(ylabel="IPC", title=one.workload.name)
@@ -67,7 +62,7 @@ def over_time(found: Sequence[Found]) -> Figure:
 
 def score_distributions(found: Sequence[Found]) -> Figure:
     """Draw figures 4 to 7: scores of plain dynamic time warping by each milestone, all pairs together."""
-    figure, axes = _figure(len(found), height=2.4)
+    figure, axes = panels(len(found), height=2.4)
     for place, one in zip(axes, found, strict=True):
         milestones = (one.workload.anchor, *one.workload.judges)
         for number, milestone in enumerate(milestones):
@@ -84,11 +79,11 @@ def flat_stretch(pair: Pair, first: int = 0, length: int = 60) -> Figure:
     if len(found.flat):
         longest = found.flat[np.argmax(found.flat[:, 1] - found.flat[:, 0])]
         first = int(found.x_index[(longest[0] + longest[1]) // 2])
-    figure, axes = _figure(2, height=2.6)
-    own = align(pair.a, pair.b)
+    figure, axes = panels(2, height=2.6)
+    default = align(pair.a, pair.b)
     for place, path, title in (
         (axes[0], found, "plain dynamic time warping"),
-        (axes[1], own, "flat stretches at an even pace"),
+        (axes[1], default, "flat stretches at an even pace"),
     ):
         x, y = pair.a["IPC"], pair.b["IPC"]
         shown = (path.x_index >= first) & (path.x_index < first + length)
@@ -104,7 +99,7 @@ def flat_stretch(pair: Pair, first: int = 0, length: int = 60) -> Figure:
 
 def with_anchors(found: Found, budget: int = 32) -> Figure:
     """Draw figure 10: scores of the flat workload, plain, with anchors, and by default with anchors."""
-    figure, axes = _figure(len(found.workload.judges), height=2.6)
+    figure, axes = panels(len(found.workload.judges), height=2.6)
     for place, judge in zip(axes, found.workload.judges, strict=True):
         ways = {
             "plain": (plain, 0),
@@ -112,10 +107,14 @@ def with_anchors(found: Found, budget: int = 32) -> Figure:
             f"{budget} anchors, default": (own, budget),
         }
         for number, (name, (way, anchors)) in enumerate(ways.items()):
-            scores = np.concatenate([pair.scores(way(pair, found.workload.anchor, anchors), judge) for pair in found.pairs])
+            scores = np.concatenate(
+                [pair.scores(way(pair, found.workload.anchor, anchors), judge) for pair in found.pairs]
+            )
             _bars(place, scores, number, len(ways), name)
         place.set(
-            title=f"{found.workload.name}, judged by {judge}", xlabel="score, intervals", ylabel="share of scored elements, %"
+            title=f"{found.workload.name}, judged by {judge}",
+            xlabel="score, intervals",
+            ylabel="share of scored elements, %",
         )
         place.legend(frameon=False)
     return figure
@@ -124,10 +123,12 @@ def with_anchors(found: Found, budget: int = 32) -> Figure:
 def by_anchors(found: Sequence[Found], budgets: Sequence[int]) -> Figure:
     """Draw the share of perfect elements against the number of anchors."""
     judged = [(one, judge) for one in found for judge in one.workload.judges]
-    figure, axes = _figure(len(judged), height=2.6)
+    figure, axes = panels(len(judged), height=2.6)
     for place, (one, judge) in zip(axes, judged, strict=True):
         for way, by_budget in one.ways[judge].items():
-            place.plot(range(len(budgets)), [100 * np.median(by_budget[budget]) for budget in budgets], marker=".", label=way)
+            place.plot(
+                range(len(budgets)), [100 * np.median(by_budget[budget]) for budget in budgets], marker=".", label=way
+            )
         place.set(
             title=f"{one.workload.name}, {judge}",
             xlabel="anchors",
@@ -142,7 +143,7 @@ def by_anchors(found: Sequence[Found], budgets: Sequence[int]) -> Figure:
 
 def by_penalty(found: Sequence[Found], penalties: Sequence[float]) -> Figure:
     """Draw the share of perfect elements against the penalty."""
-    figure, axes = _figure(1, height=2.6)
+    figure, axes = panels(1, height=2.6)
     for one in found:
         for judge, shares in one.penalties.items():
             axes[0].plot(
@@ -175,10 +176,3 @@ def _bars(place: Any, scores: Iterable[int], number: int, of: int, label: str) -
         width,
         label=f"{label} ({summary.perfect:.0%} perfect)",
     )
-
-
-def _figure(count: int, *, columns: int | None = None, height: float) -> tuple[Figure, list[Any]]:
-    columns = columns or count
-    rows = -(-count // columns)
-    figure = Figure(figsize=(9, height * rows), layout="constrained")
-    return figure, list(np.atleast_1d(figure.subplots(rows, columns)).flat)

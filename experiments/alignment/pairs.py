@@ -11,14 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.alignment import Alignment, WarpPath, align, anchored_dtw, milestone_anchors, milestone_scores
-from unperturbed.collectors.trace import Trace
-
-__all__ = ["PROCESSOR_WORKLOADS", "WAYS", "WORKLOADS", "Pair", "Workload", "own", "pairs_of", "plain"]
+from unperturbed.collectors.data import Trace
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A campaign, and its milestones: the anchor's, then those that judge, rarest first."""
+    """A campaign and its milestones.
+
+    Attributes
+    ----------
+    name : str
+        Of its spec.
+    subsets : tuple of str
+        The two configurations whose runs are aligned.
+    anchor : str
+        The milestone that the runs are aligned by.
+    judges : tuple of str
+        The milestones that judge the alignment, rarest first.
+    paper : str
+        The paper's program of the same kind.
+    """
 
     name: str
     subsets: tuple[str, str]
@@ -44,7 +56,13 @@ PROCESSOR_WORKLOADS = (
 
 @dataclass(frozen=True)
 class Pair:
-    """Two runs of one workload that collected different metrics."""
+    """Two runs of one workload that collected different metrics.
+
+    Attributes
+    ----------
+    a, b : Trace
+        The runs.
+    """
 
     a: Trace
     b: Trace
@@ -72,7 +90,7 @@ def plain(pair: Pair, anchor: str, budget: int) -> WarpPath:
 
 
 def chosen(pair: Pair, anchor: str, budget: int) -> WarpPath:
-    """Align as the paper does, but through anchors that the tool places, and without intervals too short to tell anything."""
+    """Align as the paper does, but through anchors that the tool chooses, and without uninformative short intervals."""
     return align(pair.a, pair.b, anchor=anchor, budget=budget, penalty=0.0, flat="warped", pace="time")
 
 

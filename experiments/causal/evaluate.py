@@ -1,17 +1,16 @@
-"""The experiments of "Causal analysis for performance modeling of computer programs" again, measured by campaigns of this tool.
+"""The experiments of "Causal analysis for performance modeling of computer programs" with campaigns of this tool.
 
-    python experiments/causal/evaluate.py [--campaigns FOLDER] [--only NAME …] [--points N] [--no-run]
+    python -m experiments.causal.evaluate [--campaigns FOLDER] [--only NAME …] [--points N] [--no-run]
 
-Runs the sweeps of each part into the folder, or goes on with what stands there; learns what causes what from their tables, holds it against what
-the paper says, and writes docs/evidence/causal.md and its figures. A part that this host cannot measure is left out, and the page says so. With
---only the other parts of the page are those that were evaluated last. With --points all is small, and nothing is written but into the folder.
+Runs the sweeps of each part into the folder, or goes on with what stands there; learns what causes what from their
+tables, compares it with the paper's claims, and writes docs/evidence/causal.md and its figures. A part that this host
+cannot measure is left out, and the page says so. With --only the other parts of the page are those that were evaluated
+last. With --points all is small, and nothing is written but into the folder.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +18,9 @@ from pathlib import Path
 
 import yaml
 
+from experiments.common.evaluation import EVIDENCE, GOOD, HOST_CANNOT, evaluation_parser, fill_page, run_campaign
+
 HERE = Path(__file__).parent
-EVIDENCE = HERE.parents[1] / "docs" / "evidence"
-HOST_CANNOT = 3
-"""Exit code of a campaign that this host cannot do."""
 COUNTERS = "a processor whose counters can be read"
 
 
@@ -33,10 +31,12 @@ class Part:
     Attributes
     ----------
     name : str
+        Its name.
     specs : tuple of str
         Its sweeps, each a spec beside this file, without `.yaml`.
     module : str
-        Where `findings(campaign, figures)` is. It is given the campaign's folder; of a part with several sweeps the folder that holds them all.
+        Where `findings(campaign, figures)` is. It is given the campaign's folder; of a part with several sweeps the
+        folder that holds them all.
     needs : str
         What not every host has, for the page; empty where all can do it.
     """
@@ -48,10 +48,10 @@ class Part:
 
 
 PARTS = (
-    Part("lu_processor", ("lu_processor",), "lu_findings", COUNTERS),
-    Part("lu", ("lu",), "lu_findings"),
-    Part("kernels", ("lu", "matmul", "mergesort"), "kernels_findings"),
-    Part("jpeg", ("jpeg2000_lossless", "jpeg2000_lossy"), "jpeg_findings", COUNTERS),
+    Part("lu_processor", ("lu_processor",), "experiments.causal.decomposition.findings", COUNTERS),
+    Part("lu", ("lu",), "experiments.causal.decomposition.findings"),
+    Part("kernels", ("lu", "matmul", "mergesort"), "experiments.causal.kernels.findings"),
+    Part("jpeg", ("jpeg2000_lossless", "jpeg2000_lossy"), "experiments.causal.jpeg.findings", COUNTERS),
 )
 
 
@@ -81,7 +81,7 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
 
 
 def campaign_of(part: Part, folder: Path) -> Path:
-    """Return what a part's findings are made of."""
+    """Return the campaign, or folder of campaigns, that a part's findings use."""
     return folder / part.specs[0] if len(part.specs) == 1 else folder
 
 
@@ -93,33 +93,23 @@ def measured(part: Part, folder: Path, points: int | None) -> bool:
     SystemExit
         A sweep that failed.
     """
-    for spec in specs_of(part, folder, points):
-        command = ["-m", "unperturbed.harness.cli", "run", str(spec), "--campaign", str(folder / spec.stem)]
-        code = subprocess.run([sys.executable, *command], check=False).returncode
-        if code == HOST_CANNOT and part.needs:
-            return False
-        if code != 0:
-            raise SystemExit(f"{spec.stem}: the sweep ended with {code}")
-    return True
+    accept = (GOOD, HOST_CANNOT) if part.needs else (GOOD,)
+    specs = specs_of(part, folder, points)
+    return all(run_campaign(spec, folder / spec.stem, accept=accept) == GOOD for spec in specs)
 
 
 def page_of(sections: Path) -> str:
     """Return the page of the parts that have been evaluated."""
-    told = [sections / f"{part.name}.md" for part in PARTS]
-    return (
-        (HERE / "page.md")
-        .read_text()
-        .format(parts="\n".join(path.read_text().rstrip() + "\n" for path in told if path.exists()))
-    )
+    evaluated = [sections / f"{part.name}.md" for part in PARTS]
+    return fill_page(HERE / "page.md", parts=(path.read_text().rstrip() + "\n" for path in evaluated if path.exists()))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is missing, evaluate, write the page and its figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = evaluation_parser(__doc__, "causal")
     parser.add_argument(
-        "--campaigns", type=Path, default=Path("campaigns/causal"), help="folder of the sweeps (campaigns/causal)"
+        "--only", nargs="+", choices=[part.name for part in PARTS], metavar="NAME", help="these parts alone"
     )
-    parser.add_argument("--only", nargs="+", choices=[part.name for part in PARTS], metavar="NAME", help="these parts alone")
     parser.add_argument(
         "--points", type=int, help="points of each sweep, for a trial; its page stays in the folder of the sweeps"
     )
@@ -134,10 +124,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if asked.only and part.name not in asked.only:
             continue
         if not asked.no_run and not measured(part, folder, asked.points):
-            said = f"*{part.name} needs {part.needs}. This host is none: the part was left out.*"
+            section = f"*{part.name} needs {part.needs}. This host is none: the part was left out.*"
         else:
-            said = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
-        (sections / f"{part.name}.md").write_text(said)
+            section = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
+        (sections / f"{part.name}.md").write_text(section)
         print(f"{part.name}: evaluated", file=sys.stderr)
     page = evidence / "causal.md"
     page.write_text(page_of(sections))

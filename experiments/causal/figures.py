@@ -9,21 +9,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
+from experiments.common.figures import COLOURS, save
+from experiments.common.figures import panels as make_axes
 from unperturbed.analysis.causal import CausalModel
-from unperturbed.analysis.report.model_graph import graph_svg
-
-__all__ = ["COLOURS", "Panel", "Points", "draw_graph", "draw_panels"]
-
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000", "#882255", "#f0e442")
-"""Okabe and Ito's, which people with any sight can tell apart."""
-
-mpl.rcParams.update(
-    {"svg.fonttype": "none", "svg.hashsalt": "causal", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
-)
+from unperturbed.analysis.report.model.graph import graph_svg
 
 _STYLE = """
 .line { fill: none; stroke: #1f2a37; }
@@ -48,6 +39,7 @@ class Points:
     label : str
         For the legend; empty: none.
     x, y : sequence of float
+        Coordinates.
     curve : pair of sequences of float, optional
         Where the curve goes; NaN in its y interrupts it.
     colour : str, optional
@@ -73,9 +65,11 @@ class Panel:
     x, y : str
         What the axes show, with units.
     points : sequence of Points
+        What is drawn.
     title : str
-    limits : mapping of str to anything
-        For `Axes.set`: `xscale`, `ylim`, `xticks`, ….
+        The panel's title.
+    limits : Mapping[str, Any], optional
+        Mapping of str to anything For `Axes.set`: `xscale`, `ylim`, `xticks`, ….
     """
 
     x: str
@@ -90,19 +84,21 @@ def draw_panels(path: Path, panels: Sequence[Panel], *, height: float = 3.3) -> 
 
     Parameters
     ----------
-    path : of the file.
-    panels : at least one.
-    height : of the figure, in inches; it is 9 wide.
+    path : Path
+        An SVG file.
+    panels : sequence of Panel
+        At least one.
+    height : float, default 3.3
+        Height of the figure in inches; it is 9 wide.
     """
-    figure = Figure(figsize=(9, height), layout="constrained")
-    axes: Any = figure.subplots(1, len(panels), squeeze=False)[0]
+    figure, axes = make_axes(len(panels), height=height)
     legend: dict[str, Any] = {}
     for place, panel in zip(axes, panels, strict=True):
         for number, points in enumerate(panel.points):
             colour = points.colour or COLOURS[number % len(COLOURS)]
-            drawn = place.plot(points.x, points.y, points.marker, color=colour, markersize=3.2, alpha=0.65, markeredgewidth=0)[
-                0
-            ]
+            drawn = place.plot(
+                points.x, points.y, points.marker, color=colour, markersize=3.2, alpha=0.65, markeredgewidth=0
+            )[0]
             if points.label:
                 legend.setdefault(points.label, drawn)
             if points.curve is not None:
@@ -117,17 +113,20 @@ def draw_panels(path: Path, panels: Sequence[Panel], *, height: float = 3.3) -> 
             frameon=False,
             markerscale=2,
         )
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
 
 
 def draw_graph(path: Path, model: CausalModel) -> None:
-    """Draw the graph of a learnt model: that of its page, as a picture that stands for itself.
+    """Draw the graph of a learnt model: that of its page, as a picture of its own.
 
     Parameters
     ----------
-    path : of the file.
-    model : causes stand left of their effects; an edge is the wider the stronger it is, dashed where fewer than 90 % of the subsamples have it,
-        dotted where fewer than half have it, grey by definition; rings without a head are an open direction. Discrete variables are round.
+    path : Path
+        An SVG file.
+    model : CausalModel
+        Causes are left of their effects. An edge is the wider the stronger it is, dashed if fewer than 90 % of the
+        subsamples have it, dotted if fewer than half have it, grey by definition; rings without a head are an open
+        direction. Discrete variables are round.
     """
     page = ElementTree.fromstring(str(graph_svg(model)))
     picture = page[0]

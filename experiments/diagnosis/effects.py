@@ -1,7 +1,7 @@
-"""What each change does: as the labels say it, and as it was measured.
+"""Effects of each change: by its label, and as measured.
 
-python experiments/diagnosis/effects.py             the index of labels, for README.md
-python experiments/diagnosis/effects.py FOLDER      what the sinks of the traces in FOLDER showed
+python -m experiments.diagnosis.effects             the index of labels, for README.md
+python -m experiments.diagnosis.effects FOLDER      what the sinks of the traces in FOLDER showed
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from changes import CHANGES
-from pipelines import PIPELINES
+from experiments.common.tables import markdown_table
+from experiments.diagnosis.changes import CHANGES
+from experiments.diagnosis.pipelines import PIPELINES
 
 Row = Mapping[str, str]
 
@@ -26,13 +27,13 @@ def read_table(folder: Path) -> list[Row]:
 
 
 def index() -> str:
-    """Return the list of what each change does, and where; a change that does the same in several pipelines is told once."""
+    """Return the list of each change's effects, and where; one that does the same in several pipelines has one item."""
     places: dict[tuple[str, str, str, str], list[str]] = {}
     for change in CHANGES:
         for pipeline in PIPELINES:
             if strengths := change.strengths(pipeline):
-                told = ", ".join(f"{strength:g}" for strength in sorted(strengths))
-                key = (f"{change.name} {change.place}".strip(), f"{told} {change.unit}", *change.effect(pipeline))
+                listed = ", ".join(f"{strength:g}" for strength in sorted(strengths))
+                key = (f"{change.name} {change.place}".strip(), f"{listed} {change.unit}", *change.effect(pipeline))
                 places.setdefault(key, []).append(f"{pipeline.name} ({sum(strengths.values())})")
     return "\n".join(
         f"- **{change}**, {strengths}, in {', '.join(where)}: *{kind}*.\n  {does[0].upper()}{does[1:]}."
@@ -83,12 +84,7 @@ def measured(rows: Sequence[Row]) -> str:
         "sound early ms",
         "sound late ms",
     )
-    return table((*head, "end missing ms", "lines"), lines)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *rows))
+    return "\n".join(markdown_table((*head, "end missing ms", "lines"), lines))
 
 
 def _range(rows: Iterable[Row], column: str, scale: float = 1) -> str:

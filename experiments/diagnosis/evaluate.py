@@ -1,10 +1,10 @@
-"""The paper's experiment again: every recorded trace diagnosed, and what came of it written to docs/evidence/diagnosis.md.
+"""The paper's experiment again: diagnose every recorded trace, and write the results to docs/evidence/diagnosis.md.
 
-    python experiments/diagnosis/evaluate.py [--traces FOLDER]
+    python -m experiments.diagnosis.evaluate [--traces FOLDER]
 
-The folder is what `record.py` makes. Each trace is diagnosed against the references of its pipeline and clip; labels, and what a viewer
-would have noticed, come from the recorder. Beside the diagnosis stand the paper's own rule, and plain distances of sequences as in its
-table II.
+The folder is what `record.py` makes. Each trace is diagnosed against the references of its pipeline and clip; labels,
+and what a viewer would have noticed, come from the recorder. The diagnosis is compared with the paper's own rule and
+plain distances of sequences as in its table II.
 """
 
 from __future__ import annotations
@@ -22,11 +22,19 @@ from typing import Any
 import numpy as np
 from rapidfuzz.distance import Indel
 
+from experiments.common.evaluation import EVIDENCE, fill_page
+from experiments.common.tables import markdown_table, right
 from unperturbed.analysis.alignment import dtw_cost
-from unperturbed.analysis.diagnosis import EventTrace, diagnose, dropping_distance, occurrence_distance, read_events, shared_ids
+from unperturbed.analysis.diagnosis import (
+    EventTrace,
+    diagnose,
+    dropping_distance,
+    occurrence_distance,
+    read_events,
+    shared_ids,
+)
 
 HERE = Path(__file__).parent
-EVIDENCE = HERE.parents[1] / "docs" / "evidence"
 WITH_OBJECTS = ("level", "function", "object", "word")
 """What tells events apart for the diagnosis: without the object two sinks are one."""
 PAPERS = ("level", "function", "word")
@@ -37,14 +45,20 @@ THETA = 0.25
 
 @dataclass(frozen=True)
 class Diagnosed:
-    """A test trace, and what was said of it.
+    """A test trace and its diagnosis.
 
     Attributes
     ----------
-    row : as the recorder wrote it.
-    verdict, kinds : of the diagnosis; the kinds that it names.
-    papers : the paper's occurrence and dropping distance from the first reference.
-    lcs, dtw : plain distances from the first reference, which know of no time and of no kind.
+    row : dict
+        As the recorder wrote it.
+    verdict : str
+        Of the diagnosis.
+    kinds : tuple of str
+        The kinds of anomaly that it names.
+    papers : tuple of int
+        The paper's occurrence and dropping distance from the first reference.
+    lcs, dtw : int, float
+        Plain distances from the first reference, which know of no time and of no kind.
     """
 
     row: dict[str, Any]
@@ -75,28 +89,31 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("traces/*.json"))]
 
 
-def diagnose_all(folder: Path, rows: Sequence[dict[str, Any]], told: Callable[[str], None]) -> list[Diagnosed]:
+def diagnose_all(folder: Path, rows: Sequence[dict[str, Any]], report: Callable[[str], None]) -> list[Diagnosed]:
     """Diagnose every test trace against the references of its pipeline and clip."""
     cells = defaultdict(list)
     for row in rows:
         cells[row["pipeline"], row["clip"]].append(row)
     found = []
     for number, ((pipeline, clip), members) in enumerate(cells.items(), 1):
-        told(f"{pipeline}, {clip}: {number} of {len(cells)}")
+        report(f"{pipeline}, {clip}: {number} of {len(cells)}")
         references = [row for row in members if row["role"] == "reference"]
         known = [read_events(folder / row["log"], identity=WITH_OBJECTS) for row in references]
         first = read_events(folder / references[0]["log"], identity=PAPERS)
         for row in members:
             if row["role"] == "reference":
                 continue
-            said = diagnose(known, read_events(folder / row["log"], identity=WITH_OBJECTS))
+            diagnosis = diagnose(known, read_events(folder / row["log"], identity=WITH_OBJECTS))
             trace = read_events(folder / row["log"], identity=PAPERS)
             found.append(
                 Diagnosed(
                     row=row,
-                    verdict=said.verdict,
-                    kinds=tuple(finding.kind for finding in said.findings),
-                    papers=(occurrence_distance(first, trace, theta=THETA).total, dropping_distance(first, trace).total),
+                    verdict=diagnosis.verdict,
+                    kinds=tuple(finding.kind for finding in diagnosis.findings),
+                    papers=(
+                        occurrence_distance(first, trace, theta=THETA).total,
+                        dropping_distance(first, trace).total,
+                    ),
                     **plain_distances(first, trace),
                 )
             )
@@ -113,30 +130,23 @@ def plain_distances(reference: EventTrace, trace: EventTrace) -> dict[str, Any]:
 
 
 def confusion(found: Sequence[Diagnosed]) -> list[str]:
-    """Return what was there by what was said, as Markdown."""
-    lines = [
-        "| what was there | traces | called clean | undecided | called anomalous | "
-        + " | ".join(f"… {kind}" for kind in KINDS)
-        + " |",
-        "|---|" + "---:|" * (4 + len(KINDS)),
-    ]
+    """Return the confusion matrix, anomalies by verdict and kind, as Markdown."""
     groups = {"nothing changed": [one for one in found if one.is_clean]}
     for kind in KINDS:
         groups[f"{kind}, noticeable"] = [one for one in found if kind in one.noticed]
+    rows = []
     groups["changed, and nothing to be noticed"] = [one for one in found if not one.is_clean and not one.noticed]
     for label, group in groups.items():
         counts = [sum(one.verdict == verdict for one in group) for verdict in ("clean", "undecided", "anomalous")]
         named = [sum(kind in one.kinds for one in group) for kind in KINDS]
-        lines.append(f"| {label} | {len(group)} | " + " | ".join(map(str, [*counts, *named])) + " |")
-    return lines
+        rows.append((label, len(group), *counts, *named))
+    numbers = right("traces", "called clean", "undecided", "called anomalous", *(f"… {kind}" for kind in KINDS))
+    return markdown_table(["what was there", *numbers], rows)
 
 
 def by_strength(found: Sequence[Diagnosed]) -> list[str]:
     """Return a row for each change and strength."""
-    lines = [
-        "| change | strength | traces | noticeable | called anomalous | of the noticeable | kind named rightly |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
+    rows = []
     groups = defaultdict(list)
     for one in found:
         if not one.is_clean:
@@ -145,14 +155,15 @@ def by_strength(found: Sequence[Diagnosed]) -> list[str]:
     for (change, unit, strength), group in sorted(groups.items()):
         noticeable = [one for one in group if one.noticed]
         called = sum(one.verdict == "anomalous" for one in group)
-        right = f"{sum(one.named_rightly for one in noticeable)}" if noticeable else "–"
+        right_kind = f"{sum(one.named_rightly for one in noticeable)}" if noticeable else "–"
         of_them = f"{sum(one.verdict == 'anomalous' for one in noticeable)}" if noticeable else "–"
-        lines.append(f"| {change} | {strength:g} {unit} | {len(group)} | {len(noticeable)} | {called} | {of_them} | {right} |")
-    return lines
+        rows.append((change, f"{strength:g} {unit}", len(group), len(noticeable), called, of_them, right_kind))
+    numbers = right("traces", "noticeable", "called anomalous", "of the noticeable", "kind named rightly")
+    return markdown_table(["change", "strength", *numbers], rows)
 
 
 def other_ways(found: Sequence[Diagnosed]) -> list[str]:
-    """Return how clean and noticeable traces are told apart by the diagnosis, by the paper's rule and by plain distances."""
+    """Return how well the diagnosis, the paper's rule and plain distances separate clean from noticeable traces."""
     clean = [one for one in found if one.is_clean]
     noticeable = [one for one in found if one.noticed]
     ways: dict[str, tuple[Callable[[Diagnosed], bool], str]] = {
@@ -169,16 +180,17 @@ def other_ways(found: Sequence[Diagnosed]) -> list[str]:
     ):
         best = best_threshold([measured(one) for one in clean], [measured(one) for one in noticeable])
         ways[name] = (lambda one, measured=measured, best=best: measured(one) > best, "no")  # type: ignore[misc]
-    lines = ["| way | false alarms | noticeable anomalies missed | right | names the kind |", "|---|---:|---:|---:|---|"]
+    rows = []
     for name, (is_anomalous, names_kind) in ways.items():
         false, missed = sum(map(is_anomalous, clean)), sum(not is_anomalous(one) for one in noticeable)
         share = 1 - (false + missed) / (len(clean) + len(noticeable))
-        lines.append(f"| {name} | {false} of {len(clean)} | {missed} of {len(noticeable)} | {share:.1%} | {names_kind} |")
-    return lines
+        rows.append((name, f"{false} of {len(clean)}", f"{missed} of {len(noticeable)}", f"{share:.1%}", names_kind))
+    numbers = right("false alarms", "noticeable anomalies missed", "right")
+    return markdown_table(["way", *numbers, "names the kind"], rows)
 
 
 def best_threshold(clean: Sequence[float], noticeable: Sequence[float]) -> float:
-    """Return the threshold that tells most of *these* traces rightly apart, which flatters: it is fitted to what it is judged by."""
+    """Return the threshold that separates *these* traces best, which flatters: it is fitted to what it is judged by."""
     candidates = np.unique([*clean, *noticeable])
     errors = [(np.array(clean) > at).sum() + (np.array(noticeable) <= at).sum() for at in candidates]
     return float(candidates[int(np.argmin(errors))])
@@ -186,27 +198,31 @@ def best_threshold(clean: Sequence[float], noticeable: Sequence[float]) -> float
 
 def table_2(found: Sequence[Diagnosed]) -> list[str]:
     """Return the plain distances' ranges for clean traces and for the paper's changes, in the paper's pipeline."""
-    lines = ["| traces in `decode` | LCS distance | DTW distance | said |", "|---|---:|---:|---|"]
-    groups: dict[str, list[Diagnosed]] = {"clean": [one for one in found if one.is_clean and one.row["pipeline"] == "decode"]}
+    rows = []
+    groups: dict[str, list[Diagnosed]] = {
+        "clean": [one for one in found if one.is_clean and one.row["pipeline"] == "decode"]
+    }
     for one in sorted(found, key=lambda one: float(one.row["strength"])):
         if one.row["pipeline"] == "decode" and one.row["change"] in ("sleep-time", "error-after"):
             groups.setdefault(f"{one.row['change']} {one.row['strength']:g} {one.row['unit']}", []).append(one)
     for label, group in groups.items():
         lcs, dtw = ([getattr(one, name) for one in group] for name in ("lcs", "dtw"))
-        said = sorted({kind for one in group for kind in one.kinds}) or ["clean"]
-        lines.append(f"| {label} | {min(lcs):,} to {max(lcs):,} | {min(dtw):,.0f} to {max(dtw):,.0f} | {', '.join(said)} |")
-    return lines
+        kinds = sorted({kind for one in group for kind in one.kinds}) or ["clean"]
+        ranges = (f"{min(lcs):,} to {max(lcs):,}", f"{min(dtw):,.0f} to {max(dtw):,.0f}")
+        rows.append((label, *ranges, ", ".join(kinds)))
+    return markdown_table(["traces in `decode`", *right("LCS distance", "DTW distance"), "said"], rows)
 
 
 def missed(found: Iterable[Diagnosed]) -> list[str]:
-    """Return a line for every trace that was told wrongly."""
+    """Return a line for every trace with a wrong diagnosis."""
     lines = []
     for one in found:
         wrong = one.verdict != "clean" if one.is_clean else bool(one.noticed) and not one.named_rightly
         if wrong:
             there = "nothing changed" if one.is_clean else ", ".join(one.noticed)
             lines.append(
-                f"- `{one.row['name']}`: {there}; called {one.verdict}{': ' if one.kinds else ''}{', '.join(one.kinds)}."
+                f"- `{one.row['name']}`: {there}; called "
+                f"{one.verdict}{': ' if one.kinds else ''}{', '.join(one.kinds)}."
             )
     return lines or ["None."]
 
@@ -216,27 +232,24 @@ def page(found: Sequence[Diagnosed], references: int, seconds: float) -> str:
     clean = [one for one in found if one.is_clean]
     noticeable = [one for one in found if one.noticed]
     quiet = [one for one in found if not one.is_clean and not one.noticed]
-    return (
-        (HERE / "page.md")
-        .read_text()
-        .format(
-            traces=len(found),
-            clean=len(clean),
-            anomalous=len(found) - len(clean),
-            references=references,
-            false_alarms=sum(one.verdict != "clean" for one in clean),
-            noticeable=len(noticeable),
-            found=sum(one.verdict == "anomalous" for one in noticeable),
-            named=sum(one.named_rightly for one in noticeable),
-            quiet=len(quiet),
-            quiet_called=sum(one.verdict == "anomalous" for one in quiet),
-            confusion="\n".join(confusion(found)),
-            by_strength="\n".join(by_strength(found)),
-            other_ways="\n".join(other_ways(found)),
-            table_2="\n".join(table_2(found)),
-            missed="\n".join(missed(found)),
-            seconds=seconds,
-        )
+    return fill_page(
+        HERE / "page.md",
+        traces=len(found),
+        clean=len(clean),
+        anomalous=len(found) - len(clean),
+        references=references,
+        false_alarms=sum(one.verdict != "clean" for one in clean),
+        noticeable=len(noticeable),
+        found=sum(one.verdict == "anomalous" for one in noticeable),
+        named=sum(one.named_rightly for one in noticeable),
+        quiet=len(quiet),
+        quiet_called=sum(one.verdict == "anomalous" for one in quiet),
+        confusion=confusion(found),
+        by_strength=by_strength(found),
+        other_ways=other_ways(found),
+        table_2=table_2(found),
+        missed=missed(found),
+        seconds=seconds,
     )
 
 
@@ -249,7 +262,7 @@ def main() -> None:
     folder = parser.parse_args().traces
     rows = read_rows(folder)
     if not rows:
-        raise SystemExit(f"{folder} holds no trace: record them first, python experiments/diagnosis/record.py {folder}")
+        raise SystemExit(f"{folder} holds no trace: record them first, python -m experiments.diagnosis.record {folder}")
     started = time.process_time()
     found = diagnose_all(folder, rows, lambda line: print(line, file=sys.stderr))
     target = EVIDENCE / "diagnosis.md"

@@ -1,8 +1,9 @@
 """The clips and the pipelines that play them, as command lines of gst-launch-1.0.
 
-Every pipeline has the same named places, at which a change can be put in: `source` (what the demuxer reads), `coded` (pictures before the
-decoder), `picture` (after it), `sound`, `screen` and `speaker` (the sinks). Every property that a change may set is set in every run, to its
-neutral value where nothing is changed, so that a log does not tell a change by a property more on the command line.
+Every pipeline has the same named places, at which a change can be put in: `source` (what the demuxer reads), `coded`
+(pictures before the decoder), `picture` (after it), `sound`, `screen` and `speaker` (the sinks). Every property that a
+change may set is set in every run, to its neutral value where nothing is changed, so that a log does not tell a change
+by a property more on the command line.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ class Clip:
 
     Attributes
     ----------
-    name : the test picture, as videotestsrc calls it.
-    wave : the test sound, as audiotestsrc calls it.
-    frames : pictures, at FRAME_RATE.
+    name : str
+        The test picture, as videotestsrc calls it.
+    wave : str
+        The test sound, as audiotestsrc calls it.
+    frames : int
+        Pictures, at `FRAME_RATE`.
     """
 
     name: str
@@ -58,11 +62,16 @@ class Pipeline:
 
     Attributes
     ----------
-    name : what traces are called by.
-    suffix, muxer, demuxer : of the container.
-    video_encoder, video_decoder, audio_encoder, audio_decoder : elements with their properties; no audio: one stream.
-    timed : whether the sinks show each buffer when it is due, or as soon as it is there.
-    drops_late : whether a picture that is late by more than 20 ms is not shown, as in a player's window.
+    name : str
+        Traces are named after it.
+    suffix, muxer, demuxer : str
+        Of the container.
+    video_encoder, video_decoder, audio_encoder, audio_decoder : str
+        Elements with their properties; no audio: one stream.
+    timed : bool
+        Whether the sinks show each buffer when it is due, or as soon as it arrives.
+    drops_late : bool
+        Whether a picture that is late by more than 20 ms is not shown, as in a player's window.
     """
 
     name: str
@@ -86,13 +95,15 @@ class Pipeline:
         samples = SAMPLE_RATE * clip.frames // FRAME_RATE
         video = [
             *f"videotestsrc num-buffers={clip.frames} pattern={clip.name} kx2=10 ky2=10 kt=5".split(),
-            *f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={FRAME_RATE}/1 ! {self.video_encoder}".split(),
+            *f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={FRAME_RATE}/1".split(),
+            *f"! {self.video_encoder}".split(),
             *f"! queue ! {self.muxer} name=mux ! filesink".split(),
             f"location={file}",
         ]
         audio = [
-            *f"audiotestsrc wave={clip.wave} samplesperbuffer={samples // clip.frames} num-buffers={clip.frames}".split(),
-            *f"! audio/x-raw,rate={SAMPLE_RATE},channels=2 ! audioconvert ! {self.audio_encoder} ! queue ! mux.".split(),
+            *f"audiotestsrc wave={clip.wave} samplesperbuffer={samples // clip.frames}".split(),
+            *f"num-buffers={clip.frames} ! audio/x-raw,rate={SAMPLE_RATE},channels=2 ! audioconvert".split(),
+            *f"! {self.audio_encoder} ! queue ! mux.".split(),
         ]
         return ["gst-launch-1.0", "-q", *video, *(audio if self.audio_encoder else [])]
 
@@ -101,10 +112,18 @@ class Pipeline:
 
         Parameters
         ----------
-        file : the clip.
-        block_bytes : bytes that the source reads at a time; about a picture's worth, so that what a source's block waits for is counted
-            in periods of a picture.
-        settings : what is changed.
+        file : Path
+            The clip.
+        block_bytes : int
+            Bytes that the source reads at a time; about a picture's worth, so that its waits are counted in periods of
+            a picture.
+        settings : mapping
+            What is changed, by place.
+
+        Returns
+        -------
+        list of str
+            The command.
         """
 
         def place(name: str) -> str:
@@ -149,5 +168,5 @@ PIPELINES = (
     Pipeline("ogg", ".ogg", "oggmux", "oggdemux", *THEORA, *VORBIS),
     Pipeline("matroska", ".mkv", "matroskamux", "matroskademux", *VP8, *VORBIS, drops_late=True),
 )
-"""`decode` is the paper's: one stream, decoded as fast as it can be. The others play two streams in time; `avi` and `ogg` show every picture,
-however late, `matroska` drops what is late and tells the decoder, as players do."""
+"""`decode` is the paper's: one stream, decoded as fast as it can be. The others play two streams in time; `avi` and
+`ogg` show every picture, however late, `matroska` drops what is late and tells the decoder, as players do."""

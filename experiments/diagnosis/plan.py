@@ -1,4 +1,4 @@
-"""Which traces are recorded: references, clean traces apart from them, and anomalous ones; in an order that is drawn once."""
+"""The traces that are recorded: references, further clean traces, and anomalous ones, in an order drawn once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from changes import CHANGES, Change
-from pipelines import CLIPS, PIPELINES, Clip, Pipeline
+from experiments.diagnosis.changes import CHANGES, Change
+from experiments.diagnosis.pipelines import CLIPS, PIPELINES, Clip, Pipeline
 
 REFERENCES = 10
-"""For each clip in each pipeline. oggdemux has ways to begin that are seen in one clean run of five to ten, so that five are too few."""
+"""For each clip in each pipeline. oggdemux begins in ways that are seen in one clean run of five to ten: five are too
+few."""
 CLEAN = 130
 """As many normal traces as in the paper's table III; its 170 abnormal ones are in `changes.CHANGES`."""
 
@@ -22,10 +23,20 @@ class PlannedTrace:
 
     Attributes
     ----------
-    name : of its files; unique.
-    role : what it is for.
-    change, strength : what is done to the pipeline; None and 0 when nothing is.
-    seed : of what is random in a disturbance of the host. What `identity` drops is drawn by GLib, which takes no seed.
+    name : str
+        Of its files; unique.
+    role : {"reference", "clean", "anomalous"}
+        What it is for.
+    pipeline : Pipeline
+        What plays.
+    clip : Clip
+        What is played.
+    change : Change or None
+        What is changed in the pipeline.
+    strength : float
+        How much; 0 when nothing is changed.
+    seed : int
+        Of what is random in a disturbance of the host. What `identity` drops is drawn by GLib, which takes no seed.
     """
 
     name: str
@@ -38,7 +49,7 @@ class PlannedTrace:
 
 
 def plan_traces(seed: int) -> list[PlannedTrace]:
-    """Return every trace in the order of recording: shuffled, so that what drifts in the host is no property of a label."""
+    """Return every trace in the order of recording: shuffled, so that drift of the host is no property of a label."""
     cells = list(product(PIPELINES, CLIPS))
     planned = [_plain("reference", *cell, number, seed) for cell in cells for number in range(REFERENCES)]
     planned += [_plain("clean", *cells[index % len(cells)], index // len(cells), seed) for index in range(CLEAN)]

@@ -26,11 +26,16 @@ class Played:
 
     Attributes
     ----------
-    shown : the lines of the probe.
-    printed : what it said on its output.
-    exit_code : as the shell has it, negative for a signal.
-    duration_s : from its start to its end.
-    others_share : of the host's processor time meanwhile, what neither the player nor this process used; stress is in it.
+    shown : list of str
+        The lines of the probe.
+    printed : str
+        Its output.
+    exit_code : int
+        Negative for a signal.
+    duration_s : float
+        From its start to its end.
+    others_share : float
+        Share of the host's processor time meanwhile that neither the player nor this process used; it includes stress.
     """
 
     shown: list[str]
@@ -42,7 +47,7 @@ class Played:
 
 @contextlib.contextmanager
 def own_processors() -> Iterator[int]:
-    """Yield the processor that the player and the stress run on, the last that this process may use, and keep off it meanwhile."""
+    """Yield the last processor that this process may use, for the player and the stress, and keep off it meanwhile."""
     usable = os.sched_getaffinity(0)
     processor = max(usable)
     os.sched_setaffinity(0, usable - {processor} or usable)

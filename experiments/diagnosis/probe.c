@@ -1,11 +1,13 @@
 /* Writes what the sinks show to the file that SHOWN_FILE names: preloaded into gst-launch-1.0.
  *
- * fakesink (silent=false) puts each buffer and each event into its property last-message, and tells GObject so, in the thread that shows
- * it. This library stands in GObject's place: a line is the time (CLOCK_MONOTONIC, ns) and the message. The notice goes no further, so nothing
- * of it is in the log; `gst-launch-1.0 -v` would tell it too, but loses some when two sinks show at the same moment (deep-notify is
- * G_SIGNAL_NO_RECURSE), and tells it when its main thread has time.
+ * fakesink (silent=false) puts each buffer and each event into its property last-message, and tells GObject so, in the
+ * thread that shows it. This library stands in GObject's place: a line is the time (CLOCK_MONOTONIC, ns) and the
+ * message. The notice goes no further, so nothing of it is in the log; `gst-launch-1.0 -v` would tell it too, but loses
+ * some when two sinks show at the same moment (deep-notify is G_SIGNAL_NO_RECURSE), and tells it when its main thread
+ * has time.
  *
- * Costs the showing thread one string copy and one write(2) a buffer. Built without GLib's headers: the three declarations below are its ABI.
+ * Costs the showing thread one string copy and one write(2) a buffer. Built without GLib's headers: the three
+ * declarations below are its ABI.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,7 +28,8 @@ extern void g_free(void *memory);
 static int shown = -1;
 static void (*notify)(void *, struct param_spec *);
 
-__attribute__((constructor)) static void start(void) {
+__attribute__((constructor)) static void start(void)
+{
     const char *file = getenv("SHOWN_FILE");
     notify = (void (*)(void *, struct param_spec *))dlsym(RTLD_NEXT, "g_object_notify_by_pspec");
     if (file != NULL && notify != NULL)
@@ -37,7 +40,8 @@ __attribute__((constructor)) static void start(void) {
     }
 }
 
-void g_object_notify_by_pspec(void *object, struct param_spec *property) {
+void g_object_notify_by_pspec(void *object, struct param_spec *property)
+{
     struct timespec now;
     char *message = NULL, line[600];
     int length;

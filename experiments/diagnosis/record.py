@@ -1,7 +1,7 @@
-"""Records the traces of the diagnosis experiment: `python experiments/diagnosis/record.py FOLDER`.
+"""Record the traces of the diagnosis experiment: `python -m experiments.diagnosis.record FOLDER`.
 
-Makes the clips, then plays and records what the plan holds and the folder does not. Can be stopped at any time and started again. README.md
-says what is in the folder.
+Makes the clips, then plays and records what the plan holds and the folder does not. Can be stopped at any time and
+started again. README.md says what is in the folder.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from pipelines import Clip, Pipeline
-from plan import PlannedTrace, plan_traces
-from playing import Played, build_probe, environment, missing_tools, own_processors, play, stress
-from shown import Measured, is_clean, measure, noticed, read_shown
+from experiments.diagnosis.pipelines import Clip, Pipeline
+from experiments.diagnosis.plan import PlannedTrace, plan_traces
+from experiments.diagnosis.playing import Played, build_probe, environment, missing_tools, own_processors, play, stress
+from experiments.diagnosis.shown import Measured, is_clean, measure, noticed, read_shown
 
 DONE, HOST_CANNOT, INTERRUPTED = 0, 3, 130
 ATTEMPTS = 5
@@ -45,19 +45,21 @@ class Studio:
 
     Attributes
     ----------
-    folder : the campaign's: clips/, traces/ with a log and a row for each trace, traces.csv.
-    processor : that the player and the stress run on.
+    folder : Path
+        The campaign's: clips/, traces/ with a log and a row for each trace, traces.csv.
+    processor : int
+        The processor that the player and the stress run on.
     """
 
     folder: Path
     processor: int
 
     def row_file(self, trace: PlannedTrace) -> Path:
-        """Return where a trace's row stands, when it is recorded."""
+        """Return the file of a trace's row."""
         return self.folder / "traces" / f"{trace.name}.json"
 
     def log_file(self, trace: PlannedTrace) -> Path:
-        """Return where a trace's log stands."""
+        """Return the file of a trace's log."""
         return self.folder / "traces" / f"{trace.name}.log.gz"
 
     @property
@@ -86,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the campaign's folder; made when it is not there")
     parser.add_argument("--seed", type=int, default=1, help="of the order and of what is random (1)")
-    parser.add_argument("--only", default="*", metavar="PATTERN", help="only traces whose name matches, as a shell does")
+    parser.add_argument(
+        "--only", default="*", metavar="PATTERN", help="only traces whose name matches, as a shell does"
+    )
     parser.add_argument("--take", type=int, metavar="N", help="only the first N of these, in the order of recording")
     parser.add_argument("--list", action="store_true", help="print the names, record nothing")
     chosen = parser.parse_args(arguments)
@@ -121,8 +125,11 @@ def record_all(planned: Sequence[PlannedTrace], studio: Studio) -> None:
         for number, trace in enumerate(waiting, 1):
             row = record(trace, studio)
             left_min = (time.monotonic() - started) / number * (len(waiting) - number) / 60
-            told = "; ".join(row["noticed"].values()) or "nothing is noticed"
-            print(f"{number}/{len(waiting)} {trace.name}: {told} ({row['lines']} lines; {left_min:.0f} min left)", flush=True)
+            found = "; ".join(row["noticed"].values()) or "nothing is noticed"
+            print(
+                f"{number}/{len(waiting)} {trace.name}: {found} ({row['lines']} lines; {left_min:.0f} min left)",
+                flush=True,
+            )
     finally:
         write_table(studio.folder)
 
@@ -161,7 +168,9 @@ def record(trace: PlannedTrace, studio: Studio) -> dict[str, Any]:
         if went_as_planned(trace, played.exit_code, measured):
             break
         if attempt == ATTEMPTS:
-            raise NotAsPlannedError(f"{trace.name}: {ATTEMPTS} times not as planned; last: {measured}, {played.printed}")
+            raise NotAsPlannedError(
+                f"{trace.name}: {ATTEMPTS} times not as planned; last: {measured}, {played.printed}"
+            )
     row = describe(trace) | {
         "log": str(studio.log_file(trace).relative_to(studio.folder)),
         "lines": pack(raw, studio.log_file(trace)),
@@ -178,8 +187,9 @@ def record(trace: PlannedTrace, studio: Studio) -> dict[str, Any]:
 def went_as_planned(trace: PlannedTrace, exit_code: int, measured: Measured) -> bool:
     """Return whether a run is the trace that was planned.
 
-    One in which nothing was changed is clean (`shown.is_clean`); and the player fails by the change alone: in one run of some hundreds
-    GStreamer 1.22 fails of itself at the start ("couldn't read header packet"), before anything is shown.
+    One in which nothing was changed is clean (`shown.is_clean`); and the player fails by the change alone: in one run
+    of some hundreds GStreamer 1.22 fails of itself at the start ("couldn't read header packet"), before anything is
+    shown.
     """
     if trace.change is None:
         return exit_code == 0 and is_clean(measured)

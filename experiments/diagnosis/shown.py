@@ -1,10 +1,10 @@
-"""What reached the screen and the speaker, measured apart from the log, and whether a viewer would notice.
+"""Measures of what reached the screen and the speaker, apart from the log, and whether a viewer would notice.
 
-The sinks tell each buffer that they show (`fakesink silent=false`), and probe.c writes it down with the time. From times of arrival and times
-of presentation follow pictures and sound lost, how late they were, and how far apart.
+The sinks tell each buffer that they show (`fakesink silent=false`), and probe.c writes it down with the time. From
+times of arrival and times of presentation follow pictures and sound lost, how late they were, and how far apart.
 
-The limits are conventions of this experiment, except that of sound against picture, which is ITU-R BT.1359-1's threshold of detectability.
-They are stated before anything is diagnosed, and the same for every pipeline.
+The limits are conventions of this experiment, except that of sound against picture, which is ITU-R BT.1359-1's
+threshold of detectability. They are stated before anything is diagnosed, and the same for every pipeline.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from pipelines import FRAME_MS, Clip
+from experiments.diagnosis.pipelines import FRAME_MS, Clip
 
 SLOW, LOST, DESYNCHRONISED, CUT = "slow streaming", "lost events", "desynchronisation", "crash or truncation"
 """The kinds of anomaly, as the tool calls them."""
@@ -25,7 +25,7 @@ SOUND_EARLY_MS, SOUND_LATE_MS = 45.0, 125.0
 HELD_MS = 500.0
 """An offset counts when it is held for so long: the median over so many pictures."""
 LATE_MS = 200.0
-"""Slow: picture and sound alike, measured from the first that was shown, come later than the clip's pace by so much, five pictures' time."""
+"""Slow: picture and sound alike come later than the clip's pace by so much, five pictures' time."""
 LOST_PICTURES_SHARE, LOST_IN_SEQUENCE, LOST_SOUND_SHARE = 0.05, 3, 0.01
 """Lost: a picture in twenty, or three in sequence (120 ms), or a hundredth of the sound."""
 CUT_MS = 3 * FRAME_MS
@@ -42,9 +42,12 @@ class Shown:
 
     Attributes
     ----------
-    arrival_ms : when it was shown (CLOCK_MONOTONIC).
-    due_ms : its presentation time in the clip.
-    lasts_ms : how long it plays.
+    arrival_ms : float
+        When it was shown (CLOCK_MONOTONIC).
+    due_ms : float
+        Its presentation time in the clip.
+    lasts_ms : float
+        How long it plays.
     """
 
     arrival_ms: float
@@ -63,12 +66,23 @@ class Measured:
 
     Attributes
     ----------
-    end_reached : whether the end of the clip reached every sink, without an error.
-    pictures_due, pictures_shown : of the whole clip.
-    pictures_lost_share, lost_in_sequence, sound_lost_share : what is missing until the clip's end, or the last shown where it was not reached.
-    missing_end_ms : of the clip after the last picture or sound shown.
-    late_ms : the most that the stream that was less late came after the clip's pace, from its first buffer on; the picture's, without sound.
-    sound_late_ms, sound_early_ms : the largest offsets of sound against picture that were held; 0 without sound.
+    end_reached : bool
+        Whether the end of the clip reached every sink, without an error.
+    pictures_due, pictures_shown : int
+        Of the whole clip.
+    pictures_lost_share : float
+        Share of the pictures that is missing until the clip's end, or the last shown where it was not reached.
+    lost_in_sequence : int
+        Most pictures that are missing in sequence.
+    sound_lost_share : float
+        Share of the sound that is missing.
+    missing_end_ms : float
+        The clip's rest after the last picture or sound shown.
+    late_ms : float
+        The most that the stream that was less late came after the clip's pace, from its first buffer on; the
+        picture's, without sound.
+    sound_late_ms, sound_early_ms : float
+        The largest offsets of sound against picture that lasted; 0 without sound.
     """
 
     end_reached: bool
@@ -86,9 +100,17 @@ class Measured:
 def read_shown(lines: Iterable[str]) -> tuple[dict[str, list[Shown]], set[str]]:
     """Read what the probe wrote.
 
+    Parameters
+    ----------
+    lines : iterable of str
+        Of the probe.
+
     Returns
     -------
-    What each sink showed, in order; the sinks that the end of the clip reached.
+    shown : dict of str to list of Shown
+        What each sink showed, in order.
+    ended : set of str
+        The sinks that the end of the clip reached.
     """
     shown: dict[str, list[Shown]] = {"screen": [], "speaker": []}
     ended = set()
@@ -106,9 +128,17 @@ def measure(shown: Mapping[str, Sequence[Shown]], ended: Set[str], clip: Clip, s
 
     Parameters
     ----------
-    shown, ended : as `read_shown` returns them.
-    clip : what was played.
-    sinks : of the pipeline: screen, and speaker when it plays sound.
+    shown, ended : mapping of str to sequence of Shown, set of str
+        As `read_shown` returns them.
+    clip : Clip
+        What was played.
+    sinks : collection of str
+        Of the pipeline: screen, and speaker when it plays sound.
+
+    Returns
+    -------
+    Measured
+        What is missing and late.
     """
     clip_ms = clip.frames * FRAME_MS
     pictures, sound = shown["screen"], shown["speaker"]
@@ -126,7 +156,10 @@ def measure(shown: Mapping[str, Sequence[Shown]], ended: Set[str], clip: Clip, s
         lost_in_sequence=max(gaps),
         sound_lost_share=round(_sound_lost(sound, clip_ms if whole else 0.0), 4) if "speaker" in sinks else 0.0,
         missing_end_ms=round(
-            max(0.0, *(clip_ms - (stream[-1].due_ms + stream[-1].lasts_ms) if stream else clip_ms for stream in streams)), 1
+            max(
+                0.0, *(clip_ms - (stream[-1].due_ms + stream[-1].lasts_ms) if stream else clip_ms for stream in streams)
+            ),
+            1,
         ),
         late_ms=round(min(_late(stream) for stream in streams), 1),
         sound_late_ms=round(max(0.0, *offsets), 1) if offsets else 0.0,
@@ -135,7 +168,7 @@ def measure(shown: Mapping[str, Sequence[Shown]], ended: Set[str], clip: Clip, s
 
 
 def noticed(measured: Measured) -> dict[str, str]:
-    """Return kind of anomaly → the criterion that says a viewer notices it; empty when nothing is noticed."""
+    """Return by kind of anomaly the criterion by which a viewer notices it; empty when nothing is noticed."""
     found = {}
     if not measured.end_reached and measured.missing_end_ms > CUT_MS:
         found[CUT] = f"the end was not reached, {measured.missing_end_ms:.0f} ms are missing"
@@ -160,7 +193,7 @@ def is_clean(measured: Measured) -> bool:
 
 
 def _milliseconds(parts: Sequence[str | None]) -> float:
-    """Return H, M, S and nanoseconds as milliseconds; 0 of a time that is not told."""
+    """Return H, M, S and nanoseconds as milliseconds; 0 of a time that is missing."""
     hours, minutes, seconds, nanoseconds = (int(part or 0) for part in parts)
     return 1000.0 * (3600 * hours + 60 * minutes + seconds) + nanoseconds / 1e6
 
@@ -179,7 +212,7 @@ def _sound_lost(sound: Sequence[Shown], until_ms: float) -> float:
 
 
 def _offsets(pictures: Sequence[Shown], sound: Sequence[Shown]) -> list[float]:
-    """Return for each picture by how much the sound of the same moment of the clip came later; nothing where there is none within 100 ms."""
+    """Return for each picture by how much the sound of the same moment came later, if there is any within 100 ms."""
     offsets, index = [], 0
     for picture in pictures:
         while index + 1 < len(sound) and abs(sound[index + 1].due_ms - picture.due_ms) <= abs(

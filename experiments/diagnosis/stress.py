@@ -1,7 +1,7 @@
 """Keeps the processor that it is started on busy: `python stress.py cpu|memory PROCESSES SEED BYTES`.
 
-Says "ready" when all processes run, and ends with all of them when its standard input is closed, so that nothing is left of it when the
-recorder is killed.
+Says "ready" when all processes run, and ends with all of them when its standard input is closed, so that nothing is
+left of it when the recorder is killed.
 """
 
 from __future__ import annotations

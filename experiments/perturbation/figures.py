@@ -6,29 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from series import Pair, Series, paired
 
-from unperturbed.collectors.trace import Trace
-
-__all__ = ["SHOWN_PAIRS", "draw_all", "shown_pairs"]
+from experiments.common.figures import panels, save
+from experiments.perturbation.series import Pair, Series, paired
+from unperturbed.collectors.data import Trace
 
 GREY = "#bbbbbb"
 PAPER_PAIR = ("PAPI_L1_DCM", "PAPI_L2_TCM")
-"""The pair of figures 3 to 5; the paper's other one, with misses of the translation buffer, is counted in no simulated run with it."""
+"""The pair of figures 3 to 5. The paper's other one, with misses of the translation buffer, is counted in no simulated
+run with it."""
 SHOWN_PAIRS = 6
-
-mpl.rcParams.update(
-    {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "perturbation",
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-)
 
 
 def draw_all(folder: Path, found: Sequence[Series]) -> None:
@@ -39,7 +28,7 @@ def draw_all(folder: Path, found: Sequence[Series]) -> None:
         "figure5": explained(max(found, key=lambda series: abs(series.sharpest()[2]))),
         "figures7-8": outer_by_instructions(found),
     }.items():
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+        save(figure, folder / f"{name}.svg")
 
 
 def shown_pairs(series: Series, most: int = SHOWN_PAIRS) -> list[Pair]:
@@ -51,7 +40,7 @@ def shown_pairs(series: Series, most: int = SHOWN_PAIRS) -> list[Pair]:
 
 def baselines(found: Sequence[Series]) -> Figure:
     """Draw figure 3: inner correlations in each baseline run, of the paper's pair and of the pairs that vary most."""
-    figure, axes = _figure(found, height=2.3)
+    figure, axes = _panels(found, 2.3)
     for place, series in zip(axes, found, strict=True):
         rho = series.baseline.correlations
         widest = np.argsort(-np.ptp(rho, axis=0))
@@ -67,7 +56,7 @@ def baselines(found: Sequence[Series]) -> Figure:
 
 def inner_by_instructions(found: Sequence[Series]) -> Figure:
     """Draw figures 4 and 6: inner correlations against the instructions that counting adds, the baseline at 0."""
-    figure, axes = _figure(found, height=3.2)
+    figure, axes = _panels(found, 3.2)
     for place, series in zip(axes, found, strict=True):
         x = _added(series)
         shown = shown_pairs(series)
@@ -84,7 +73,7 @@ def inner_by_instructions(found: Sequence[Series]) -> Figure:
 
 def outer_by_instructions(found: Sequence[Series]) -> Figure:
     """Draw figures 7 and 8: outer correlation of each metric with itself, among baseline runs at 0."""
-    figure, axes = _figure(found, height=3.2)
+    figure, axes = _panels(found, 3.2)
     for place, series in zip(axes, found, strict=True):
         x = _added(series)
         for change in series.steps[0].outer.changes:
@@ -96,7 +85,7 @@ def outer_by_instructions(found: Sequence[Series]) -> Figure:
 
 
 def explained(series: Series) -> Figure:
-    """Draw figure 5: the two metrics whose correlation changed most from one step to the next, before and after, and what came in."""
+    """Draw figure 5: the pair whose correlation changed most from one step to the next, and the metric that came in."""
     pair, at, _ = series.sharpest()
     step = series.steps[at]
     before, after = series.before(at)[0], step.traces[0]
@@ -154,11 +143,5 @@ def _short(metric: str) -> str:
     return metric.removeprefix("PAPI_")
 
 
-def _figure(found: Sequence[Series], *, height: float) -> tuple[Figure, list[Any]]:
-    columns = min(2, len(found))
-    rows = -(-len(found) // columns)
-    figure = Figure(figsize=(9.5, height * rows), layout="constrained")
-    axes = list(np.atleast_1d(figure.subplots(rows, columns)).flat)
-    for place in axes[len(found) :]:
-        place.set_axis_off()
-    return figure, axes[: len(found)]
+def _panels(found: Sequence[Series], height: float) -> tuple[Figure, list[Any]]:
+    return panels(len(found), columns=min(2, len(found)), width=9.5, height=height)

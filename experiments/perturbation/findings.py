@@ -1,4 +1,4 @@
-"""What was found, in sentences that are made from the numbers: whether it agrees with the paper or not."""
+"""Sentences about the results, generated from the numbers: whether they agree with the paper."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from series import Series, Step
 
+from experiments.perturbation.series import Series, Step
 from unperturbed.analysis.perturbation import Change, Verdict
-
-__all__ = ["findings"]
 
 LARGE = 0.3
 """The paper's "dramatic" drops: from 0.8 to less than 0.5, figure 4, and from above 0.9 to 0.3, figure 7."""
@@ -20,29 +18,33 @@ SMALL_OVERHEAD = 0.03
 
 def findings(found: Sequence[Series]) -> list[str]:
     """Return what was found over all programs, then for each."""
-    return [_overall(found), *(line for series in found for line in ("", f"**{series.program.name}**", "", *_of(series)))]
+    return [
+        _overall(found),
+        *(line for series in found for line in ("", f"**{series.program.name}**", "", *_of(series))),
+    ]
 
 
 def _overall(found: Sequence[Series]) -> str:
     large = [series.program.name for series in found if _largest_below(series) >= LARGE]
-    said = (
-        f"A change of a correlation by {LARGE} or more at less than {SMALL_OVERHEAD:.0%} added instructions, as the paper's, was "
-        + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(found)}.")
+    large_changes = (
+        f"A change of a correlation by {LARGE} or more at less than {SMALL_OVERHEAD:.0%} added instructions, as the "
+        "paper's, was " + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(found)}.")
     )
     tool = Counter(step.verdict.verdict for series in found for step in series.steps)
     steps = sum(tool.values())
     paper = sum(_perturbed_as_paper(step) for series in found for step in series.steps)
     alarms = [count > 0 for series in found for count in series.left_out]
     return (
-        f"{said} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['undecided']} undecided and "
-        f"{tool['unperturbed']} unperturbed. The paper's rule (a deviation larger than any among the baseline runs, in any pair or "
-        f"metric) calls {paper} of them perturbed; held against the other baseline runs, it calls {sum(alarms)} of {len(alarms)} "
-        "baseline runs perturbed too, and these have nothing added." + _of_all_shams(found)
+        f"{large_changes} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['undecided']} undecided "
+        f"and {tool['unperturbed']} unperturbed. The paper's rule (a deviation larger than any among the baseline "
+        f"runs, in any pair or metric) calls {paper} of them perturbed; held against the other baseline runs, it calls "
+        f"{sum(alarms)} of {len(alarms)} baseline runs perturbed too, and these have nothing "
+        "added." + _of_all_shams(found)
     )
 
 
 def _of_all_shams(found: Sequence[Series]) -> str:
-    """Say how many of the perturbed pairs and metrics the shams show too."""
+    """Describe how many of the perturbed pairs and metrics the shams show too."""
     alone = [
         step.sham is not None and (change.check, change.label) in _perturbed(step.sham)
         for series in found
@@ -54,8 +56,8 @@ def _of_all_shams(found: Sequence[Series]) -> str:
     if not alone:
         return ""
     return (
-        f" Of {len(alone)} pairs and metrics that are perturbed in some step, {sum(alone)} are perturbed in the step's sham as well, which "
-        "counts nothing."
+        f" Of {len(alone)} pairs and metrics that are perturbed in some step, {sum(alone)} are perturbed in the step's "
+        "sham as well, which counts nothing."
     )
 
 
@@ -64,8 +66,8 @@ def _perturbed(verdict: Verdict) -> set[tuple[str, str]]:
 
 
 def _of(series: Series) -> list[str]:
-    told = (_steps, _inner, _outer, _recovery, _nothing_added, _shams, _instructions, _alarms)
-    return [f"- {line}" for tell in told if (line := tell(series))]
+    describers = (_steps, _inner, _outer, _recovery, _nothing_added, _shams, _instructions, _alarms)
+    return [f"- {line}" for describe in describers if (line := describe(series))]
 
 
 def _steps(series: Series) -> str:
@@ -77,13 +79,13 @@ def _steps(series: Series) -> str:
         for check in ("inner", "outer")
     )
     return (
-        f"In the place of the paper's {series.program.stands_for}: of {len(series.steps)} steps {inner} have a perturbed inner correlation "
-        f"and {outer} a perturbed outer one."
+        f"In the place of the paper's {series.program.stands_for}: of {len(series.steps)} steps {inner} have a "
+        f"perturbed inner correlation and {outer} a perturbed outer one."
     )
 
 
 def _shams(series: Series) -> str:
-    """Say what the code's place and the no-ops do alone."""
+    """Describe what the code's place and the no-ops do alone."""
     steps = [step for step in series.steps if step.sham is not None]
     if not steps:
         return ""
@@ -91,9 +93,9 @@ def _shams(series: Series) -> str:
     both = sum(step.sham is not None and step.sham.verdict == step.verdict.verdict == "perturbed" for step in steps)
     counting = sum(step.verdict.verdict == "perturbed" for step in steps)
     return (
-        f"Of {len(steps)} step{'s' * (len(steps) > 1)} with a sham, {counting} are perturbed, of {alone} the sham is, of {both} both: "
-        "a sham has the step's code, with a no-op in the place of every increment, so that what it shows comes with the code, not with "
-        "the counting."
+        f"Of {len(steps)} step{'s' * (len(steps) > 1)} with a sham, {counting} are perturbed, of {alone} the sham is, "
+        f"of {both} both: a sham has the step's code, with a no-op in the place of every increment, so that what it "
+        "shows comes with the code, not with the counting."
     )
 
 
@@ -103,8 +105,8 @@ def _inner(series: Series) -> str:
     pair = (change.first, change.second)
     return (
         f"The largest change of an inner correlation is {change.effect:+.3f}: {_name(change)} goes from "
-        f"{series.along(pair)[0]:.2f} to {np.mean(change.observed):.2f} when {step.metric} comes in, at {_added(step)} added "
-        f"instructions ({change.verdict}, corrected p {change.p_corrected:.2g})."
+        f"{series.along(pair)[0]:.2f} to {np.mean(change.observed):.2f} when {step.metric} comes in, at {_added(step)} "
+        f"added instructions ({change.verdict}, corrected p {change.p_corrected:.2g})."
     )
 
 
@@ -113,8 +115,8 @@ def _outer(series: Series) -> str:
     step = series.steps[at]
     return (
         f"The largest change of an outer correlation is {change.effect:+.3f}: {_name(change)} with itself, "
-        f"{np.mean(change.reference):.2f} among baseline runs, {np.mean(change.observed):.2f} when {step.metric} comes in "
-        f"({change.verdict}, corrected p {change.p_corrected:.2g})."
+        f"{np.mean(change.reference):.2f} among baseline runs, {np.mean(change.observed):.2f} when {step.metric} comes "
+        f"in ({change.verdict}, corrected p {change.p_corrected:.2g})."
     )
 
 
@@ -125,7 +127,8 @@ def _recovery(series: Series) -> str:
     if at == len(series.steps) - 1:
         return "That is the last step, so that nothing could recover."
     return (
-        f"{_name(change)} is {last:+.3f} from its baseline at the last step, when it was {change.effect:+.3f} at its largest: "
+        f"{_name(change)} is {last:+.3f} from its baseline at the last step, when it was {change.effect:+.3f} at its "
+        "largest: "
         + ("it recovers" if abs(last) < abs(change.effect) / 2 else "it does not recover")
         + " as more is added."
     )
@@ -135,9 +138,9 @@ def _nothing_added(series: Series) -> str:
     first = series.steps[0]
     label, effect = first.largest_inner
     return (
-        f"The first step adds {first.events:,} increments a run and is another binary: all that changes there, {effect:+.3f} at most "
-        f"({label.replace('PAPI_', '')}), comes from code and data that lie elsewhere, or from chance. The tool calls it "
-        f"{first.verdict.verdict}."
+        f"The first step adds {first.events:,} increments a run and is another binary: all that changes there, "
+        f"{effect:+.3f} at most ({label.replace('PAPI_', '')}), comes from code and data that lie elsewhere, or from "
+        f"chance. The tool calls it {first.verdict.verdict}."
     )
 
 
@@ -150,8 +153,8 @@ def _instructions(series: Series) -> str:
     if not fewer:
         return "Every step executes more instructions than the baseline."
     return (
-        f"Fewer instructions than the baseline's are executed with {', '.join(fewer)}, though increments were added: the compiler "
-        "made other code of the functions that hold them."
+        f"Fewer instructions than the baseline's are executed with {', '.join(fewer)}, though increments were added: "
+        "the compiler made other code of the functions that hold them."
     )
 
 
@@ -160,8 +163,9 @@ def _alarms(series: Series) -> str:
     verdicts = Counter(series.left_out_verdicts)
     return (
         f"Each baseline run, held against the other {len(series.left_out) - 1}: the paper's rule calls {alarms} of "
-        f"{len(series.left_out)} perturbed, in up to {max(series.left_out)} of {series.compared} pairs and metrics; the tool calls "
-        f"{verdicts['perturbed']} perturbed, {verdicts['undecided']} undecided, {verdicts['unperturbed']} unperturbed."
+        f"{len(series.left_out)} perturbed, in up to {max(series.left_out)} of {series.compared} pairs and metrics; "
+        f"the tool calls {verdicts['perturbed']} perturbed, {verdicts['undecided']} undecided, "
+        f"{verdicts['unperturbed']} unperturbed."
     )
 
 

@@ -1,4 +1,4 @@
-"""The programs of the perturbation experiment, and the series of configurations in which one software metric is added at a time."""
+"""The programs of the perturbation experiment, and their series of configurations: one software metric more a step."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation import Baseline, Verdict, combine_checks
-from unperturbed.collectors.trace import Trace
-from unperturbed.harness.spec import Campaign, load_spec
-
-__all__ = ["PROGRAMS", "Pair", "Program", "Series", "Step", "judge", "paired"]
+from unperturbed.collectors.data import Trace
+from unperturbed.harness.spec import CampaignSpec, load_spec
 
 HERE = Path(__file__).parent
 Pair = tuple[str, str]
@@ -27,8 +25,12 @@ class Program:
 
     Attributes
     ----------
-    name : of its spec. stands_for : the paper's program of table 1, and whether the paper saw it perturbed.
-    what, source, input : as in table 1.
+    name : str
+        Of its spec.
+    stands_for : str
+        The paper's program of table 1, and whether the paper saw it perturbed.
+    what, source, input : str
+        As in table 1.
     """
 
     name: str
@@ -44,8 +46,12 @@ class Program:
 
 
 PROGRAMS = (
-    Program("bzip2", "bzip (hardly)", "compression", "Debian's bzip2", "Python's library sources, 3 MB, blocks of 300 kB"),
-    Program("chess", "sjeng (perturbed)", "chess", "Phalanx, Debian's upstream archive", "4 positions, 7 half-moves deep"),
+    Program(
+        "bzip2", "bzip (hardly)", "compression", "Debian's bzip2", "Python's library sources, 3 MB, blocks of 300 kB"
+    ),
+    Program(
+        "chess", "sjeng (perturbed)", "chess", "Phalanx, Debian's upstream archive", "4 positions, 7 half-moves deep"
+    ),
     Program(
         "network",
         "mcf (inner: hardly, outer: perturbed)",
@@ -69,11 +75,23 @@ class Step:
 
     Attributes
     ----------
-    metric : the software metric that came in. traces : its runs.
-    events : increments that all its software metrics execute a run; increment_ratio : of the baseline's instructions.
-    rho : float64, shape (runs, pairs). Inner correlations, for the baseline's pairs.
-    verdict, inner, outer : of the tool. inner_as_paper, outer_as_paper : by the paper's rule.
-    sham : verdict on the runs of its sham (the same rewriting, a no-op in the place of every increment), where the campaign has such; None else.
+    metric : str
+        The software metric that came in.
+    traces : tuple of Trace
+        Its runs.
+    events : int
+        Increments that all its software metrics execute a run.
+    increment_ratio : float
+        Of the baseline's instructions.
+    rho : array of float64, shape (runs, pairs)
+        Inner correlations, for the baseline's pairs.
+    verdict, inner, outer : Verdict
+        Of the tool.
+    inner_as_paper, outer_as_paper : Verdict
+        By the paper's rule.
+    sham : Verdict or None
+        Verdict on the runs of its sham (the same rewriting, a no-op in the place of every increment), where the
+        campaign has such; None else.
     """
 
     metric: str
@@ -115,13 +133,18 @@ class Series:
 
     Attributes
     ----------
-    spec : of the campaign. baseline : its baseline runs.
-    left_out : pairs and metrics of each baseline run that the paper's rule calls perturbed, the others being the baseline.
-    left_out_verdicts : the tool's verdict on each of these runs.
+    spec : CampaignSpec
+        Of the campaign.
+    baseline : Baseline
+        Its baseline runs.
+    left_out : tuple of int
+        Pairs and metrics of each baseline run that the paper's rule calls perturbed, the others being the baseline.
+    left_out_verdicts : tuple of str
+        The tool's verdict on each of these runs.
     """
 
     program: Program
-    spec: Campaign
+    spec: CampaignSpec
     baseline: Baseline
     steps: tuple[Step, ...]
     left_out: tuple[int, ...]
@@ -159,7 +182,7 @@ class Series:
 
 
 def judge(program: Program, campaign: Path) -> Series:
-    """Read a campaign's runs and hold every step against the baseline.
+    """Read a campaign's runs and compare every step with the baseline.
 
     Raises
     ------
@@ -216,12 +239,12 @@ def _runs_of(campaign: Path) -> tuple[Mapping[str, list[Trace]], Mapping[str, li
     return runs, shams
 
 
-def _baseline(spec: Campaign, traces: Sequence[Trace]) -> Baseline:
+def _baseline(spec: CampaignSpec, traces: Sequence[Trace]) -> Baseline:
     return Baseline(traces, metrics=spec.measure.hardware, alpha=spec.analysis.alpha, tolerance=spec.analysis.tolerance)
 
 
-def _left_out(baseline: Baseline, spec: Campaign) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Hold each baseline run against the others: what is called perturbed then is a false alarm."""
+def _left_out(baseline: Baseline, spec: CampaignSpec) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Compare each baseline run with the others: what is called perturbed then is a false alarm."""
     align_on = tuple(spec.analysis.align_on)
     counts, verdicts = [], []
     for trace in baseline.traces:
@@ -239,5 +262,5 @@ def _largest(verdict: Verdict) -> tuple[str, float]:
 
 
 def paired(pairs: Sequence[Pair], first: str, second: str) -> Pair | None:
-    """Return the pair of these two metrics, whichever stands first; None when it is not compared."""
+    """Return the pair of these two metrics, in either order; None when it is not compared."""
     return next((pair for pair in pairs if set(pair) == {first, second}), None)

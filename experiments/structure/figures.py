@@ -1,4 +1,4 @@
-"""The figure of a program: a metric over its run, with the phases that milestones tell and the classes and words that were found."""
+"""The figure of a program: a metric over its run, its phases by milestones, and the classes and words found."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-if TYPE_CHECKING:
-    from evaluate import Found
+from experiments.common.figures import save
 
-__all__ = ["draw"]
+if TYPE_CHECKING:
+    from experiments.structure.evaluate import Found
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999", "#000000", "#882255")
-"""Okabe and Ito's, which people with any sight can tell apart."""
+"""Okabe and Ito's, which people with any sight can distinguish."""
 GREYS = ("#666666", "#bbbbbb", "#222222", "#8c8c8c", "#dddddd", "#444444")
 SHOWN = 200
 METRIC = "PAPI_TOT_CYC"
-
-mpl.rcParams.update(
-    {"svg.fonttype": "none", "svg.hashsalt": "structure", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
-)
 
 
 def draw(path: Path, found: Found, phase_of: Sequence[int]) -> None:
@@ -33,16 +28,21 @@ def draw(path: Path, found: Found, phase_of: Sequence[int]) -> None:
 
     Parameters
     ----------
-    path : of the file.
-    found : what was found of the program.
-    phase_of : the phase that each class belongs to.
+    path : Path
+        The SVG file. The name of its folder salts the identifiers within.
+    found : Found
+        The program's phases and words.
+    phase_of : sequence of int
+        The phase of each class.
     """
     figure = Figure(figsize=(9, 3.3), layout="constrained")
     axes: Any = figure.subplots(4, 1, sharex=True, height_ratios=(5, 1, 1, 1))
     trace, sequence, words = found.runs[0], found.sequence, found.dictionary.decomposition
     axes[0].plot(trace[METRIC] / np.maximum(trace["PAPI_TOT_INS"], 1), linewidth=0.7, color="#333333")
     axes[0].set(
-        ylabel="cycles an\ninstruction", title=f"{found.program.name}: the first {SHOWN} intervals of a run", xlim=(0, SHOWN)
+        ylabel="cycles an\ninstruction",
+        title=f"{found.program.name}: the first {SHOWN} intervals of a run",
+        xlim=(0, SHOWN),
     )
     strips: dict[str, Any] = {
         "milestones": found.truth.labels,
@@ -53,7 +53,13 @@ def draw(path: Path, found: Found, phase_of: Sequence[int]) -> None:
         shown = np.ma.masked_less(labels[None, :SHOWN], 0)
         colours: Any = ListedColormap(COLOURS if name != "words" else GREYS)
         place.imshow(
-            shown, aspect="auto", interpolation="none", cmap=colours, vmin=0, vmax=colours.N - 1, extent=(0, SHOWN, 0, 1)
+            shown,
+            aspect="auto",
+            interpolation="none",
+            cmap=colours,
+            vmin=0,
+            vmax=colours.N - 1,
+            extent=(0, SHOWN, 0, 1),
         )
         place.set(yticks=[], ylabel=name)
         place.yaxis.label.set(rotation=0, ha="right", va="center")
@@ -62,11 +68,11 @@ def draw(path: Path, found: Found, phase_of: Sequence[int]) -> None:
     axes[-1].set(xlabel="interval")
     patches = [Patch(color=colour, label=phase) for colour, phase in zip(COLOURS, found.program.phases, strict=False)]
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False)
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
 
 
 def _colours_of(phase_of: Sequence[int], phases: int) -> list[int]:
-    """Return the number of each class's colour: its phase's for the first class of a phase, a further one for others."""
+    """Return the number of each class's colour: its phase's for the first class of it, a further one for others."""
     colours: list[int] = []
     further = phases
     for phase in phase_of:

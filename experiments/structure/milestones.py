@@ -1,4 +1,4 @@
-"""What milestones tell of a run's phases, and how well classes of its intervals agree with it."""
+"""A run's phases by its milestones, and how well classes of its intervals agree with them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.structure import StructuralSequence, indel_distance
-from unperturbed.collectors.trace import Trace
-
-__all__ = ["BLOCKSORT", "PHASES", "Program", "Scores", "Truth", "adjusted_rand_index", "score", "truth_of"]
+from unperturbed.collectors.data import Trace
 
 Labels: TypeAlias = NDArray[np.int64]
 
@@ -26,9 +24,12 @@ class Program:
 
     Attributes
     ----------
-    name : of its spec, too.
-    milestones : software metric to the phase that begins where it counts.
-    words : the phases' order in the program's text.
+    name : str
+        Also of its spec.
+    milestones : mapping of str to str
+        From a software metric to the phase that begins where it counts.
+    words : tuple of tuple of str
+        Order of the phases in the program's text.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Program:
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """Names of the phases; their numbers are places here."""
+        """Names of the phases; their numbers are positions here."""
         return tuple(self.milestones.values())
 
     def numbers(self, word: Sequence[str]) -> tuple[int, ...]:
@@ -59,15 +60,15 @@ BLOCKSORT = Program(
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What milestones tell.
+    """A run's phases by its milestones.
 
     Attributes
     ----------
-    labels : int64, shape (intervals,)
+    labels : array of int64, shape (intervals,)
         Phase that an interval lies in as a whole; −1 where a milestone falls into it, and before the first one.
-    begins : int64, shape (k,)
+    begins : array of int64, shape (k,)
         Intervals in which a phase begins, in order.
-    order : int64, shape (k,)
+    order : array of int64, shape (k,)
         The phases that begin there.
     """
 
@@ -77,7 +78,7 @@ class Truth:
 
 
 def truth_of(trace: Trace, program: Program) -> Truth:
-    """Read the phases of a run off its milestones. Of several in one interval the order in the program's text is taken."""
+    """Return the phases of a run by its milestones; several in one interval have the order of the program's text."""
     counts = np.column_stack([trace[name] for name in program.milestones])
     labels = np.full(len(trace), UNKNOWN, np.int64)
     begins: list[int] = []
@@ -99,10 +100,12 @@ class Scores:
     Attributes
     ----------
     classes : int
+        How many were found.
     whole : int
         Intervals that lie in one phase as a whole.
     right : float
-        Share of these whose class belongs to their phase. A class belongs to the phase that most of its whole intervals lie in.
+        Share of these whose class belongs to their phase. A class belongs to the phase that most of its whole intervals
+        lie in.
     rand : float
         Adjusted Rand index of classes and phases, of these intervals.
     borders : int
@@ -111,7 +114,7 @@ class Scores:
         Share of these with a change of class at one end of the interval they fall into.
     off : int
         Intervals by which the change nearest to a milestone is off, at most.
-    needless : int
+    spurious : int
         Changes from one phase's class to another's that are no closer than an interval to any milestone.
     phases, edits : int
         Phases that the run went through, and insertions and deletions between these and the phases of its classes.
@@ -124,41 +127,46 @@ class Scores:
     borders: int
     met: float
     off: int
-    needless: int
+    spurious: int
     phases: int
     edits: int
 
 
 def score(found: StructuralSequence, truth: Truth) -> Scores:
-    """Hold classes against milestones, from the first milestone on."""
+    """Compare classes with milestones, from the first milestone on."""
     classes = found.labels.astype(np.int64)
     whole = truth.labels != UNKNOWN
     phase_of = phases_of_classes(classes[whole], truth.labels[whole], int(classes.max()) + 1)
     first = int(truth.begins[0])
-    told = phase_of[classes]
-    changes = np.flatnonzero(np.diff(told)) + 1
+    labels = phase_of[classes]
+    changes = np.flatnonzero(np.diff(labels)) + 1
     # A phase that begins within interval i is seen from i or from i + 1 on.
-    off = [int(np.minimum(np.abs(changes - at), np.abs(changes - at - 1)).min(initial=len(told))) for at in truth.begins[1:]]
+    off = [
+        int(np.minimum(np.abs(changes - at), np.abs(changes - at - 1)).min(initial=len(labels)))
+        for at in truth.begins[1:]
+    ]
     nearest = [
-        int(np.minimum(np.abs(at - truth.begins), np.abs(at - truth.begins - 1)).min()) for at in changes if at > first + 1
+        int(np.minimum(np.abs(at - truth.begins), np.abs(at - truth.begins - 1)).min())
+        for at in changes
+        if at > first + 1
     ]
     order = [int(phase) for phase, _ in groupby(truth.order.tolist())]
     return Scores(
         classes=len(found.classes),
         whole=int(whole.sum()),
-        right=float(np.mean(told[whole] == truth.labels[whole])),
+        right=float(np.mean(labels[whole] == truth.labels[whole])),
         rand=adjusted_rand_index(classes[whole], truth.labels[whole]),
         borders=len(off),
         met=float(np.mean(np.array(off) == 0)),
         off=max(off),
-        needless=sum(distance > 0 for distance in nearest),
+        spurious=sum(distance > 0 for distance in nearest),
         phases=len(order),
-        edits=indel_distance([int(phase) for phase, _ in groupby(told[first + 1 :].tolist())], order),
+        edits=indel_distance([int(phase) for phase, _ in groupby(labels[first + 1 :].tolist())], order),
     )
 
 
 def phases_of_classes(classes: Labels, phases: Labels, count: int) -> Labels:
-    """Return the phase that each class belongs to, and what is unlike all classes: shape (count,)."""
+    """Return the phase of each class, and last of outliers: shape (count,)."""
     table = np.zeros((count, int(phases.max()) + 1), np.int64)
     np.add.at(table, (classes, phases), 1)
     belongs: Labels = table.argmax(axis=1)
@@ -166,7 +174,7 @@ def phases_of_classes(classes: Labels, phases: Labels, count: int) -> Labels:
 
 
 def adjusted_rand_index(one: Labels, other: Labels) -> float:
-    """Return how alike two partitions are: 1 for the same one, 0 for what chance would give (Hubert and Arabie, 1985)."""
+    """Return the similarity of two partitions: 1 for the same one, 0 as by chance (Hubert and Arabie, 1985)."""
     table = np.zeros((int(one.max()) + 1, int(other.max()) + 1))
     np.add.at(table, (one, other), 1)
     together, rows, columns = (

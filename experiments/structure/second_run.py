@@ -1,9 +1,10 @@
 """How often a second run is called different, and when it should be: written to docs/evidence/structure_second_run.md.
 
-    python experiments/structure/second_run.py [--pairs 40] [--seed 1]
+    python -m experiments.structure.second_run [--pairs 40] [--seed 1]
 
-Both runs are made of the same three motifs in a random order, with noise; the words are learnt of the first. A second run with something
-foreign in it has one more motif, of a class that the first one lacks or of the same classes, for a tenth or a twentieth of its length.
+Both runs consist of the same three motifs in a random order, with noise; the words are learned from the first. A second
+run with something foreign in it has one more motif, of a class that the first one lacks or of the same classes, for a
+tenth or a twentieth of its length.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import argparse
 import random
 from itertools import groupby
-from pathlib import Path
 
-from unperturbed.analysis.structure import compare_structure, compose, structural_sequence
+from experiments.common.evaluation import EVIDENCE
+from experiments.common.tables import markdown_table, right
+from unperturbed.analysis.structure import Composition, compare_structure, compose, structural_sequence
 
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "structure_second_run.md"
 LETTERS = "abcde"
 CLASSES = {letter: number for number, letter in enumerate(LETTERS + "f")}
 SIZES, NOISES = (100, 300, 1000), (0.0, 0.05, 0.15)
@@ -27,36 +28,35 @@ def collapsed(text: str) -> str:
     return "".join(symbol for symbol, _ in groupby(text))
 
 
-def motif(chance: random.Random, letters: str) -> str:
+def motif(rng: random.Random, letters: str) -> str:
     """Return 5 to 12 symbols without equal neighbours."""
-    length, made = chance.randint(5, 12), ""
-    while len(made) < length:
-        made = collapsed(made + chance.choice(letters))
-    return made
+    length, symbols = rng.randint(5, 12), ""
+    while len(symbols) < length:
+        symbols = collapsed(symbols + rng.choice(letters))
+    return symbols
 
 
-def run_of(chance: random.Random, motifs: list[str], size: int, noise: float) -> str:
+def run_of(rng: random.Random, motifs: list[str], size: int, noise: float) -> str:
     """Return motifs in a random order, a share of the symbols lost, replaced or followed by another."""
-    told = ""
-    while len(told) < size:
-        told = collapsed(told + chance.choice(motifs))
+    exact = ""
+    while len(exact) < size:
+        exact = collapsed(exact + rng.choice(motifs))
     noisy = []
-    for symbol in told:
-        other = chance.choice(LETTERS)
-        made = chance.choice(((), (other,), (symbol, other))) if chance.random() < noise else (symbol,)
-        noisy += made
+    for symbol in exact:
+        other = rng.choice(LETTERS)
+        noisy += rng.choice(((), (other,), (symbol, other))) if rng.random() < noise else (symbol,)
     return collapsed("".join(noisy))
 
 
-def second_of(chance: random.Random, motifs: list[str], size: int, noise: float, kind: str) -> str:
+def second_of(rng: random.Random, motifs: list[str], size: int, noise: float, kind: str) -> str:
     """Return a second run of some kind."""
-    made = run_of(chance, motifs, size, noise)
+    run = run_of(rng, motifs, size, noise)
     if kind == KINDS[0]:
-        return made
+        return run
     length = size // int(kind.rpartition("/")[2])
-    foreign = run_of(chance, [motif(chance, LETTERS + "f" * 4 if "class" in kind else LETTERS)], length, noise)
-    middle = len(made) // 2
-    return collapsed(made[:middle] + foreign + made[middle:])
+    foreign = run_of(rng, [motif(rng, LETTERS + "f" * 4 if "class" in kind else LETTERS)], length, noise)
+    middle = len(run) // 2
+    return collapsed(run[:middle] + foreign + run[middle:])
 
 
 def main() -> None:
@@ -70,31 +70,33 @@ def main() -> None:
         for size in SIZES:
             different, learned = dict.fromkeys(KINDS, 0), 0
             for pair in range(arguments.pairs):
-                chance = random.Random(f"{arguments.seed} {noise} {size} {pair}")
-                motifs = [motif(chance, LETTERS) for _ in range(3)]
-                first = structural_sequence(list(run_of(chance, motifs, size, noise)), classes=CLASSES)
-                learnt = compose(first, adequate=0)
-                if not learnt.dictionary.words:
+                rng = random.Random(f"{arguments.seed} {noise} {size} {pair}")
+                motifs = [motif(rng, LETTERS) for _ in range(3)]
+                first = structural_sequence(list(run_of(rng, motifs, size, noise)), classes=CLASSES)
+                one = compose(first, adequate=0)
+                if not one.dictionary.words:
                     continue
                 learned += 1
                 for kind in KINDS:
-                    second = structural_sequence(list(second_of(chance, motifs, size, noise, kind)), classes=first.classes)
-                    # The second run's own words say nothing here, so those of the first stand for them.
-                    found = compare_structure(learnt, type(learnt)(second, learnt.dictionary), seed=pair)
-                    different[kind] += not found.adequacy.is_adequate
+                    symbols = list(second_of(rng, motifs, size, noise, kind))
+                    second = structural_sequence(symbols, classes=first.classes)
+                    # The second run's own words do not matter here, so they are not learned.
+                    found = compare_structure(one, Composition(second, one.dictionary), seed=pair)
+                    different[kind] += not found.is_adequate
             shares = (f"{different[kind] / learned:.0%}" if learned else "–" for kind in KINDS)
-            rows.append(f"| {noise:.0%} | {size:,} | {learned} | {' | '.join(shares)} |")
-            print(rows[-1], flush=True)
-    EVIDENCE.write_text(
-        "# When a second run is called different\n\n"
-        f"`python experiments/structure/second_run.py --pairs {arguments.pairs} --seed {arguments.seed}`. Both runs are made of the same three "
-        "motifs of 5 to 12 symbols over 5 classes, in a random order;\nthe share of the symbols that the noise column says is lost, replaced or "
-        f"followed by another. Words are learnt of the first; of {arguments.pairs} pairs, as many have words. Of these, called different\nat a level "
-        "of 5 %, when the second has nothing foreign in it, and when a part of its length is made of one more motif.\n\n"
-        f"| noise | symbols | with words | {' | '.join(KINDS)} |\n|---:|---:|---:|{'---:|' * len(KINDS)}\n"
-        + "\n".join(rows)
-        + "\n"
-    )
+            rows.append((f"{noise:.0%}", f"{size:,}", learned, *shares))
+            print(*rows[-1], flush=True)
+    table = markdown_table(right("noise", "symbols", "with words", *KINDS), rows)
+    text = f"""# When a second run is called different
+
+`python -m experiments.structure.second_run --pairs {arguments.pairs} --seed {arguments.seed}`. Both runs are made of \
+the same three motifs of 5 to 12 symbols over 5 classes, in a random order;
+the share of the symbols that the noise column says is lost, replaced or followed by another. Words are learnt of the \
+first; of {arguments.pairs} pairs, as many have words. Of these, called different
+at a level of 5 %, when the second has nothing foreign in it, and when a part of its length is made of one more motif.
+
+"""
+    (EVIDENCE / "structure_second_run.md").write_text(text + "\n".join(table) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,36 +1,67 @@
-"""The experiment spec: YAML text to a validated, immutable `Campaign`, or every fault of it at once.
+"""The spec of a campaign: YAML text to a validated, immutable `CampaignSpec`, or every fault of it at once.
 
 ::
 
-    yamlpos, yaml_advice   YAML with the position of every key and value
-    quantities             `10 ms`, `32 KiB 8-way 64 B`
-    placeholders           {build}, {inputs}, …
-    models, fields         what a spec may hold, as pydantic models
-    draft, messages        what was read but is not yet known to be right, and its faults in plain words
-    program, metrics       rules that span several fields
-    load                   all of it in one function
+    sections/              a module a key at the top of a spec: its model, its rules, its words
+    values/                durations, sizes, caches, events, parameters, placeholders
+    yaml/                  YAML with the position of every key and value, advice on its errors
+    model, campaign_spec   what sections share; the sections as one model
+    draft, messages        a spec that is not yet validated; what is wrong with it in plain words
+    load                   all of it in one function, and the digest
     schema, docs           JSON Schema and the reference page, from the models
+
+Another distribution adds a key at the top of a spec by an entry point in the group `unperturbed.spec_keys` that names a
+`SpecKey`; its value is `CampaignSpec.extensions[name]`.
 """
 
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
-from unperturbed.harness.spec.fields import Interval
-from unperturbed.harness.spec.load import load_spec, parse_spec
-from unperturbed.harness.spec.models import Analysis, Campaign, Design, Measure, Program
-from unperturbed.harness.spec.quantities import Duration
+from unperturbed.harness.spec.load import load_spec, metric_position, parse_spec
+from unperturbed.harness.spec.model import Because, Section, SpecKey
 from unperturbed.harness.spec.schema import json_schema
+from unperturbed.harness.spec.sections.analysis import Analysis
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX, Design
+from unperturbed.harness.spec.sections.measure import SHORTEST_INTERVAL_NS, Interval, Measure
+from unperturbed.harness.spec.sections.parameters import TIME_COLUMNS
+from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
+from unperturbed.harness.spec.values.parameters import Between, Chosen, Listed, Value
+from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, find_placeholders, substitute
+from unperturbed.harness.spec.values.quantities import Duration
 
 __all__ = [
+    "ANCHOR",
+    "BASELINE",
+    "PARAMETER",
+    "PILOT",
+    "PLACEHOLDERS",
+    "PROGRAM_PATH",
+    "REFERENCE",
+    "SHAM_PREFIX",
+    "SHORTEST_INTERVAL_NS",
+    "TIME_COLUMNS",
     "Analysis",
-    "Campaign",
+    "Because",
+    "Between",
+    "CampaignSpec",
+    "Chosen",
     "Design",
     "Diagnostic",
+    "Draft",
     "Duration",
     "Interval",
     "InvalidSpec",
+    "Listed",
     "Measure",
     "Position",
     "Program",
+    "Section",
+    "SpecKey",
+    "Value",
+    "find_placeholders",
     "json_schema",
     "load_spec",
+    "metric_position",
     "parse_spec",
+    "substitute",
 ]

@@ -1,32 +1,56 @@
-"""A spec that is read but not yet known to be right: what can be asked of it, and where its faults are noted.
+"""A spec that is read and not yet validated: what rules can ask of it, and where they report its faults.
 
-The rules that span several fields ask the draft and not the validated model, so that a fault in one field hides no fault in another.
+The rules that span several fields ask the draft and not the validated model, so that a fault in one field hides no
+fault in another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.spec.errors import Diagnostic, Position, nearest
-from unperturbed.harness.spec.yamlpos import Document, YamlPath
+from unperturbed.common.wording import nearest
+from unperturbed.harness.spec.errors import Diagnostic, Position
+from unperturbed.harness.spec.yaml.positions import Document, YamlPath
 
-__all__ = ["Draft"]
+if TYPE_CHECKING:
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _MOST_FAULTS_WITH_ADVICE = 200
+_ALIKE = 86
+"""How alike two names must be that one may be meant by the other: `env` and `environment` are."""
 
 
 class Draft:
     """A document, the folder it is in, and the faults found so far.
 
-    Whatever is missing or of another type than the one asked for counts as not there; the model's own check has a message for that.
+    Whatever is missing or of another type than the one asked for counts as not there; the model's own check has a
+    message for that.
+
+    Parameters
+    ----------
+    document : Document
+        The YAML.
+    folder : Path
+        Where relative paths in the spec start.
+    recorded : bool, default False
+        Whether the spec was validated when its campaign was run: files need not be there any more.
+
+    Attributes
+    ----------
+    faults : list of Diagnostic
+        The faults found so far.
+    spec : CampaignSpec or None
+        The validated model; None where fields have faults.
     """
 
-    def __init__(self, document: Document, folder: Path) -> None:
+    def __init__(self, document: Document, folder: Path, *, recorded: bool = False) -> None:
         self.document = document
         self.folder = folder
+        self.recorded = recorded
         self.faults: list[Diagnostic] = list(document.diagnostics)
+        self.spec: CampaignSpec | None = None
 
     def value(self, *path: str | int) -> Any:
         """Return the value at a path, or None."""
@@ -41,7 +65,7 @@ class Draft:
         return found
 
     def has(self, *path: str | int) -> bool:
-        """Tell whether there is a value at a path, right or wrong."""
+        """Return whether there is a value at a path, right or wrong."""
         return path in self.document.places
 
     def text(self, *path: str | int) -> str | None:
@@ -63,23 +87,46 @@ class Draft:
         return {key: (*path, key) for key in found} if isinstance(found, dict) else {}
 
     def nearest(self, word: str, known: Iterable[str]) -> str | None:
-        """Return the known word that is spelt most like this one, if one is near.
+        """Return the known word whose spelling is most like this one's, if one is near.
 
-        After many faults none is looked for: nobody reads so far, and a large file of nothing but faults must not take minutes.
+        After many faults none is looked for: nobody reads so far, and a large file of nothing but faults must not take
+        minutes.
         """
-        return nearest(word, known) if len(self.faults) < _MOST_FAULTS_WITH_ADVICE else None
+        if len(self.faults) >= _MOST_FAULTS_WITH_ADVICE:
+            return None
+        return next(iter(nearest(word, known, limit=1, cutoff=_ALIKE)), None)
+
+    def did_you_mean(self, word: str, known: Iterable[str], *, before: str = "", after: str = "") -> str:
+        """Return ``did you mean `x`?``, or an empty text where no known word is near.
+
+        Parameters
+        ----------
+        word : str
+            What the spec has.
+        known : iterable of str
+            What it may have.
+        before, after : str, default ""
+            What surrounds the known word in the message.
+
+        Returns
+        -------
+        str
+            For the end of a message.
+        """
+        meant = self.nearest(word, known)
+        return f"did you mean `{before}{meant}{after}`?" if meant is not None else ""
 
     def key_position(self, path: YamlPath) -> Position:
-        """Return where the key of a value stands; of the nearest one above, when it is not there."""
+        """Return the position of a value's key; of the nearest one above, when it is not there."""
         while path not in self.document.places:
             path = path[:-1]
         return self.document.places[path].key
 
-    def blame_key(self, path: YamlPath, message: str) -> None:
-        """Note a fault at the key of a value."""
+    def report_key(self, path: YamlPath, message: str) -> None:
+        """Report a fault at the key of a value."""
         self.faults.append(Diagnostic(self.key_position(path), message))
 
-    def blame(self, path: YamlPath, message: str) -> None:
-        """Note a fault at a value."""
+    def report(self, path: YamlPath, message: str) -> None:
+        """Report a fault at a value."""
         place = self.document.places.get(path)
         self.faults.append(Diagnostic(place.value if place else self.key_position(path), message))

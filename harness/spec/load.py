@@ -1,4 +1,4 @@
-"""Reading a spec: YAML text to a validated `Campaign`, or every fault of it at once, each with its line and column."""
+"""Reading a spec: YAML text to a validated `CampaignSpec`, or every fault of it at once, each with line and column."""
 
 from __future__ import annotations
 
@@ -12,79 +12,77 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from unperturbed.collectors.expressions import Expression
+from unperturbed.common.expressions import MetricExpression
 from unperturbed.errors import SpecError
+from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec
-from unperturbed.harness.spec.messages import check_structure
-from unperturbed.harness.spec.metrics import check_metrics, default_align_on, default_subsets
-from unperturbed.harness.spec.models import Campaign
-from unperturbed.harness.spec.program import check_program
-from unperturbed.harness.spec.sampling import check_sampling
-from unperturbed.harness.spec.sweep import check_sweep
-from unperturbed.harness.spec.yamlpos import MAX_BYTES, decode, read_yaml
+from unperturbed.harness.spec.messages import validate
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE
+from unperturbed.harness.spec.sections.analysis import default_align_on
+from unperturbed.harness.spec.sections.campaign import default_subsets
+from unperturbed.harness.spec.sections.measure import DEFAULT_RECORDS, Interval
+from unperturbed.harness.spec.yaml.other_files import other_than_yaml
+from unperturbed.harness.spec.yaml.positions import MAX_BYTES, decode, read_yaml
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
 
-__all__ = ["load_spec", "parse_spec"]
 
-
-_NOT_OF_THE_RUNS = (
-    ("program", "timeout"),
-    ("campaign", "baseline_runs"),
-    ("campaign", "runs"),
-    ("campaign", "sham"),
-    ("campaign", "points"),
-    ("campaign", "repetitions"),
-    ("campaign", "retries"),
-    ("campaign", "max_runs"),
-    ("campaign", "max_hours"),
-    ("analysis", "align_on"),
-    ("analysis", "alpha"),
-    ("analysis", "tolerance"),
-)
-"""What the digest leaves out: the number of runs and points, whether there are shams, limits and settings of the analysis may change in the midst of
-a campaign: the runs that are made stay what they are."""
-
-_ADDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "measure": ("threads", "children", "reading", "multiplex", "signal", "alternate_stack", "observer_cpu", "pin"),
-        "campaign": ("layouts",),
-    }
-)
-"""Fields that came later: at their defaults they mean what there was before, and campaigns of then go on."""
-
-
-def load_spec(path: Path) -> Campaign:
+def load_spec(path: Path) -> CampaignSpec:
     """Read and validate a spec's file.
+
+    Parameters
+    ----------
+    path : Path
+        The YAML file.
+
+    Returns
+    -------
+    CampaignSpec
+        With every default filled in.
 
     Raises
     ------
     SpecError
-        There is no such file, or it cannot be read.
+        There is no such file, it cannot be read, or it is recognized as something else than YAML.
     InvalidSpec
         It has faults: a `SpecError` whose message has one line `file:line:column: message` for each.
     """
-    if not path.is_file():
+    if (path / "campaign.sqlite").is_file():
         raise SpecError(
-            f"{path}: {'this is not a file' if path.exists() else 'there is no such file'}; name the YAML file of a spec"
+            f"{path}: this is the folder of a campaign; `unperturbed check {path}` judges it again, and to go on with "
+            "it run its spec"
         )
+    if not path.is_file():
+        what = "this is not a file" if path.exists() else "there is no such file"
+        raise SpecError(f"{path}: {what}; name the YAML file of a spec")
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise SpecError(f"{path}: the file cannot be read: {error.strerror}") from None
+    if what := other_than_yaml(content, path):
+        raise SpecError(what)
     return parse_spec(decode(content, str(path)), str(path), path.absolute().parent)
 
 
-def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) -> Campaign:
+def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) -> CampaignSpec:
     """Validate the text of a spec.
 
     Parameters
     ----------
-    text : YAML.
-    name : of the file, for messages.
-    folder : that relative paths in the spec start from.
-    recorded : the text was validated when its campaign was run. Whether the program's files are still there is not asked.
+    text : str
+        YAML.
+    name : str
+        The file's name, for messages.
+    folder : Path
+        Where relative paths in the spec start.
+    recorded : bool, default False
+        The text was validated when its campaign was run. Whether the program's files are still there is not checked.
+
+    Returns
+    -------
+    CampaignSpec
+        With every default filled in.
 
     Raises
     ------
@@ -93,59 +91,76 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
     """
     document = read_yaml(text, name)
     if not isinstance(document.data, dict):
-        what = (
-            "a spec is a mapping with the keys name, program, measure, campaign and analysis; `unperturbed schema` describes it"
-        )
-        raise InvalidSpec(name, [*document.diagnostics, Diagnostic(document.places[()].value, what)])
-    draft = Draft(document, folder.resolve())
-    campaign = check_structure(draft)
-    if not recorded:
-        check_program(draft)
-    check_metrics(draft)
-    check_sampling(draft)
-    check_sweep(draft, campaign)
-    if campaign is None or draft.faults:
+        what = "a spec is a mapping with the keys name, program, measure, campaign and analysis"
+        fault = Diagnostic(document.places[()].value, f"{what}; `unperturbed schema` describes it")
+        raise InvalidSpec(name, [*document.diagnostics, fault])
+    draft = Draft(document, folder.resolve(), recorded=recorded)
+    draft.spec = validate(draft)
+    for key in spec_keys().values():
+        if key.rules is not None:
+            key.rules(draft)
+    if draft.spec is None or draft.faults:
         raise InvalidSpec(name, draft.faults)
-    campaign = _complete(campaign)
-    campaign._path, campaign._folder, campaign._text = draft.folder / Path(name).name, draft.folder, text
-    campaign._digest = hashlib.sha256(_canonical_json(campaign).encode()).hexdigest()
-    return campaign
+    spec = _complete(draft.spec)
+    spec._path, spec._folder, spec._text = draft.folder / Path(name).name, draft.folder, text
+    content = json.dumps(_canonical(spec), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    spec._digest = hashlib.sha256(content.encode()).hexdigest()
+    return spec
 
 
-def _complete(campaign: Campaign) -> Campaign:
+def metric_position(campaign: CampaignSpec, name: str) -> str:
+    """Return where a software metric is in its spec, for faults that are found when it is built or counted.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    name : str
+        The metric's.
+
+    Returns
+    -------
+    str
+        `file:line:column` of the metric's name; the file relative to the current folder, if it lies below it.
+    """
+    draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
+    position = draft.key_position(("measure", "software", name))
+    here = Path.cwd()
+    file = campaign.path.relative_to(here) if campaign.path.is_relative_to(here) else campaign.path
+    return f"{file}:{position.line}:{position.column}"
+
+
+def _complete(spec: CampaignSpec) -> CampaignSpec:
     """Fill in the defaults that depend on other fields."""
-    design, analysis = campaign.campaign, campaign.analysis
+    design, analysis = spec.campaign, spec.analysis
     if not design.subsets:
-        design = design.model_copy(update={"subsets": MappingProxyType(default_subsets(campaign))})
+        design = design.model_copy(update={"subsets": MappingProxyType(default_subsets(spec))})
     if not analysis.align_on:
-        analysis = analysis.model_copy(update={"align_on": default_align_on(campaign)})
-    return campaign.model_copy(update={"campaign": design, "analysis": analysis})
-
-
-def _canonical_json(campaign: Campaign) -> str:
-    content = _canonical(campaign)
-    if not campaign.parameters:
-        del content["parameters"]  # it came later
-    for section, name in _NOT_OF_THE_RUNS:
-        del content[section][name]
-    for section, names in _ADDED.items():
-        model = getattr(campaign, section)
-        for name in names:
-            if getattr(model, name) == type(model).model_fields[name].default:
-                del content[section][name]
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        analysis = analysis.model_copy(update={"align_on": default_align_on(spec)})
+    measure = spec.measure
+    if measure.interval is None and not spec.parameters:
+        measure = measure.model_copy(update={"interval": Interval(records=DEFAULT_RECORDS)})
+    return spec.model_copy(update={"measure": measure, "campaign": design, "analysis": analysis})
 
 
 def _canonical(value: Any) -> Any:
-    """Return JSON types that are equal for equal content."""
+    """Return JSON types that are equal for specs of one campaign."""
     if isinstance(value, BaseModel):
-        value = {name: getattr(value, name) for name in type(value).model_fields}
+        value = {
+            field.alias or name: getattr(value, name)
+            for name, field in type(value).model_fields.items()
+            if MAY_CHANGE not in field.metadata
+            and not (
+                ADDED_LATER in field.metadata
+                and getattr(value, name) == field.get_default(call_default_factory=True, validated_data={})
+            )
+        }
     elif isinstance(value, Event):
-        value = replace(value, max_rate=DEFAULT_MAX_RATE).to_json()  # a limit, as those of `_NOT_OF_THE_RUNS`
-    elif isinstance(value, Expression):
+        value = replace(value, max_rate=DEFAULT_MAX_RATE).to_json()  # a limit, which may change
+    elif isinstance(value, MetricExpression):
         value = value.text
     elif is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):
         return {key: _canonical(item) for key, item in value.items()}
-    return [_canonical(item) for item in value] if isinstance(value, tuple) else value
+    return [_canonical(item) for item in value] if isinstance(value, tuple | list) else value

@@ -1,36 +1,20 @@
-"""What pydantic finds wrong with a spec, said to its author: where, what, and what to write instead."""
+"""Validation of a spec by its model, and what pydantic finds wrong in plain words: where, what, and what to write."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_model
 from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.fields import (
-    DIGEST_PATTERN,
-    ENVIRONMENT_PATTERN,
-    FILE_NAME_PATTERN,
-    METRIC_PATTERN,
-    PACKAGE_PATTERN,
-    UNION_TAGS,
-)
-from unperturbed.harness.spec.models import REASONS, Campaign, model_at
-from unperturbed.harness.spec.parameters import PARAMETER_PATTERN
-from unperturbed.harness.spec.yamlpos import YamlPath
+from unperturbed.harness.spec.model import UNION_TAGS
+from unperturbed.harness.spec.schema import definition_at
+from unperturbed.harness.spec.values.text import FORMS
+from unperturbed.harness.spec.yaml.positions import YamlPath
 
-__all__ = ["check_structure"]
-
-_PATTERNS: Mapping[str, str] = {
-    METRIC_PATTERN: "a metric's name has letters, digits and `_`, does not begin with a digit, and is at most 64 long",
-    PARAMETER_PATTERN: "a parameter's name has letters, digits and `_`, does not begin with a digit, and is at most 40 long",
-    FILE_NAME_PATTERN: "it names a folder: letters, digits, `_`, `-` and `.`, beginning with a letter or digit, at most 64 in all",
-    ENVIRONMENT_PATTERN: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
-    DIGEST_PATTERN: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
-    PACKAGE_PATTERN: "a Debian source package's name has lower-case letters, digits, `+`, `-` and `.`, and may follow `upstream:`",
-}
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "more than"),
@@ -39,34 +23,42 @@ _BOUNDS = {
 }
 
 
-def check_structure(draft: Draft) -> Campaign | None:
-    """Validate a draft against the model: note every fault in the draft, or return the campaign.
+def validate(draft: Draft) -> CampaignSpec | None:
+    """Validate a draft by the model of the spec.
 
-    Values that are missing after their key (`stdin:`) are faults, as no field means anything by them.
+    Parameters
+    ----------
+    draft : Draft
+        Every fault is reported to it. A value that is missing after its key (`stdin:`) is one, as no field has a
+        meaning for it.
+
+    Returns
+    -------
+    CampaignSpec or None
+        None where there is any fault.
     """
-    blamed: set[YamlPath] = set()
-    campaign = None
+    faulty: set[YamlPath] = set()
+    spec = None
     try:
-        campaign = Campaign.model_validate(draft.document.data)
+        spec = spec_model().model_validate(draft.document.data)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             path, missing = _locate(draft, detail["loc"])
             known = detail["type"] != "extra_forbidden"
             if known and any(_kind(draft, path[:length]) in ("null", "refused") for length in range(len(path) + 1)):
-                continue  # said below, or by the reader
-            blamed.add(path)
-            _note(draft, path, missing, detail)
+                continue  # reported below, or by the reader
+            faulty.add(path)
+            _report(draft, path, missing, detail)
     for path, place in draft.document.places.items():
-        above = {path[:length] for length in range(len(path) + 1)}
-        if place.kind == "null" and not above & blamed:
-            draft.blame_key(path, f"`{path[-1]}` has no value: give it one, or remove it")
-        if place.kind == "odd number" and not above & blamed:
-            draft.blame(
-                path,
-                f'`{place.text}` is a number to some readers of YAML and text to others: quote it ("{place.text}"), '
-                "or write it as a plain decimal number",
-            )
-    return campaign
+        if faulty.intersection(path[:length] for length in range(len(path) + 1)):
+            continue
+        if place.kind == "null":
+            draft.report_key(path, f"`{path[-1]}` has no value: give it one, or remove it")
+        elif place.kind == "odd number":
+            what = "is a number to some readers of YAML and text to others"
+            way_out = f'quote it ("{place.text}"), or write it as a plain decimal number'
+            draft.report(path, f"`{place.text}` {what}: {way_out}")
+    return spec
 
 
 def _locate(draft: Draft, location: tuple[int | str, ...]) -> tuple[YamlPath, str | None]:
@@ -75,8 +67,8 @@ def _locate(draft: Draft, location: tuple[int | str, ...]) -> tuple[YamlPath, st
     for part in location:
         if part in UNION_TAGS and not draft.has(*path, part):
             continue
-        if part == "[key]":
-            break
+        if part == "[key]" and not draft.has(*path, part):
+            break  # pydantic's word for a key of a mapping that is itself at fault
         if not draft.has(*path, part):
             return path, str(part)
         path = (*path, part)
@@ -88,46 +80,50 @@ def _kind(draft: Draft, path: YamlPath) -> str | None:
     return place.kind if place else None
 
 
-def _note(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDetails) -> None:
+def _report(draft: Draft, path: YamlPath, missing: str | None, detail: ErrorDetails) -> None:
     if detail["type"] == "missing":
-        model = model_at(path)
-        field = _fields(model).get(missing or "") if model else None
-        meaning = f" ({_first_sentence(field)})" if field else ""
+        description = _properties(path).get(missing or "", {}).get("description", "")
+        meaning = f" ({first_sentence(description)})" if description else ""
         where = f" in `{path[-1]}`" if path else ""
-        draft.blame_key(path, f"`{missing}` is missing{where}{meaning}")
+        draft.report_key(path, f"`{missing}` is missing{where}{meaning}")
     elif detail["type"] == "extra_forbidden":
-        draft.blame_key(path, _unknown_key(draft, path))
+        draft.report_key(path, _unknown_key(draft, path))
     elif detail["loc"][-1] == "[key]":
-        draft.blame_key(path, _sentence(draft, path, detail))
+        draft.report_key(path, _sentence(draft, path, detail))
     else:
-        draft.blame(path, _sentence(draft, path, detail))
+        draft.report(path, _sentence(draft, path, detail))
+
+
+def _properties(path: YamlPath) -> Mapping[str, Any]:
+    definition = definition_at(path)
+    return definition["properties"] if definition else {}
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a description as a clause of another."""
+    first = text.split(". ", maxsplit=1)[0].rstrip(".")
+    return first[:1].lower() + first[1:]
 
 
 def _unknown_key(draft: Draft, path: YamlPath) -> str:
-    key = str(path[-1])
+    key, known = str(path[-1]), _properties(path[:-1])
     if ":" in key:
         return f"unknown key `{key}`: a space is missing after the `:`"
     home = _home(key) if len(path) <= 2 else None
     if home is not None:
         return home
-    model = model_at(path[:-1])
-    known = _fields(model) if model else {}
     present = draft.keys(*path[:-1])
-    meant = draft.nearest(key, (name for name in known if name not in present))
-    if meant is not None:
-        return f"unknown key `{key}`; did you mean `{meant}`?"
-    return f"unknown key `{key}`; " + (
-        f"the keys here are {', '.join(known)}" if len(known) > 1 else f"`{next(iter(known))}` is the only one"
-    )
+    hint = draft.did_you_mean(key, (name for name in known if name not in present))
+    keys = f"the keys here are {', '.join(known)}" if len(known) > 1 else f"`{next(iter(known))}` is the only one"
+    return f"unknown key `{key}`; {hint or keys}"
 
 
 def _home(key: str) -> str | None:
-    """Say where a key belongs that is right, but in the wrong place."""
-    for section in _fields(Campaign):
+    """Return where a key belongs that is right, but in the wrong place."""
+    for section in _properties(()):
         if key == section:
             return f"`{key}` belongs at the left margin, beside the other sections: check its indentation"
-        model = model_at((section,))
-        if model is not None and key in _fields(model):
+        if key in _properties((section,)):
             return f"`{key}` belongs under `{section}:`"
     return None
 
@@ -138,10 +134,11 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
         return str(context["error"])
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
-        reason = REASONS.get(tuple(str(part) for part in path))
+        reason = _properties(path[:-1]).get(str(path[-1]), {}).get("$comment")
         return f"`{path[-1]}` is {value}, and must be {words} {context[key]:g}{f': {reason}' if reason else ''}"
     if kind == "string_pattern_mismatch":
-        return f"`{_shown(value)}`: {_PATTERNS[context['pattern']]}" if value.strip() else "this text is empty"
+        form = FORMS.get(context["pattern"], f"it must have the form `{context['pattern']}`")
+        return f"`{_shown(value)}`: {form}" if value.strip() else "this text is empty"
     if kind == "literal_error":
         return _not_one_of(draft, value, context["expected"])
     return _WANTED[kind](draft, path, value) if kind in _WANTED else detail["msg"]
@@ -149,10 +146,10 @@ def _sentence(draft: Draft, path: YamlPath, detail: ErrorDetails) -> str:
 
 def _not_one_of(draft: Draft, value: object, expected: str) -> str:
     choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    meant = draft.nearest(value, choices) if isinstance(value, str) else None
-    hint = f"; did you mean `{meant}`?" if meant else ""
-    only = "only `{}` is possible here" if len(choices) == 1 else "one of {} is wanted here"
-    return f"`{_shown(value)}`: {only.format(', '.join(choices))}{hint}"
+    hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
+    listed = ", ".join(choices)
+    only = f"only `{listed}` is possible here" if len(choices) == 1 else f"one of {listed} is wanted here"
+    return f"`{_shown(value)}`: {only}{f'; {hint}' if hint else ''}"
 
 
 def _text_wanted(draft: Draft, path: YamlPath, value: object) -> str:
@@ -162,8 +159,8 @@ def _text_wanted(draft: Draft, path: YamlPath, value: object) -> str:
     if isinstance(value, int | float):
         return f'`{written}` is a number, and text is wanted here: quote it ("{written}")'
     if isinstance(value, dict) and len(value) == 1 and None in value.values():
-        inner = next(iter(value))
-        return f'unquoted `{{{inner}}}` is a mapping in YAML, and text is wanted here: quote the whole text ("{{{inner}}}")'
+        inner = f"{{{next(iter(value))}}}"
+        return f'unquoted `{inner}` is a mapping in YAML, and text is wanted here: quote the whole text ("{inner}")'
     return f"text is wanted here, not {_what(value)}"
 
 
@@ -174,11 +171,9 @@ def _list_wanted(_draft: Draft, _path: YamlPath, value: object) -> str:
 
 
 def _mapping_wanted(_draft: Draft, path: YamlPath, value: object) -> str:
-    if len(path) == 3 and path[:2] == ("measure", "software") and isinstance(value, str):
-        return f"an event is wanted here: write `{{enter: {_shown(value)}}}` to count the entries of a function"
-    model = model_at(path)
-    known = f" with {', '.join(_fields(model))}" if model else " (`name: value`)"
-    return f"a mapping{known} is wanted here, not {_what(value)}"
+    keys = _properties(path)
+    form = f"with {', '.join(keys)}" if keys else "(`name: value`)"
+    return f"a mapping {form} is wanted here, not {_what(value)}"
 
 
 def _number_wanted(words: str) -> Callable[[Draft, YamlPath, object], str]:
@@ -196,6 +191,7 @@ def _number_wanted(words: str) -> Callable[[Draft, YamlPath, object], str]:
 _WANTED: Mapping[str, Callable[[Draft, YamlPath, Any], str]] = {
     "string_type": _text_wanted,
     "tuple_type": _list_wanted,
+    "list_type": _list_wanted,
     "dict_type": _mapping_wanted,
     "mapping_type": _mapping_wanted,
     "model_type": _mapping_wanted,
@@ -219,12 +215,3 @@ def _what(value: object) -> str:
 def _shown(value: object) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _first_sentence(field: Any) -> str:
-    text = str(field.description).split(". ", maxsplit=1)[0].rstrip(".")
-    return text[:1].lower() + text[1:]
-
-
-def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    return {field.alias or name: field for name, field in model.model_fields.items()}

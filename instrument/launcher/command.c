@@ -6,12 +6,14 @@ static const char *const VARIABLES[] = {"GCC_EXEC_PREFIX", "COMPILER_PATH", "CCC
 
 extern char **environ;
 
-static bool matches(const char *pattern, const char *word) {
+static bool matches(const char *pattern, const char *word)
+{
     size_t size = strlen(pattern);
     return pattern[size - 1] == '*' ? strncmp(pattern, word, size - 1) == 0 : strcmp(pattern, word) == 0;
 }
 
-static bool is_listed(const words_t *patterns, const char *word) {
+static bool is_listed(const words_t *patterns, const char *word)
+{
     for (size_t index = 0; index < patterns->count; index++)
         if (matches(patterns->items[index], word))
             return true;
@@ -19,7 +21,8 @@ static bool is_listed(const words_t *patterns, const char *word) {
 }
 
 /* Return the language that a source's ending stands for, as commandline.py names it; NULL: the linker's, or nothing. */
-static const char *language_of(const struct configuration *configuration, const char *path) {
+static const char *language_of(const struct configuration *configuration, const char *path)
+{
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *point = strrchr(name, '.');
     if (point == NULL || point == name)
         return NULL;
@@ -32,14 +35,15 @@ static const char *language_of(const struct configuration *configuration, const 
 }
 
 /* Note -I and its kin; false when `word` is another option, or a folder that needs more than its name. */
-static bool note_path(struct command *command, const char *word, const char *value) {
+static bool note_path(struct command *command, const char *word, const char *value)
+{
     static const struct {
         const char *option;
         size_t list;
     } PATHS[] = {
-        {"-iquote", offsetof(struct command, quote)},      {"-isystem", offsetof(struct command, system)},
-        {"-idirafter", offsetof(struct command, after)},   {"-include", offsetof(struct command, forced)},
-        {"-imacros", offsetof(struct command, forced)},    {"-I", offsetof(struct command, bracket)},
+        {"-iquote", offsetof(struct command, quote)},    {"-isystem", offsetof(struct command, system)},
+        {"-idirafter", offsetof(struct command, after)}, {"-include", offsetof(struct command, forced)},
+        {"-imacros", offsetof(struct command, forced)},  {"-I", offsetof(struct command, bracket)},
         {"-D", offsetof(struct command, definitions)},
     };
     for (size_t index = 0; index < sizeof PATHS / sizeof *PATHS; index++) {
@@ -58,8 +62,10 @@ static bool note_path(struct command *command, const char *word, const char *val
     return false;
 }
 
-/* Note -Wp,-D… and the dependency files of -Wp,-MD,…; false for everything else that goes to the preprocessor past the driver. */
-static bool note_preprocessor_words(struct command *command, const char *word) {
+/* Note -Wp,-D… and the dependency files of -Wp,-MD,…; false for everything else that goes to the preprocessor past the
+ * driver. */
+static bool note_preprocessor_words(struct command *command, const char *word)
+{
     const char *at = word + strlen("-Wp,");
     if (starts(at, "-MD,") || starts(at, "-MMD,"))
         return strchr(strchr(at, ',') + 1, ',') == NULL;
@@ -70,7 +76,8 @@ static bool note_preprocessor_words(struct command *command, const char *word) {
     return true;
 }
 
-static void note_variable(words_t *list, const char *value) {
+static void note_variable(words_t *list, const char *value)
+{
     while (*value) {
         size_t size = strcspn(value, ":");
         APPEND(list, size ? joined(value, size, "", 0) : ".");
@@ -82,7 +89,8 @@ static void note_variable(words_t *list, const char *value) {
 }
 
 /* Note CPATH and its kin: folders that gcc and clang search behind -I, and behind -isystem. */
-static bool note_environment(struct command *command, enum language language) {
+static bool note_environment(struct command *command, enum language language)
+{
     for (char **entry = environ; *entry; entry++) {
         if (starts(*entry, "CPATH="))
             note_variable(&command->bracket, *entry + strlen("CPATH="));
@@ -98,8 +106,9 @@ static bool note_environment(struct command *command, enum language language) {
 }
 
 /* Read one option; false when only Python knows what it means for the sources. */
-static bool note_option(
-    const struct configuration *configuration, struct command *command, const char *word, const char *value) {
+static bool note_option(const struct configuration *configuration, struct command *command, const char *word,
+                        const char *value)
+{
     if (starts(word, "-o")) {
         command->output = word[2] ? word + 2 : value ? value : "";
         return true;
@@ -117,7 +126,8 @@ static bool note_option(
     return is_listed(&configuration->harmless, word) && !is_listed(&configuration->exceptions, word);
 }
 
-enum decision read_command(const struct configuration *configuration, char *const *words, struct command *command) {
+enum decision read_command(const struct configuration *configuration, char *const *words, struct command *command)
+{
     size_t index = configuration->launched ? 2 : 1;
     bool compiles = false, inputs = false, certain = true, needs = configuration->needs.count > 0;
     for (; words[index]; index++) {
@@ -130,7 +140,9 @@ enum decision read_command(const struct configuration *configuration, char *cons
             const char *language = language_of(configuration, word);
             if (language == NULL)
                 continue;
-            enum language read = strcmp(language, "c") == 0 ? LANGUAGE_C : strcmp(language, "c++") == 0 ? LANGUAGE_CXX : PREPROCESSED;
+            enum language read = strcmp(language, "c") == 0     ? LANGUAGE_C
+                                 : strcmp(language, "c++") == 0 ? LANGUAGE_CXX
+                                                                : PREPROCESSED;
             certain &= *language != '-'; /* Python notes what cannot be instrumented */
             APPEND(&command->sources, (struct source){word, read});
             continue;

@@ -10,7 +10,8 @@
 enum { MOST_FILES = 20000, MOST_BYTES = 64 << 20, CHUNK = 1 << 20 };
 
 /* Add a text; PADDING bytes behind it are ours. */
-void add_text(struct search *search, const char *path, char *data, size_t size, bool trusted) {
+void add_text(struct search *search, const char *path, char *data, size_t size, bool trusted)
+{
     memset(data + size, 0, PADDING);
     search->bytes += size;
     if (search->tree.files.count >= MOST_FILES || search->bytes > MOST_BYTES)
@@ -25,7 +26,8 @@ void add_text(struct search *search, const char *path, char *data, size_t size, 
 }
 
 /* Add a file if there is one. A folder is none for an #include; of a pipe the compiler must have the one reading. */
-bool add_file(struct search *search, const char *path, bool trusted) {
+bool add_file(struct search *search, const char *path, bool trusted)
+{
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (file < 0)
@@ -52,10 +54,11 @@ bool add_file(struct search *search, const char *path, bool trusted) {
 
 /* Look for a name in a folder, and read the file if this is the first time.
  *
- * precompiled: a header compiled beforehand would be taken in its place; only Python knows what then stands in the text. */
-static enum found is_in_folder(
-    struct search *search, const char *folder, size_t folder_size, const char *name, size_t size, bool trusted,
-    bool precompiled) {
+ * precompiled: a header compiled beforehand would be taken in its place; only Python knows what then stands in the
+ * text. */
+static enum found is_in_folder(struct search *search, const char *folder, size_t folder_size, const char *name,
+                               size_t size, bool trusted, bool precompiled)
+{
     char path[PATH_MAX];
     bool slash = folder_size && folder[folder_size - 1] != '/';
     if (folder_size + slash + size + sizeof ".gch" > sizeof path) {
@@ -80,21 +83,24 @@ static enum found is_in_folder(
     return found;
 }
 
-static enum found is_in_folders(
-    struct search *search, const struct folder *folders, size_t count, const char *name, size_t size, bool every,
-    bool precompiled) {
+static enum found is_in_folders(struct search *search, const struct folder *folders, size_t count, const char *name,
+                                size_t size, bool every, bool precompiled)
+{
     enum found found = ABSENT;
     bool certain = false;
     for (const struct folder *folder = folders; folder < folders + count && (every || !certain); folder++) {
-        enum found here = is_in_folder(search, folder->path, strlen(folder->path), name, size, folder->trusted, precompiled);
+        enum found here =
+            is_in_folder(search, folder->path, strlen(folder->path), name, size, folder->trusted, precompiled);
         found = here > found ? here : found;
         certain |= here && !folder->doubtful;
     }
     return certain || every ? found : found ? DOUBTFUL : ABSENT;
 }
 
-/* Look in the folders that do not depend on the includer. `every`: which of them comes behind another's is not followed. */
-static enum found search_folders(struct search *search, const char *name, size_t size, bool every, bool precompiled) {
+/* Look in the folders that do not depend on the includer. `every`: which of them comes behind another's is not
+ * followed. */
+static enum found search_folders(struct search *search, const char *name, size_t size, bool every, bool precompiled)
+{
     bool quoted = *name == '"' || every;
     const struct entry *known = look_up(&search->bracketed, name + 1, size - 1);
     enum found found = ABSENT, further = known ? (enum found)known->value : ABSENT;
@@ -112,7 +118,8 @@ static enum found search_folders(struct search *search, const char *name, size_t
 }
 
 /* Read what an #include may mean. name: with its first " or <. */
-enum found include(struct search *search, size_t includer, const char *name, size_t size, bool next) {
+enum found include(struct search *search, size_t includer, const char *name, size_t size, bool next)
+{
     struct file file = search->tree.files.items[includer];
     bool precompiled = includer <= DEFINITIONS;
     if (name[1] == '/')
@@ -132,7 +139,8 @@ enum found include(struct search *search, size_t includer, const char *name, siz
     return found;
 }
 
-static void add_folder(struct search *search, const char *path, bool own, bool quote) {
+static void add_folder(struct search *search, const char *path, bool own, bool quote)
+{
     struct stat status;
     if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
         return;
@@ -143,12 +151,15 @@ static void add_folder(struct search *search, const char *path, bool own, bool q
         APPEND(&search->bracket, folder);
 }
 
-static bool is_same(const struct folder *one, const struct folder *other) {
+static bool is_same(const struct folder *one, const struct folder *other)
+{
     return one->device == other->device && one->inode == other->inode;
 }
 
-/* Fill the lists of folders. gcc and clang pass over a user's folder that is the system's too: it keeps its place there. */
-void add_folders(struct search *search, const struct command *command, const struct folders *folders) {
+/* Fill the lists of folders. gcc and clang pass over a user's folder that is the system's too: it keeps its place
+ * there. */
+void add_folders(struct search *search, const struct command *command, const struct folders *folders)
+{
     const words_t *lists[] = {&command->bracket, &command->system, &folders->system, &command->after};
     size_t users = 0;
     for (size_t index = 0; index < command->quote.count; index++)

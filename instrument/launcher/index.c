@@ -1,9 +1,10 @@
 /* What is known of the system's headers from the sources before: a C++ program reads megabytes of them in every source.
  *
- * The index of a toolchain grows by the headers that a source includes for the first time, and it holds with each header all that
- * this one includes. It says which words stand in them, comments left out, and how macros are defined; so a source is answered
- * as if it included them all. Fields, each ended by a zero: D, a folder of the compiler's own with its time of change; F, a header
- * with time and size; N, a name that they include; W, the words; X, the definitions.
+ * The index of a toolchain grows by the headers that a source includes for the first time, and it holds with each
+ * header all that this one includes. It says which words stand in them, comments left out, and how macros are defined;
+ * so a source is answered as if it included them all. Fields, each ended by a zero: D, a folder of the compiler's own
+ * with its time of change; F, a header with time and size; N, a name that they include; W, the words; X, the
+ * definitions.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
@@ -14,19 +15,22 @@
 #include <sys/stat.h>
 
 /* Return "time size path", by which a file is known again; "time path" for a folder. */
-static const char *stamp_of(const char *path) {
+static const char *stamp_of(const char *path)
+{
     char stamp[PATH_MAX + 64];
     struct stat status;
     if (stat(path, &status) != 0)
         return "";
     long long changed = status.st_mtim.tv_sec * 1000000000LL + status.st_mtim.tv_nsec;
-    int size = S_ISDIR(status.st_mode) ? snprintf(stamp, sizeof stamp, "%lld %s", changed, path)
-                                       : snprintf(stamp, sizeof stamp, "%lld %lld %s", changed, (long long)status.st_size, path);
+    int size = S_ISDIR(status.st_mode)
+                   ? snprintf(stamp, sizeof stamp, "%lld %s", changed, path)
+                   : snprintf(stamp, sizeof stamp, "%lld %lld %s", changed, (long long)status.st_size, path);
     return joined(stamp, (size_t)size, "", 0);
 }
 
 /* Tell whether a folder of the user's may hold one of the names, which are then not the system's. */
-static bool may_shadow(const char *folder, const struct set *names) {
+static bool may_shadow(const char *folder, const struct set *names)
+{
     DIR *listing = opendir(folder);
     bool found = false;
     for (struct dirent *entry; listing && !found && (entry = readdir(listing)) != NULL;)
@@ -37,7 +41,8 @@ static bool may_shadow(const char *folder, const struct set *names) {
 }
 
 /* Tell whether the user has headers that the system's would include in place of their own. */
-static bool is_shadowed(const struct search *search, const words_t *included) {
+static bool is_shadowed(const struct search *search, const words_t *included)
+{
     struct set names = {.count = 0};
     for (size_t index = 0; index < included->count; index++)
         add_name(&names, included->items[index], strcspn(included->items[index], "/"), 0);
@@ -50,7 +55,8 @@ static bool is_shadowed(const struct search *search, const words_t *included) {
     return false;
 }
 
-void read_index(struct search *search) {
+void read_index(struct search *search)
+{
     size_t size, folders = 0;
     const char *at = search->index.path ? content(search->index.path, &size) : NULL, *field;
     words_t files = {.count = 0}, included = {.count = 0};
@@ -70,10 +76,17 @@ void read_index(struct search *search) {
                 return;
             APPEND(&files, value);
             break;
-        case 'N': APPEND(&included, value); break;
-        case 'W': words = value; break;
-        case 'X': definitions = value; break;
-        default: return;
+        case 'N':
+            APPEND(&included, value);
+            break;
+        case 'W':
+            words = value;
+            break;
+        case 'X':
+            definitions = value;
+            break;
+        default:
+            return;
         }
     }
     if (words == NULL || definitions == NULL || is_shadowed(search, &included))
@@ -94,7 +107,8 @@ void read_index(struct search *search) {
     add_text(search, "", text.items, size, true);
 }
 
-static void add_new(struct set *known, bytes_t *bytes, const char *text, size_t size, char behind) {
+static void add_new(struct set *known, bytes_t *bytes, const char *text, size_t size, char behind)
+{
     if (!add_name(known, text, size, 0))
         return;
     add_bytes(bytes, text, size);
@@ -102,7 +116,8 @@ static void add_new(struct set *known, bytes_t *bytes, const char *text, size_t 
 }
 
 /* Add a #define, comments and blanks left out, so that it reads as before. */
-static void add_definition(struct set *known, bytes_t *bytes, const struct tree *tree, const struct define *define) {
+static void add_definition(struct set *known, bytes_t *bytes, const struct tree *tree, const struct define *define)
+{
     bytes_t line = {.count = 0};
     struct token token, last = define->name;
     bool takes;
@@ -123,14 +138,16 @@ static void add_definition(struct set *known, bytes_t *bytes, const struct tree 
     add_new(known, bytes, line.items, line.count, '\n');
 }
 
-static void add_words(struct set *known, bytes_t *bytes, struct token directive) {
+static void add_words(struct set *known, bytes_t *bytes, struct token directive)
+{
     struct cursor cursor = {.at = directive.start, .end = directive.start + directive.size, .in_directive = true};
     for (struct token token; (token = next_token(&cursor)).kind != END;)
         if (token.kind == WORD)
             add_new(known, bytes, token.start, token.size, ' ');
 }
 
-void extend_index(struct search *search) {
+void extend_index(struct search *search)
+{
     bytes_t words = {.count = 0}, definitions = {.count = 0}, text = {.count = 0};
     struct set known_words = {.count = 0}, known_definitions = {.count = 0}, known_names = {.count = 0};
     size_t added = 0;

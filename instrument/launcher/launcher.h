@@ -1,4 +1,5 @@
-/* The launcher: stands for the compiler in a build, and decides within milliseconds whether a command needs the Python wrapper.
+/* The launcher: stands for the compiler in a build, and decides within milliseconds whether a command needs the Python
+ * wrapper.
  *
  *   main.c     decision, log, exec
  *   settings.c what the toolchain and the wrapper wrote for it
@@ -11,8 +12,8 @@
  *   uses.c     whether a name is anywhere more than declared, or mentioned
  *   memory.c   growing lists, sets of names, whole files
  *
- * It may say "needs Python" wrongly, which costs time; it must never say "cannot hold a site" wrongly, which would lose counts.
- * Memory is never given back: the process ends within milliseconds, by exec.
+ * It may say "needs Python" wrongly, which costs time; it must never say "cannot hold a site" wrongly, which would lose
+ * counts. Memory is never given back: the process ends within milliseconds, by exec.
  */
 #ifndef UNPERTURBED_LAUNCHER_H
 #define UNPERTURBED_LAUNCHER_H
@@ -23,13 +24,13 @@
 #include <string.h>
 #include <sys/types.h>
 
-#define LIST(type)                                                                                                            \
-    struct {                                                                                                                  \
-        type *items;                                                                                                          \
-        size_t count, room;                                                                                                   \
+#define LIST(type) \
+    struct { \
+        type *items; \
+        size_t count, room; \
     }
-#define APPEND(list, ...)                                                                                                     \
-    ((list)->items = grown((list)->items, (list)->count, &(list)->room, sizeof *(list)->items),                               \
+#define APPEND(list, ...) \
+    ((list)->items = grown((list)->items, (list)->count, &(list)->room, sizeof *(list)->items), \
      (list)->items[(list)->count++] = (__VA_ARGS__))
 
 enum { OWN_ERROR = 2 };
@@ -58,9 +59,11 @@ struct set {
 };
 
 const struct entry *look_up(const struct set *set, const char *name, size_t size); /* NULL when it is not there */
-bool add_name(struct set *set, const char *name, size_t size, uint32_t value);     /* false: it is there already, and stays as it is */
+/* False: it is there already, and stays as it is. */
+bool add_name(struct set *set, const char *name, size_t size, uint32_t value);
 
-char *content(const char *path, size_t *size);                     /* of a whole file, a zero behind it; NULL if it cannot be read */
+/* Of a whole file, a zero behind it; NULL if it cannot be read. */
+char *content(const char *path, size_t *size);
 const char *next_field(const char **at, const char *end);          /* in a list of texts, each ended by a zero */
 bool write_aside(const char *path, const char *data, size_t size); /* a file that appears whole or not at all */
 
@@ -89,9 +92,10 @@ struct configuration {
     words_t declaring;         /* what follows one of these, as far as words and * go, is a declaration */
     LIST(struct need) needs;
     const char *log;
-    const char *folders; /* where the compiler's own folders are noted; language and a hash of compiler and flags are appended */
-    bool links;          /* a link gets the runtime */
-    bool launched;       /* the compiler's first word is a launcher such as ccache, its second the compiler */
+    /* Where the compiler's own folders are noted; language and a hash of compiler and flags are appended. */
+    const char *folders;
+    bool links;    /* a link gets the runtime */
+    bool launched; /* the compiler's first word is a launcher such as ccache, its second the compiler */
 };
 
 enum language { LANGUAGE_C, LANGUAGE_CXX, PREPROCESSED };
@@ -123,13 +127,11 @@ struct folders {
 };
 
 void read_configuration(const char *path, struct configuration *configuration);
-bool read_folders(
-    const struct configuration *configuration, const struct command *command, enum language language, const char *name,
-    const char *program, struct folders *folders);
+bool read_folders(const struct configuration *configuration, const struct command *command, enum language language,
+                  const char *name, const char *program, struct folders *folders);
 
-bool cannot_hold_site(
-    const struct configuration *configuration, const struct command *command, const struct source *source,
-    const struct folders *folders);
+bool cannot_hold_site(const struct configuration *configuration, const struct command *command,
+                      const struct source *source, const struct folders *folders);
 
 /* -- shared by the files that look into sources -- */
 
@@ -208,8 +210,8 @@ enum { PADDING = 16 }; /* zero bytes behind each text */
 struct macros;
 struct macros *read_macros(const struct configuration *configuration, const struct tree *tree);
 bool may_paste(const struct macros *macros, const char *word);
-bool is_only_mentioned(
-    const struct configuration *configuration, const struct macros *macros, const struct tree *tree, const struct need *need);
+bool is_only_mentioned(const struct configuration *configuration, const struct macros *macros, const struct tree *tree,
+                       const struct need *need);
 
 enum {
     FUNCTION_LIKE = 1, /* it takes arguments */
@@ -232,29 +234,29 @@ struct cursor {
 };
 
 struct token next_token(struct cursor *cursor);
-struct token word_at(const char *at); /* which may be empty */
+struct token word_at(const char *at);                                                        /* which may be empty */
 struct cursor after_name(const struct tree *tree, const struct define *define, bool *takes); /* takes: arguments */
-const char *spliced(const char *at, const char *end); /* behind a backslash and the line break that it takes away; NULL when it takes none away */
+/* Behind a backslash and the line break that it takes away; NULL when it takes none away. */
+const char *spliced(const char *at, const char *end);
 bool is_among(const words_t *words, struct token word);
 int macro_bits(const struct macros *macros, struct token word); /* -1 for a word that is no macro */
 
-static inline bool is_word_start(char sign) {
+static inline bool is_word_start(char sign)
+{
     return (unsigned char)((sign | 32) - 'a') < 26 || sign == '_' || sign == '$' || (unsigned char)sign >= 0x80;
 }
 
-static inline bool is_word(char sign) {
-    return is_word_start(sign) || (unsigned char)(sign - '0') < 10;
-}
+static inline bool is_word(char sign) { return is_word_start(sign) || (unsigned char)(sign - '0') < 10; }
 
-static inline bool is_blank(char sign) {
-    return sign == ' ' || sign == '\t' || sign == '\f' || sign == '\v';
-}
+static inline bool is_blank(char sign) { return sign == ' ' || sign == '\t' || sign == '\f' || sign == '\v'; }
 
-static inline bool equals(struct token token, const char *text) {
+static inline bool equals(struct token token, const char *text)
+{
     return strlen(text) == token.size && memcmp(text, token.start, token.size) == 0;
 }
 
-static inline bool starts(const char *text, const char *beginning) {
+static inline bool starts(const char *text, const char *beginning)
+{
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 

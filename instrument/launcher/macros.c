@@ -1,4 +1,5 @@
-/* The macros of all files that were read: what they may do to the text around them, and whether ## in them may make a word.
+/* The macros of all files that were read: what they may do to the text around them, and whether ## in them may make a
+ * word.
  *
  * A macro that is defined more than once is taken to be all its definitions at once; #undef and #if do not matter.
  */
@@ -29,25 +30,31 @@ struct macros {
 
 typedef LIST(struct token) parameters_t;
 
-static int *bits_of(const struct macros *macros, struct token word) {
+static int *bits_of(const struct macros *macros, struct token word)
+{
     const struct entry *entry = look_up(&macros->names, word.start, word.size);
     return entry ? &macros->bits.items[entry->value] : NULL;
 }
 
-int macro_bits(const struct macros *macros, struct token word) {
+int macro_bits(const struct macros *macros, struct token word)
+{
     const int *bits = bits_of(macros, word);
     return bits ? *bits : -1;
 }
 
-static bool is_parameter(const parameters_t *parameters, struct token word) {
+static bool is_parameter(const parameters_t *parameters, struct token word)
+{
     for (size_t index = 0; index < parameters->count; index++)
-        if (parameters->items[index].size == word.size && !memcmp(parameters->items[index].start, word.start, word.size))
+        if (parameters->items[index].size == word.size &&
+            !memcmp(parameters->items[index].start, word.start, word.size))
             return true;
     return equals(word, "__VA_ARGS__") || equals(word, "__VA_OPT__");
 }
 
-/* Read what stands beside a ##; false when no word comes of it. With a parenthesis ends __VA_OPT__(…), which may be anything. */
-static bool read_side(const parameters_t *parameters, struct token token, const char **text, size_t *size) {
+/* Read what stands beside a ##; false when no word comes of it. With a parenthesis ends __VA_OPT__(…), which may be
+ * anything. */
+static bool read_side(const parameters_t *parameters, struct token token, const char **text, size_t *size)
+{
     bool open = token.kind == RAW_LITERAL || (token.kind == SIGN && *token.start == ')');
     if (!open && token.kind != WORD && token.kind != NUMBER)
         return false;
@@ -56,8 +63,10 @@ static bool read_side(const parameters_t *parameters, struct token token, const 
     return true;
 }
 
-/* Note what each ## of a body puts together. Between signs that no word holds nothing new comes of it: `, ## __VA_ARGS__`. */
-static void read_pastes(struct macros *macros, uint32_t macro, struct cursor body, const parameters_t *parameters) {
+/* Note what each ## of a body puts together. Between signs that no word holds nothing new comes of it: `, ##
+ * __VA_ARGS__`. */
+static void read_pastes(struct macros *macros, uint32_t macro, struct cursor body, const parameters_t *parameters)
+{
     struct token left = {.kind = END}, token;
     for (bool pastes = false; (token = next_token(&body)).kind != END;) {
         if (token.kind == SIGN && *token.start == '#' && *body.at == '#') {
@@ -77,8 +86,9 @@ static void read_pastes(struct macros *macros, uint32_t macro, struct cursor bod
 }
 
 /* Read one definition of the macro `own`: what its body does, and which macros it mentions. */
-static void read_definition(
-    struct macros *macros, uint32_t own, const words_t *trailers, const struct tree *tree, const struct define *define) {
+static void read_definition(struct macros *macros, uint32_t own, const words_t *trailers, const struct tree *tree,
+                            const struct define *define)
+{
     struct token token;
     bool takes;
     struct cursor cursor = after_name(tree, define, &takes), body;
@@ -128,7 +138,8 @@ static void read_definition(
 }
 
 /* Mark the macros that the user's own text mentions; directives expand nothing that could become a site. */
-static void mark_mentioned(struct macros *macros, const struct file *file) {
+static void mark_mentioned(struct macros *macros, const struct file *file)
+{
     struct cursor cursor = {.at = file->data, .end = file->data + file->size, .line_start = true};
     for (struct token token; (token = next_token(&cursor)).kind != END;) {
         struct cursor inner = {.at = token.start, .end = token.start + token.size};
@@ -147,7 +158,8 @@ static void mark_mentioned(struct macros *macros, const struct file *file) {
     }
 }
 
-struct macros *read_macros(const struct configuration *configuration, const struct tree *tree) {
+struct macros *read_macros(const struct configuration *configuration, const struct tree *tree)
+{
     struct macros *macros = fresh(sizeof *macros);
     uint32_t *own = fresh((tree->defines.count + 1) * sizeof *own);
     for (size_t index = 0; index < tree->defines.count; index++) {
@@ -176,19 +188,22 @@ struct macros *read_macros(const struct configuration *configuration, const stru
     return macros;
 }
 
-static bool ends_alike(const char *piece, size_t piece_size, const char *text, size_t size) {
+static bool ends_alike(const char *piece, size_t piece_size, const char *text, size_t size)
+{
     size_t common = piece_size < size ? piece_size : size;
     return memcmp(piece + piece_size - common, text + size - common, common) == 0;
 }
 
-static bool begins_alike(const char *piece, size_t piece_size, const char *text, size_t size) {
+static bool begins_alike(const char *piece, size_t piece_size, const char *text, size_t size)
+{
     return memcmp(piece, text, piece_size < size ? piece_size : size) == 0;
 }
 
-/* Tell whether ## may put the word together, or a name that holds it. At some ## the word's first part must end what stands left
- * of it (or be ended by it), and its rest begin what stands right of it. Macros that only the system's own headers use make no
- * names of the user's. */
-bool may_paste(const struct macros *macros, const char *word) {
+/* Tell whether ## may put the word together, or a name that holds it. At some ## the word's first part must end what
+ * stands left of it (or be ended by it), and its rest begin what stands right of it. Macros that only the system's own
+ * headers use make no names of the user's. */
+bool may_paste(const struct macros *macros, const char *word)
+{
     size_t size = strlen(word);
     for (size_t index = 0; index < macros->pastes.count; index++) {
         const struct paste *paste = &macros->pastes.items[index];

@@ -11,12 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The toolchain writes the configuration's path into its copies of this program, so that they can be copied, linked and renamed.
- * Behind the path stands a digest of the settings: whoever tells compilers apart by their content must see new settings. */
+/* The toolchain writes the configuration's path into its copies of this program, so that they can be copied, linked and
+ * renamed. Behind the path stands a digest of the settings: whoever tells compilers apart by their content must see new
+ * settings. */
 char launcher_configuration[PATH_MAX + 64] = "@UNPERTURBED-LAUNCHER-CONFIGURATION@";
 
 /* Tell whether a program is this launcher, or a copy of it. */
-static bool is_launcher(const char *path, const struct stat *status) {
+static bool is_launcher(const char *path, const struct stat *status)
+{
     struct stat own;
     char first[2][4096];
     if (stat("/proc/self/exe", &own) != 0 || own.st_size != status->st_size)
@@ -32,8 +34,10 @@ static bool is_launcher(const char *path, const struct stat *status) {
     return memcmp(first[0], first[1], sizeof first[0]) == 0;
 }
 
-/* Return the path of the program that the compiler's name stands for; never a launcher, which may lie on PATH as `gcc`. */
-static const char *found_program(const char *name, bool *passed_self) {
+/* Return the path of the program that the compiler's name stands for; never a launcher, which may lie on PATH as
+ * `gcc`. */
+static const char *found_program(const char *name, bool *passed_self)
+{
     struct stat status;
     const char *path = getenv("PATH");
     if (strchr(name, '/'))
@@ -42,7 +46,8 @@ static const char *found_program(const char *name, bool *passed_self) {
         path = "/bin:/usr/bin";
     for (;;) {
         size_t size = strcspn(path, ":");
-        char *folder = joined(path, size, "/", size ? 1 : 0), *program = joined(folder, strlen(folder), name, strlen(name));
+        char *folder = joined(path, size, "/", size ? 1 : 0),
+             *program = joined(folder, strlen(folder), name, strlen(name));
         if (stat(program, &status) == 0 && S_ISREG(status.st_mode) && access(program, X_OK) == 0) {
             if (!is_launcher(program, &status))
                 return program;
@@ -54,8 +59,9 @@ static const char *found_program(const char *name, bool *passed_self) {
     }
 }
 
-static bool all_passed_over(
-    const struct configuration *configuration, const struct command *command, const char *name, const char *program) {
+static bool all_passed_over(const struct configuration *configuration, const struct command *command, const char *name,
+                            const char *program)
+{
     for (size_t index = 0; index < command->sources.count; index++) {
         const struct source *source = &command->sources.items[index];
         struct folders folders = {.system.count = 0};
@@ -69,7 +75,8 @@ static bool all_passed_over(
 }
 
 /* Note the sources as passed over, by one write: other compilers of the build append to the same file. */
-static bool note_passed_over(const struct configuration *configuration, const struct command *command) {
+static bool note_passed_over(const struct configuration *configuration, const struct command *command)
+{
     bytes_t record = {.count = 0};
     struct timespec now;
     char time[32], folder[PATH_MAX];
@@ -89,7 +96,8 @@ static bool note_passed_over(const struct configuration *configuration, const st
     }
     int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, log = open(configuration->log, flags, 0666);
     if (log < 0 && errno == ENOENT) {
-        char *above = joined(configuration->log, (size_t)(strrchr(configuration->log, '/') - configuration->log), "", 0);
+        char *above =
+            joined(configuration->log, (size_t)(strrchr(configuration->log, '/') - configuration->log), "", 0);
         mkdir(above, 0777);
         log = open(configuration->log, flags, 0666);
     }
@@ -99,7 +107,8 @@ static bool note_passed_over(const struct configuration *configuration, const st
     return whole;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     (void)argc;
     if (launcher_configuration[0] == '@') {
         puts("unperturbed launcher"); /* who compiled it looks whether it runs here */
@@ -125,7 +134,8 @@ int main(int argc, char **argv) {
     if (program && passed_self)
         *compiler = (char *)program;
     if (decision == LOOK_INTO_SOURCES) {
-        bool run = all_passed_over(&configuration, &command, *compiler, program) && note_passed_over(&configuration, &command);
+        bool run =
+            all_passed_over(&configuration, &command, *compiler, program) && note_passed_over(&configuration, &command);
         decision = run ? RUN_COMPILER : ASK_PYTHON;
     }
     char **chosen = decision == RUN_COMPILER ? words.items + own : words.items;

@@ -9,12 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Noreturn void fail(const char *what, const char *why) {
+_Noreturn void fail(const char *what, const char *why)
+{
     dprintf(STDERR_FILENO, "unperturbed cc: %s: %s\n", what, why);
     _exit(OWN_ERROR);
 }
 
-void *grown(void *items, size_t count, size_t *room, size_t size) {
+void *grown(void *items, size_t count, size_t *room, size_t size)
+{
     if (count < *room)
         return items;
     *room = *room ? 2 * *room : 16;
@@ -24,21 +26,24 @@ void *grown(void *items, size_t count, size_t *room, size_t size) {
     return items;
 }
 
-void *fresh(size_t size) {
+void *fresh(size_t size)
+{
     void *result = calloc(1, size);
     if (result == NULL)
         fail("the launcher", "out of memory");
     return result;
 }
 
-char *joined(const char *first, size_t first_size, const char *second, size_t second_size) {
+char *joined(const char *first, size_t first_size, const char *second, size_t second_size)
+{
     char *result = fresh(first_size + second_size + 1);
     memcpy(result, first, first_size);
     memcpy(result + first_size, second, second_size);
     return result;
 }
 
-void add_bytes(bytes_t *bytes, const char *data, size_t size) {
+void add_bytes(bytes_t *bytes, const char *data, size_t size)
+{
     while (bytes->count + size > bytes->room)
         bytes->items = grown(bytes->items, bytes->room, &bytes->room, 1);
     if (size)
@@ -46,13 +51,15 @@ void add_bytes(bytes_t *bytes, const char *data, size_t size) {
     bytes->count += size;
 }
 
-void add_field(bytes_t *bytes, char letter, const char *value) {
+void add_field(bytes_t *bytes, char letter, const char *value)
+{
     APPEND(bytes, letter);
     add_bytes(bytes, value, strlen(value) + 1);
 }
 
 /* Return where a name stands in a set, or would stand. */
-static struct entry *place_in(const struct set *set, const char *name, size_t size) {
+static struct entry *place_in(const struct set *set, const char *name, size_t size)
+{
     uint64_t hash = size;
     for (size_t index = 0; index < size; index++)
         hash = (hash ^ (unsigned char)name[index]) * 0x100000001b3;
@@ -63,12 +70,14 @@ static struct entry *place_in(const struct set *set, const char *name, size_t si
     }
 }
 
-const struct entry *look_up(const struct set *set, const char *name, size_t size) {
+const struct entry *look_up(const struct set *set, const char *name, size_t size)
+{
     const struct entry *entry = set->room ? place_in(set, name, size) : NULL;
     return entry && entry->name ? entry : NULL;
 }
 
-bool add_name(struct set *set, const char *name, size_t size, uint32_t value) {
+bool add_name(struct set *set, const char *name, size_t size, uint32_t value)
+{
     if (2 * (set->count + 1) > set->room) {
         size_t room = set->room ? 4 * set->room : 1024;
         struct set wider = {.items = fresh(room * sizeof *set->items), .count = set->count, .room = room};
@@ -85,7 +94,8 @@ bool add_name(struct set *set, const char *name, size_t size, uint32_t value) {
     return true;
 }
 
-char *content(const char *path, size_t *size) {
+char *content(const char *path, size_t *size)
+{
     int file = open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
     if (file < 0)
@@ -100,7 +110,8 @@ char *content(const char *path, size_t *size) {
     return data;
 }
 
-const char *next_field(const char **at, const char *end) {
+const char *next_field(const char **at, const char *end)
+{
     if (*at >= end)
         return NULL;
     const char *field = *at;
@@ -108,7 +119,8 @@ const char *next_field(const char **at, const char *end) {
     return field;
 }
 
-bool write_aside(const char *path, const char *data, size_t size) {
+bool write_aside(const char *path, const char *data, size_t size)
+{
     char aside[PATH_MAX];
     if (snprintf(aside, sizeof aside, "%s.%d", path, (int)getpid()) >= (int)sizeof aside)
         return false;

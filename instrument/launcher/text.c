@@ -1,13 +1,15 @@
 /* What stands in the source and in every file that it may include, with all branches of #if taken.
  *
- * What a preprocessor writes are words that stand in these files or in -D, unless ## made them or a line break splits them; both are
- * looked for.
+ * What a preprocessor writes are words that stand in these files or in -D, unless ## made them or a line break splits
+ * them; both are looked for.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
 
-/* Return where the next thing on a directive's line begins: behind blanks and spliced line breaks; comments count as things. */
-static const char *after_blanks(const char *at, const char *end) {
+/* Return where the next thing on a directive's line begins: behind blanks and spliced line breaks; comments count as
+ * things. */
+static const char *after_blanks(const char *at, const char *end)
+{
     for (const char *behind;; at = behind) {
         behind = is_blank(*at) ? at + 1 : spliced(at, end);
         if (behind == NULL)
@@ -16,7 +18,8 @@ static const char *after_blanks(const char *at, const char *end) {
 }
 
 /* Read the directive behind a # that stands first on its line. */
-static void read_directive(struct search *search, size_t index, const char *sign) {
+static void read_directive(struct search *search, size_t index, const char *sign)
+{
     struct file file = search->tree.files.items[index];
     const char *end_of_file = file.data + file.size;
     struct token word = word_at(after_blanks(sign + 1, end_of_file));
@@ -60,7 +63,8 @@ static void read_directive(struct search *search, size_t index, const char *sign
 }
 
 /* Look for what makes words other than they stand: a line break within one, trigraphs, digraphs for #. */
-static bool has_odd_signs(const char *data, size_t size) {
+static bool has_odd_signs(const char *data, size_t size)
+{
     const char *end = data + size;
     for (const char *at = data; (at = memchr(at, '\\', (size_t)(end - at))) != NULL; at++) {
         const char *behind = spliced(at, end);
@@ -81,7 +85,8 @@ static bool has_odd_signs(const char *data, size_t size) {
     return false;
 }
 
-static void read_file(struct search *search, size_t index) {
+static void read_file(struct search *search, size_t index)
+{
     const struct file file = search->tree.files.items[index];
     const char *end = file.data + file.size;
     if (!file.trusted && has_odd_signs(file.data, file.size))
@@ -103,7 +108,8 @@ static void read_file(struct search *search, size_t index) {
 }
 
 /* Put -D as #define lines before everything else. */
-static void add_definitions(struct search *search, const words_t *first, const words_t *second) {
+static void add_definitions(struct search *search, const words_t *first, const words_t *second)
+{
     bytes_t text = {.count = 0};
     for (const words_t *list = first; list; list = list == first ? second : NULL)
         for (size_t index = 0; index < list->count; index++) {
@@ -120,7 +126,8 @@ static void add_definitions(struct search *search, const words_t *first, const w
 }
 
 /* Tell whether a word stands in the text, or may be put together there. */
-static bool is_found(const struct search *search, const struct macros *macros, const char *word) {
+static bool is_found(const struct search *search, const struct macros *macros, const char *word)
+{
     for (size_t index = 0; index < search->words.count; index++) {
         const struct sought *sought = &search->words.items[index];
         if (strcmp(sought->word, word) == 0 && (sought->found || sought->indexed))
@@ -129,13 +136,15 @@ static bool is_found(const struct search *search, const struct macros *macros, c
     return macros && may_paste(macros, word);
 }
 
-static bool has_name(const char *path, const char *wanted) {
+static bool has_name(const char *path, const char *wanted)
+{
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t size = strlen(name), end = strlen(wanted + 1);
     return *wanted == 'F' ? strcmp(name, wanted + 1) == 0 : size >= end && strcmp(name + size - end, wanted + 1) == 0;
 }
 
-static bool has_file(const struct search *search, const char *wanted) {
+static bool has_file(const struct search *search, const char *wanted)
+{
     for (size_t index = 0; index < search->tree.files.count; index++)
         if (has_name(search->tree.files.items[index].path, wanted))
             return true;
@@ -147,8 +156,9 @@ static bool has_file(const struct search *search, const char *wanted) {
 
 enum answer { NOT_MET, MET, NEEDS_TEXT };
 
-static enum answer meets(
-    const struct configuration *configuration, const struct search *search, const struct macros *macros, const struct need *need) {
+static enum answer meets(const struct configuration *configuration, const struct search *search,
+                         const struct macros *macros, const struct need *need)
+{
     for (size_t index = 0; index < need->words.count; index++)
         if (!is_found(search, macros, need->words.items[index]))
             return NOT_MET;
@@ -165,9 +175,9 @@ static enum answer meets(
     return is_only_mentioned(configuration, macros, &search->tree, need) ? NOT_MET : MET;
 }
 
-static enum answer look(
-    const struct configuration *configuration, const struct command *command, const struct source *source,
-    const struct folders *folders, bool indexed) {
+static enum answer look(const struct configuration *configuration, const struct command *command,
+                        const struct source *source, const struct folders *folders, bool indexed)
+{
     struct search *search = fresh(sizeof *search);
     for (size_t index = 0; index < configuration->needs.count; index++)
         for (size_t place = 0; place < configuration->needs.items[index].words.count; place++) {
@@ -187,7 +197,8 @@ static enum answer look(
         include(search, DEFINITIONS, "<stdc-predef.h", strlen("<stdc-predef.h"), false); /* gcc reads it before all */
         for (size_t index = 0; index < command->forced.count && !search->tree.odd; index++) {
             const char *name = joined("\"", 1, command->forced.items[index], strlen(command->forced.items[index]));
-            search->tree.odd |= !include(search, DEFINITIONS, name, strlen(name), false); /* from the build's folder on */
+            /* From the build's folder on. */
+            search->tree.odd |= !include(search, DEFINITIONS, name, strlen(name), false);
         }
         for (size_t index = 0; index < search->tree.files.count && !search->tree.odd; index++)
             read_file(search, index);
@@ -204,9 +215,9 @@ static enum answer look(
     return answer;
 }
 
-bool cannot_hold_site(
-    const struct configuration *configuration, const struct command *command, const struct source *source,
-    const struct folders *folders) {
+bool cannot_hold_site(const struct configuration *configuration, const struct command *command,
+                      const struct source *source, const struct folders *folders)
+{
     enum answer answer = look(configuration, command, source, folders, true);
     if (answer == NEEDS_TEXT)
         answer = look(configuration, command, source, folders, false);

@@ -1,7 +1,8 @@
 /* C and C++ text, token by token, as it stands before preprocessing. */
 #include "launcher.h"
 
-const char *spliced(const char *at, const char *end) {
+const char *spliced(const char *at, const char *end)
+{
     if (at >= end || *at != '\\')
         return NULL;
     for (at++; at < end && (is_blank(*at) || *at == '\r'); at++)
@@ -10,13 +11,15 @@ const char *spliced(const char *at, const char *end) {
 }
 
 /* Return the end of the line, spliced lines added: where its line break stands. */
-static const char *line_end(const char *at, const char *end) {
+static const char *line_end(const char *at, const char *end)
+{
     for (const char *behind; at < end && *at != '\n'; at = behind ? behind : at + 1)
         behind = spliced(at, end);
     return at;
 }
 
-static const char *after_literal(const char *at, const char *end) {
+static const char *after_literal(const char *at, const char *end)
+{
     char quote = *at++;
     while (at < end && *at != quote && *at != '\n') {
         const char *behind = spliced(at, end);
@@ -25,7 +28,8 @@ static const char *after_literal(const char *at, const char *end) {
     return at < end && *at == quote ? at + 1 : at;
 }
 
-static const char *after_raw_literal(const char *at, const char *end) {
+static const char *after_raw_literal(const char *at, const char *end)
+{
     const char *fence = at + 1, *open = fence;
     while (open < end && *open != '(' && *open != '"' && *open != '\n')
         open++;
@@ -36,7 +40,8 @@ static const char *after_raw_literal(const char *at, const char *end) {
     return end;
 }
 
-static const char *after_number(const char *at, const char *end) {
+static const char *after_number(const char *at, const char *end)
+{
     for (at++; at < end; at++) {
         bool exponent = (*at == '+' || *at == '-') && strchr("eEpP", at[-1]);
         if (!is_word(*at) && *at != '.' && !exponent && !(*at == '\'' && at + 1 < end && is_word(at[1])))
@@ -45,7 +50,8 @@ static const char *after_number(const char *at, const char *end) {
     return at;
 }
 
-static const char *after_blanks(struct cursor *cursor) {
+static const char *after_blanks(struct cursor *cursor)
+{
     const char *at = cursor->at, *end = cursor->end;
     while (at < end) {
         const char *behind = spliced(at, end);
@@ -70,14 +76,16 @@ static const char *after_blanks(struct cursor *cursor) {
     return at;
 }
 
-static const char *directive_end(const char *at, const char *end) {
+static const char *directive_end(const char *at, const char *end)
+{
     struct cursor cursor = {.at = at, .end = end, .in_directive = true};
     while (next_token(&cursor).kind != END)
         ;
     return cursor.at;
 }
 
-struct token next_token(struct cursor *cursor) {
+struct token next_token(struct cursor *cursor)
+{
     const char *end = cursor->end, *at = after_blanks(cursor), *start = at;
     struct token token = {.kind = SIGN, .start = start};
     bool first = cursor->line_start;
@@ -109,23 +117,28 @@ struct token next_token(struct cursor *cursor) {
     return token;
 }
 
-struct token word_at(const char *at) {
+struct token word_at(const char *at)
+{
     struct token word = {.kind = WORD, .start = at, .size = 0};
     while (is_word(at[word.size]))
         word.size++;
     return word;
 }
 
-struct cursor after_name(const struct tree *tree, const struct define *define, bool *takes) {
+struct cursor after_name(const struct tree *tree, const struct define *define, bool *takes)
+{
     const struct file *file = &tree->files.items[define->file];
-    struct cursor cursor = {.at = define->name.start + define->name.size, .end = file->data + file->size, .in_directive = true};
+    struct cursor cursor = {.at = define->name.start + define->name.size,
+                            .end = file->data + file->size,
+                            .in_directive = true};
     for (const char *behind = cursor.at; behind; behind = spliced(cursor.at, cursor.end))
         cursor.at = behind;
     *takes = *cursor.at == '(';
     return cursor;
 }
 
-bool is_among(const words_t *words, struct token word) {
+bool is_among(const words_t *words, struct token word)
+{
     for (size_t index = 0; index < words->count; index++)
         if (equals(word, words->items[index]))
             return true;

@@ -1,7 +1,8 @@
-/* Whether a name is anywhere more than declared or mentioned: `_USES` in prefilter.py, for text before preprocessing, with its tables.
+/* Whether a name is anywhere more than declared or mentioned: `_USES` in prefilter.py, for text before preprocessing,
+ * with its tables.
  *
- * The tokens around an occurrence must be those that the compiler will see around it. They are, unless a macro stands among them,
- * a directive, or the edge of what may be a macro's argument; these make the answer "perhaps".
+ * The tokens around an occurrence must be those that the compiler will see around it. They are, unless a macro stands
+ * among them, a directive, or the edge of what may be a macro's argument; these make the answer "perhaps".
  */
 #define _GNU_SOURCE
 #include "launcher.h"
@@ -13,11 +14,10 @@ struct text {
     LIST(bool) argument; /* the token stands in parentheses that may be a macro's */
 };
 
-static bool is_sign(struct token token, char sign) {
-    return token.kind == SIGN && *token.start == sign;
-}
+static bool is_sign(struct token token, char sign) { return token.kind == SIGN && *token.start == sign; }
 
-static bool is_conditional(struct token directive) {
+static bool is_conditional(struct token directive)
+{
     struct cursor cursor = {.at = directive.start + 1, .end = directive.start + directive.size, .in_directive = true};
     struct token name = next_token(&cursor);
     return name.kind != WORD || !(equals(name, "define") || equals(name, "undef") || equals(name, "pragma") ||
@@ -25,7 +25,8 @@ static bool is_conditional(struct token directive) {
 }
 
 /* A directive that gives the name no meaning: #define and #pragma may. */
-static bool is_harmless(struct token directive, const char *name, size_t size) {
+static bool is_harmless(struct token directive, const char *name, size_t size)
+{
     struct cursor cursor = {.at = directive.start + 1, .end = directive.start + directive.size, .in_directive = true};
     struct token token = next_token(&cursor);
     bool defines = equals(token, "define");
@@ -40,7 +41,8 @@ static bool is_harmless(struct token directive, const char *name, size_t size) {
 }
 
 /* Read a file's tokens; false when its parentheses cannot be followed. */
-static bool read_tokens(struct text *text, const struct file *file) {
+static bool read_tokens(struct text *text, const struct file *file)
+{
     struct cursor cursor = {.at = file->data, .end = file->data + file->size, .line_start = true};
     LIST(bool) open = {.count = 0};
     size_t arguments = 0;
@@ -76,13 +78,16 @@ static bool read_tokens(struct text *text, const struct file *file) {
     return closed;
 }
 
-/* Return the index behind the bracket that closes the one at `index`; 0 when what stands between may become something else. */
-static size_t after_group(const struct text *text, size_t index) {
+/* Return the index behind the bracket that closes the one at `index`; 0 when what stands between may become something
+ * else. */
+static size_t after_group(const struct text *text, size_t index)
+{
     bool calls = false, square = false;
     for (int depth = 0;; index++) {
         struct token token = text->tokens.items[index];
         int bits = token.kind == WORD ? macro_bits(text->macros, token) : -1;
-        if (token.kind == END || token.kind == DIRECTIVE || is_sign(token, '{') || is_sign(token, '}') || (bits >= 0 && bits & ROUGH))
+        if (token.kind == END || token.kind == DIRECTIVE || is_sign(token, '{') || is_sign(token, '}') ||
+            (bits >= 0 && bits & ROUGH))
             return 0;
         calls |= bits >= 0 && bits & FUNCTION_LIKE;
         square |= is_sign(token, '[');
@@ -96,18 +101,22 @@ static size_t after_group(const struct text *text, size_t index) {
 }
 
 /* Tell whether a word may become anything: it is a macro. */
-static bool is_macro(const struct text *text, struct token token) {
+static bool is_macro(const struct text *text, struct token token)
+{
     return token.kind == WORD && macro_bits(text->macros, token) >= 0;
 }
 
 /* Tell whether the comma or parenthesis at `index` may part a macro's arguments. */
-static bool is_edge(const struct text *text, size_t index) {
+static bool is_edge(const struct text *text, size_t index)
+{
     struct token token = text->tokens.items[index];
-    return token.kind == END || token.kind == DIRECTIVE || ((is_sign(token, ',') || is_sign(token, ')')) && text->argument.items[index - 1]);
+    return token.kind == END || token.kind == DIRECTIVE ||
+           ((is_sign(token, ',') || is_sign(token, ')')) && text->argument.items[index - 1]);
 }
 
 /* Return the index behind attributes, and macros that stand for such; 0 when they may be something else. */
-static size_t after_trailers(const struct text *text, size_t index) {
+static size_t after_trailers(const struct text *text, size_t index)
+{
     while (index && text->tokens.items[index].kind == WORD) {
         struct token word = text->tokens.items[index];
         int bits = macro_bits(text->macros, word);
@@ -121,20 +130,24 @@ static size_t after_trailers(const struct text *text, size_t index) {
 }
 
 /* Tell whether the word at `index` is a macro that takes arguments, and of a kind that has none of the bits. */
-static bool is_kind(const struct text *text, size_t index, int without) {
+static bool is_kind(const struct text *text, size_t index, int without)
+{
     struct token word = text->tokens.items[index];
     int bits = word.kind == WORD ? macro_bits(text->macros, word) : -1;
     return bits >= 0 && bits & FUNCTION_LIKE && !(bits & without);
 }
 
 /* Tell whether the name at `index` is alone in parentheses behind a macro that only puts words before it: BZ_API(f). */
-static bool is_wrapped(const struct text *text, size_t index) {
+static bool is_wrapped(const struct text *text, size_t index)
+{
     return index >= 2 && is_sign(text->tokens.items[index - 1], '(') && is_sign(text->tokens.items[index + 1], ')') &&
            is_kind(text, index - 2, NO_WRAPPING | ROUGH);
 }
 
-/* Return the index behind a declaration's parameters, which may stand in a macro: (int), OF((int)). 0 when that is not sure. */
-static size_t after_parameters(const struct text *text, size_t index) {
+/* Return the index behind a declaration's parameters, which may stand in a macro: (int), OF((int)). 0 when that is not
+ * sure. */
+static size_t after_parameters(const struct text *text, size_t index)
+{
     if (!is_kind(text, index, NO_PASSING | ROUGH))
         return after_group(text, index);
     if (!is_sign(text->tokens.items[index + 1], '(') || !is_sign(text->tokens.items[index + 2], '('))
@@ -143,14 +156,16 @@ static size_t after_parameters(const struct text *text, size_t index) {
     return behind && is_sign(text->tokens.items[behind], ')') ? behind + 1 : 0;
 }
 
-static bool may_define(const struct text *text, size_t index) {
+static bool may_define(const struct text *text, size_t index)
+{
     index += is_wrapped(text, index);
     struct token next = text->tokens.items[index + 1], then = text->tokens.items[index + 2];
     bool passed = is_kind(text, index + 1, NO_PASSING | ROUGH);
     if ((next.kind == WORD && !passed) || is_edge(text, index + 1) || is_sign(next, '<'))
         return true;
     if (is_sign(next, ')') || is_sign(next, '='))
-        return then.kind == END || then.kind == DIRECTIVE || is_macro(text, then) || is_sign(then, is_sign(next, ')') ? '(' : '[');
+        return then.kind == END || then.kind == DIRECTIVE || is_macro(text, then) ||
+               is_sign(then, is_sign(next, ')') ? '(' : '[');
     if (!is_sign(next, '(') && !passed)
         return false;
     size_t behind = after_trailers(text, after_parameters(text, index + 1));
@@ -163,7 +178,8 @@ static bool may_define(const struct text *text, size_t index) {
 }
 
 /* Tell whether the name at `index` is what a declaration declares, from the words and * before it. */
-static bool is_declared(const struct text *text, size_t index) {
+static bool is_declared(const struct text *text, size_t index)
+{
     struct token before = index ? text->tokens.items[index - 1] : (struct token){.kind = END};
     if (before.kind == WORD && !is_macro(text, before) && !is_among(&text->configuration->before_expression, before))
         return true;
@@ -182,15 +198,18 @@ static bool is_declared(const struct text *text, size_t index) {
     return false;
 }
 
-static bool may_call(const struct text *text, size_t index) {
+static bool may_call(const struct text *text, size_t index)
+{
     struct token next = text->tokens.items[index + 1];
     if (is_declared(text, is_wrapped(text, index) ? index - 1 : index))
         return false;
     bool chosen = index && is_sign(text->tokens.items[index - 1], ':') && is_sign(next, ','); /* by _Generic */
-    return chosen || is_edge(text, index + 1) || is_macro(text, next) || is_sign(next, '(') || is_sign(next, ')') || is_sign(next, '<');
+    return chosen || is_edge(text, index + 1) || is_macro(text, next) || is_sign(next, '(') || is_sign(next, ')') ||
+           is_sign(next, '<');
 }
 
-static bool may_write(const struct text *text, size_t index) {
+static bool may_write(const struct text *text, size_t index)
+{
     struct token before = index ? text->tokens.items[index - 1] : (struct token){.kind = END};
     int bits = before.kind == WORD ? macro_bits(text->macros, before) : -1;
     bool declared = before.kind == WORD ? bits < 0 || !(bits & NO_TYPE) : is_sign(before, '*') || is_sign(before, '&');
@@ -206,8 +225,9 @@ static bool may_write(const struct text *text, size_t index) {
     return strchr(";,):", *text->tokens.items[behind].start) == NULL || text->tokens.items[behind].start[1] == ':';
 }
 
-bool is_only_mentioned(
-    const struct configuration *configuration, const struct macros *macros, const struct tree *tree, const struct need *need) {
+bool is_only_mentioned(const struct configuration *configuration, const struct macros *macros, const struct tree *tree,
+                       const struct need *need)
+{
     struct text text = {.configuration = configuration, .macros = macros};
     size_t size = strlen(need->used);
     int bits = macro_bits(macros, (struct token){WORD, need->used, size});
@@ -225,7 +245,9 @@ bool is_only_mentioned(
                 return false;
             if (token.kind != WORD || token.size != size || memcmp(token.start, need->used, size) != 0)
                 continue;
-            if (need->use == 'd' ? may_define(&text, place) : need->use == 'c' ? may_call(&text, place) : may_write(&text, place))
+            if (need->use == 'd'   ? may_define(&text, place)
+                : need->use == 'c' ? may_call(&text, place)
+                                   : may_write(&text, place))
                 return false;
         }
     }

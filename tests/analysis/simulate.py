@@ -1,9 +1,9 @@
 """Runs of a simulated program: traces whose true correlations are known.
 
-A program is `intervals` intervals of work. Each metric's rate follows an autocorrelated Gaussian signal over the work; part of the
-signal belongs to the program and is the same in every run (`shared`), the rest is the run's own. Runs differ as real ones do: the
-correlation matrix varies a little from run to run (`run_effect`), and the interval boundaries wander (`jitter`), so that each run
-cuts the work differently and has another number of intervals.
+A program is `intervals` intervals of work. Each metric's rate follows an autocorrelated Gaussian signal over the work;
+part of the signal belongs to the program and is the same in every run (`shared`), the rest is the run's own. Runs
+differ as real ones do: the correlation matrix varies a little from run to run (`run_effect`), and the interval
+boundaries wander (`jitter`), so that each run cuts the work differently and has another number of intervals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.collectors.data import Metric, Trace
 
 FloatArray: TypeAlias = NDArray[np.float64]
 

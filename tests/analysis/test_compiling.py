@@ -8,7 +8,7 @@ from pathlib import Path
 from unperturbed.analysis import compiling
 
 COMPARE = """
-from unperturbed.analysis.diagnosis.blocks import abstract
+from unperturbed.analysis.diagnosis.distances.blocks import abstract
 from unperturbed.analysis.diagnosis.events import EventTrace
 print(len(abstract(EventTrace.from_pairs([(0, "a"), (1, "b")]), [("a", "b")])))
 """
@@ -26,7 +26,9 @@ def process(code, **environment):
 
 
 def test_importing_the_distances_does_not_load_the_compiler():
-    code = "import sys, unperturbed.analysis.diagnosis.temporal, unperturbed.analysis.diagnosis.blocks; print('numba' in sys.modules)"
+    modules = ("temporal.distance", "blocks")
+    code = "".join(f"import unperturbed.analysis.diagnosis.distances.{name}\n" for name in modules)
+    code += "import sys\nprint('numba' in sys.modules)"
     assert process(code).stdout.strip() == "False"
 
 
@@ -37,7 +39,7 @@ def test_code_is_kept_in_the_users_cache_and_a_second_process_compiles_nothing_a
     first, again = (process(loud + logging_of_this_part + COMPARE, **place) for _ in range(2))
     assert first.stdout == again.stdout == "1\n"
     assert first.stderr.startswith(
-        "unperturbed.analysis.diagnosis: compiling cover of blocks_kernels: some seconds, this once; kept in "
+        "unperturbed.analysis.diagnosis.distances: compiling cover of block_kernels: some seconds, this once; kept in "
     )
     assert str(tmp_path / "cache" / "unperturbed") in first.stderr
     assert again.stderr == ""

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/alignment_kernels.py [--runs 5] [--seed 1] [--quick] [--json FILE] [--markdown]
 
-The libraries are the extra `peers`; those that are not installed are left out and named. Each run is a process of its own, and libraries take
-turns. Fails where a bound is missed. Without --quick, linmdtw takes minutes over 100,000 intervals.
+The libraries are the extra `peers`; those that are not installed are left out and named. Each run is a process of its
+own, and libraries take turns. Fails where a bound is missed. Without --quick, linmdtw takes minutes over 100,000
+intervals.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sampler_report import Section, Table, deliver, host_state, parse_arguments
 _OWN = "unperturbed"
 _TWO = "two threads"
 _LIMIT_CELLS = 13e9
-"""Cells a second that one core could do at most by anti-diagonals: five loads, a store and five operations a vector of eight, at two a cycle."""
+"""Most cells a second of one core by anti-diagonals: five loads, a store and five operations a vector, two a cycle."""
 _MANY = 100_000
 _OWN_LENGTHS = (3_000, 10_000, 20_000, 30_000, 50_000, _MANY)
 _PEERS_LENGTHS = (3_000, 10_000, 30_000)
@@ -46,14 +47,14 @@ class Task:
 
     @property
     def fits(self) -> bool:
-        """Tell whether its table fits the memory that is free now."""
+        """Whether its table fits the memory that is free now."""
         table = LIBRARIES[self.library].table_bytes * self.intervals**2 if self.task == "path" else 0
         return table < 0.9 * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Medians over runs: processor time and elapsed time [s], peak memory above what was resident before [bytes]; the path's cost.
+    """Medians over runs: processor and elapsed time [s], peak memory above what was resident before [bytes], path cost.
 
     `shortest` is the least elapsed time: other work on the machine only adds.
     """
@@ -68,7 +69,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Bound:
-    """What is asked for, and what was found; `found` is None where a peer to compare with is missing."""
+    """What is required, and what was found; `found` is None where a peer to compare with is missing."""
 
     text: str
     found: float | None
@@ -160,12 +161,16 @@ def _bounds(taken: Mapping[Task, Taken]) -> list[Bound]:
     for length in (10_000, 30_000):
         if length in own:
             peers = [made.seconds for made in _exact_peers(taken, length).values()]
-            bounds.append(_at_least(f"path of {length:,}², × the fastest exact peer", _ratio(peers, own[length].seconds), 15))
+            bounds.append(
+                _at_least(f"path of {length:,}², × the fastest exact peer", _ratio(peers, own[length].seconds), 15)
+            )
     bounds.append(_at_most("path of 100,000², MB above import", own[_MANY].peak / 1e6, 300))
     linear = taken.get(Task("linmdtw", "path", _MANY))
     bounds.append(_at_least("path of 100,000², × linmdtw", linear and linear.seconds / own[_MANY].seconds, 20))
     bounds.append(_at_most("memory's exponent, from 10,000 intervals on", _exponent(own), 1.5))
-    paired = {task.library: made for task, made in taken.items() if (task.task, task.intervals) == ("pairs", _PAIRED_LENGTH)}
+    paired = {
+        task.library: made for task, made in taken.items() if (task.task, task.intervals) == ("pairs", _PAIRED_LENGTH)
+    }
     peers = [made.seconds for name, made in paired.items() if name != _OWN]
     bounds.append(_at_least("costs of 40 × 1,000, × the fastest peer", _ratio(peers, paired[_OWN].seconds), 10))
     one, two = (taken[Task(name, "pairs", _TWO_THREADS_LENGTH)].shortest for name in (_OWN, _TWO))
@@ -189,7 +194,9 @@ def _path_rows(taken: Mapping[Task, Taken]) -> list[list[str]]:
             continue
         cells = [f"{one.seconds:.3g} s, {one.peak / 1e6:,.0f} MB" if one else "–" for one in made.values()]
         excess = [
-            100 * (one.cost / taken[Task(_OWN, "path", length)].cost - 1) for length, one in made.items() if one is not None
+            100 * (one.cost / taken[Task(_OWN, "path", length)].cost - 1)
+            for length, one in made.items()
+            if one is not None
         ]
         exact = "exact" if max(excess) <= 100 * _EXACT else f"{library.note}: up to {max(excess):+.2g} %"
         rows.append([name, *cells, exact])
@@ -230,10 +237,13 @@ def _section(taken: Mapping[Task, Taken], bounds: Sequence[Bound], missing: Sequ
         script="alignment_kernels",
         title="Exact alignment beside other libraries",
         method=(
-            "Random walks of as many steps as it says, one metric, float64, |x − y|. Each run is a process of its own, on one thread, after a small "
+            "Random walks of as many steps as it says, one metric, float64, |x − y|. Each run is a process of its "
+            "own, on one thread, after a small "
             "one that loads and compiles everything; the libraries take turns, in random order. Medians of "
-            f"{max(made.runs for made in taken.values())} runs (of one, where it takes minutes): processor time, and peak memory above what was "
-            "resident before. A path's cost is added up anew, in float64, whatever the library minimised. Two threads are held against one by "
+            f"{max(made.runs for made in taken.values())} runs (of one, where it takes minutes): processor time, and "
+            "peak memory above what was "
+            "resident before. A path's cost is added up anew, in float64, whatever the library minimised. Two threads "
+            "are held against one by "
             "the shortest elapsed times of some twenty repetitions: other work on the machine only adds."
         ),
         tables=[
@@ -244,7 +254,9 @@ def _section(taken: Mapping[Task, Taken], bounds: Sequence[Bound], missing: Sequ
             ),
             Table("unperturbed alone", ["matrix", "s", "MB", "Gcells/s", "cost alone, Gcells/s"], _speed_rows(taken)),
             Table(
-                "Costs of all pairs", ["library", "series", "processor s", "elapsed s", "Gcells/s at best"], _pair_rows(taken)
+                "Costs of all pairs",
+                ["library", "series", "processor s", "elapsed s", "Gcells/s at best"],
+                _pair_rows(taken),
             ),
         ],
         verdicts=verdicts,
@@ -266,7 +278,9 @@ def _draw(taken: Mapping[Task, Taken], file: Path) -> None:
 
     figure, (times, memory) = pyplot.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     for name in LIBRARIES:
-        made = sorted((task.intervals, one) for task, one in taken.items() if (task.library, task.task) == (name, "path"))
+        made = sorted(
+            (task.intervals, one) for task, one in taken.items() if (task.library, task.task) == (name, "path")
+        )
         if made:
             lengths = [length for length, _ in made]
             style: dict[str, Any] = {"marker": "o", "linewidth": 2.5 if name == _OWN else 1.2, "label": name}

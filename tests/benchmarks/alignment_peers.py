@@ -2,7 +2,8 @@
 
     python tests/benchmarks/alignment_peers.py LIBRARY TASK INTERVALS SEED
 
-prints a line of JSON. TASK is `path` (the warp path of two series), `cost` (that path's cost alone) or `pairs` (costs of all pairs of 40 series).
+prints a line of JSON. TASK is `path` (the warp path of two series), `cost` (that path's cost alone) or `pairs` (costs
+of all pairs of 40 series).
 """
 
 from __future__ import annotations
@@ -39,12 +40,18 @@ class Library:
 
     Attributes
     ----------
-    package : as it is installed and imported.
-    note : what its path minimises where that is not the sum of |x − y| in float64.
-    table_bytes : memory that a cell takes; 0 where memory grows less than with the product.
-    path : finds a warp path.
-    pairs : computes the costs of all pairs, on one thread, or None.
-    cost : computes a cost alone, or None.
+    package : str
+        As it is installed and imported.
+    note : str
+        What its path minimises where that is not the sum of |x − y| in float64.
+    table_bytes : int
+        Memory that a cell takes; 0 where memory grows less than with the product.
+    path : callable
+        Finds a warp path.
+    pairs : callable, optional
+        Computes the costs of all pairs, on one thread, or None.
+    cost : callable, optional
+        Computes a cost alone, or None.
     """
 
     package: str
@@ -150,7 +157,9 @@ def _linmdtw_path(x: Array, y: Array) -> Path2:
 LIBRARIES = {
     "unperturbed": Library("unperturbed", "unperturbed.analysis", "", 0, _own_path, _own_pairs, _own_cost),
     "two threads": Library("unperturbed", "unperturbed.analysis", "", 0, _own_path, _own_pairs_on_two),
-    "dtaidistance": Library("dtaidistance", "dtaidistance", "", 8, _dtaidistance_path, _dtaidistance_pairs, _dtaidistance_cost),
+    "dtaidistance": Library(
+        "dtaidistance", "dtaidistance", "", 8, _dtaidistance_path, _dtaidistance_pairs, _dtaidistance_cost
+    ),
     "tslearn": Library("tslearn", "tslearn", "squared differences", 9, _tslearn_path, _tslearn_pairs),
     "aeon": Library("aeon", "aeon", "squared differences", 9, _aeon_path, _aeon_pairs),
     "dtw-python": Library("dtw-python", "dtw", "", 28, _dtw_python_path),
@@ -171,7 +180,7 @@ def _status(field: str) -> int:
 
 
 def _measured(task: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """Do a task; then again while that takes little, for the shortest elapsed time, as other work on the machine only adds."""
+    """Do a task, and short ones again for the shortest elapsed time, as other work on the machine only adds."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins again with what is resident now
     before, begin, begin_own = _status("VmRSS"), time.perf_counter(), time.process_time()

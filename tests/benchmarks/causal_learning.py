@@ -1,6 +1,7 @@
 """How well causes are found in synthetic campaigns, and how fast, beside other libraries.
 
-    python tests/benchmarks/causal_learning.py [--seeds 20] [--others 6] [--slow 1] [--tables 100] [--rows 25000] [--quick] [--json FILE] [--markdown]
+    python tests/benchmarks/causal_learning.py [--seeds 20] [--others 6] [--slow 1] [--tables 100] [--rows 25000]
+    [--quick] [--json FILE] [--markdown]
 
 The libraries are optional: those that are not installed are left out and named. Fails where a bound is missed.
 """
@@ -17,16 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from causal.lu_campaign import ALL, SEVEN, Quality, draw, knowledge, quality
-from causal.mixed_tables import independent_table, structured_table
 from causal_learning_peers import ALPHA, LIBRARIES, is_installed
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 from task_processes import bound_texts, fail_where_missed
 
-from unperturbed.analysis.causal.knowledge import Knowledge
-from unperturbed.analysis.causal.learning import learn
+from tests.analysis.causal.lu_campaign import ALL, SEVEN, Quality, draw, knowledge, quality
+from tests.analysis.causal.mixed_tables import independent_table, structured_table
+from unperturbed.analysis.causal import Knowledge, learn
 
 _BOUNDS = {SEVEN: (0.95, 0.90), ALL: (0.90, 0.85)}
 """Mean precision and recall of adjacencies."""
@@ -69,7 +69,7 @@ def _own(
     noise: float = 1.0,
     edges_alone: bool = False,
 ) -> Found:
-    """Learn from campaigns with everything that a user gets, stability and mechanisms included; or as other libraries, edges alone."""
+    """Learn from campaigns, with stability and mechanisms as users do, or edges alone as other libraries do."""
     asked: dict[str, Any] = {"subsamples": 0, "quantify": False} if edges_alone else {}
     found = Found(method, len(names), [], [])
     for seed in range(seeds):
@@ -87,7 +87,11 @@ def _peer(library: str, names: tuple[str, ...], seeds: int) -> Found:
         command = [sys.executable, str(Path(__file__).with_name("causal_learning_peers.py"))]
         try:
             done = subprocess.run(
-                [*command, library, str(len(names)), str(seed)], capture_output=True, text=True, check=False, timeout=_PATIENCE
+                [*command, library, str(len(names)), str(seed)],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_PATIENCE,
             )
         except subprocess.TimeoutExpired:
             break
@@ -123,7 +127,7 @@ def _large(rows: int) -> tuple[float, float, float, int]:
 def _bounds(
     own: Sequence[Found], false: tuple[int, int], large: tuple[float, float, float, int], rows: int
 ) -> list[tuple[str, float, bool]]:
-    """Return what is asked for, what was found, and whether it holds."""
+    """Return the required bounds with their results."""
     bounds = []
     for names, found in zip(_BOUNDS, own, strict=False):
         for part, least in zip(("precision", "recall"), _BOUNDS[names], strict=True):
@@ -142,7 +146,11 @@ def _bounds(
         )
     )
     bounds.append(
-        (f"seconds for {_LARGE} mixed variables × {rows:,} rows ≤ {_LONG_SECONDS:g}", large[0], large[0] <= _LONG_SECONDS)
+        (
+            f"seconds for {_LARGE} mixed variables × {rows:,} rows ≤ {_LONG_SECONDS:g}",
+            large[0],
+            large[0] <= _LONG_SECONDS,
+        )
     )
     return bounds
 
@@ -186,9 +194,11 @@ def main() -> None:
         script="causal_learning",
         title="Causes in synthetic campaigns of LU decomposition",
         method=(
-            "400 runs a campaign; constants and noise differ from seed to seed (tests/analysis/causal/lu_campaign.py says how). "
+            "400 runs a campaign; constants and noise differ from seed to seed "
+            "(tests/analysis/causal/lu_campaign.py says how). "
             "All are told the same order: parameters, derived variables, events, cycles, time; "
-            f"alpha {ALPHA:g}, sets of at most 3. Adjacent pairs are compared with the true ones. Elapsed time; ours includes "
+            f"alpha {ALPHA:g}, sets of at most 3. Adjacent pairs are compared with the true ones. Elapsed time; "
+            "ours includes "
             "ten subsamples for stability, and all formulas. Independent columns: 10 of seven distributions, 400 rows."
         ),
         tables=[
@@ -197,7 +207,8 @@ def main() -> None:
         ],
         verdicts=[
             *bound_texts(bounds),
-            f"Of the {large[3]} edges of {_LARGE} mixed variables × {rows:,} rows precision {large[1]:.2f}, recall {large[2]:.2f}.",
+            f"Of the {large[3]} edges of {_LARGE} mixed variables × {rows:,} rows precision {large[1]:.2f}, "
+            f"recall {large[2]:.2f}.",
             *([f"Not installed, and left out: {', '.join(missing)}."] if missing else []),
         ],
         data={

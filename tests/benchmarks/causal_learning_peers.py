@@ -2,7 +2,8 @@
 
     python tests/benchmarks/causal_learning_peers.py LIBRARY VARIABLES SEED
 
-prints a line of JSON: adjacent pairs, and how long the search took. VARIABLES is 7 or 9. Each library is told the same order of the variables.
+prints a line of JSON: adjacent pairs, and how long the search took. VARIABLES is 7 or 9. Each library is told the same
+order of the variables.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from causal.lu_campaign import ALL, SEVEN, draw, knowledge
+from tests.analysis.causal.lu_campaign import ALL, SEVEN, draw, knowledge
 
 __all__ = ["LIBRARIES", "Library", "is_installed"]
 
@@ -36,9 +37,12 @@ class Library:
 
     Attributes
     ----------
-    package, module : as it is installed and imported.
-    search : finds adjacent pairs in a table whose columns have an order.
-    slow : whether it takes more than some seconds, so that fewer campaigns are searched.
+    package, module : str
+        As it is installed and imported.
+    search : Callable[[polars.DataFrame, Sequence[Sequence[str]]], Pairs]
+        Finds adjacent pairs in a table whose columns have an order.
+    slow : bool
+        Whether it takes more than some seconds, so that fewer campaigns are searched.
     """
 
     package: str
@@ -76,7 +80,9 @@ def _causal_learn(test: str) -> Callable[[pl.DataFrame, Sequence[Sequence[str]]]
         found = pc(
             _numbers(table), ALPHA, test, depth=DEPTH, background_knowledge=known, node_names=names, show_progress=False
         ).G.graph
-        return [[a, b] for i, a in enumerate(names) for j, b in enumerate(names) if i < j and (found[i, j] or found[j, i])]
+        return [
+            [a, b] for i, a in enumerate(names) for j, b in enumerate(names) if i < j and (found[i, j] or found[j, i])
+        ]
 
     return search
 

@@ -2,9 +2,9 @@
 
     python tests/benchmarks/causal_regression.py [--seeds 20] [--rows 400]
 
-For each form a table a seed, of known constants and errors; counted are the tables in which exactly the form's terms were chosen. One
-core, the fastest of three. Exit code 1 when a stated bound is missed: 90 % of each form's tables, and a median of 15 ms for one continuous
-and one discrete parent at 400 rows.
+For each form a table a seed, of known constants and errors; counted are the tables in which exactly the form's terms
+were chosen. One core, the fastest of three. Exit code 1 when a stated bound is missed: 90 % of each form's tables, and
+a median of 15 ms for one continuous and one discrete parent at 400 rows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import polars as pl  # noqa: E402
 
-from unperturbed.analysis.causal.regression import CurveMechanism, fit_mechanism  # noqa: E402
-from unperturbed.analysis.causal.variables import Data, prepare  # noqa: E402
+from unperturbed.analysis.causal import CurveMechanism, Data, fit_mechanism, prepare  # noqa: E402
 
 SHARE, MILLISECONDS = 0.9, 15.0
 Form = tuple[str, np.ndarray[Any, Any], tuple[str, ...], str]
@@ -37,7 +36,12 @@ def forms(random: np.random.Generator, rows: int) -> Iterator[tuple[Form, dict[s
     slopes, threshold, thresholds = random.uniform(1, 5, 4), random.uniform(80, 220), random.uniform(40, 260, 4)
     columns = {"n": n, "whole": whole, "z": z, "d": np.array(list("abcd"))[cell]}
     made: list[Form] = [
-        ("operations of LU decomposition", whole * (whole - 1) * (2 * whole - 1) / 6, ("whole",), "whole + whole² + whole³"),
+        (
+            "operations of LU decomposition",
+            whole * (whole - 1) * (2 * whole - 1) / 6,
+            ("whole",),
+            "whole + whole² + whole³",
+        ),
         ("line a cell", 70 + slopes[cell] * n + 10 * e, ("n", "d"), "1 + n by d"),
         ("step", 4 * (n > threshold) + 0.5 * e, ("n",), "step"),
         ("step from a level", 20 + 4 * (n > threshold) + 0.5 * e, ("n",), "1 + step"),
@@ -64,7 +68,11 @@ def described(mechanism: CurveMechanism) -> str:
     """Return the terms without their numbers."""
     if mechanism.errors == "factor":
         return "·".join(
-            sorted(f"{term.function.text().removeprefix('ln ')}^" for term in mechanism.curve.terms if term.function.factors)
+            sorted(
+                f"{term.function.text().removeprefix('ln ')}^"
+                for term in mechanism.curve.terms
+                if term.function.factors
+            )
         )
     texts = []
     for term in mechanism.curve.terms:
@@ -107,10 +115,13 @@ def main() -> int:
     for name, (terms, parents) in expected.items():
         right, milliseconds = found[name][terms], float(np.median(times[name]))
         others = ", ".join(f"{text} {times_found}×" for text, times_found in found[name].most_common() if text != terms)
-        met = right >= SHARE * arguments.seeds and (len(parents) > 2 or "d" not in parents or milliseconds <= MILLISECONDS)
+        met = right >= SHARE * arguments.seeds and (
+            len(parents) > 2 or "d" not in parents or milliseconds <= MILLISECONDS
+        )
         good &= met
         print(
-            f"{name:32} {right:3} of {arguments.seeds}  {milliseconds:6.1f} ms  {'' if met else 'MISSED '}{others and f'else: {others}'}"
+            f"{name:32} {right:3} of {arguments.seeds}  {milliseconds:6.1f} ms  "
+            f"{'' if met else 'MISSED '}{others and f'else: {others}'}"
         )
     return 0 if good else 1
 

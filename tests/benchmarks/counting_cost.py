@@ -1,4 +1,7 @@
-"""What a way of counting adds to a call: programs under the outside sampler, in blocks of random order, and medians over the blocks."""
+"""What a way of counting adds to a call.
+
+Programs under the outside sampler, in blocks of random order, and medians over the blocks.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.collectors.record import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import build_observer
+from unperturbed.collectors.records import Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime import build_observer
 
 __all__ = ["added_in_blocks", "median_interval", "run_observed"]
 
@@ -24,8 +27,13 @@ _INTERVAL_NS = 1_000_000_000
 Case = TypeVar("Case", bound=Hashable)
 
 
-def run_observed(command: Sequence[str], folder: Path, *, software: int, environment: Mapping[str, str]) -> tuple[str, int]:
-    """Run a command under the outside sampler; return what it printed, and the count of the first of its software metrics."""
+def run_observed(
+    command: Sequence[str], folder: Path, *, software: int, environment: Mapping[str, str]
+) -> tuple[str, int]:
+    """Run a command under the outside sampler.
+
+    Return what it printed, and the count of the first of its software metrics.
+    """
     setup = Setup("none", _INTERVAL_NS, "monotonic", software=software, capacity=64, sampler="outside")
     record = folder / "record"
     create_record_file(record, setup)

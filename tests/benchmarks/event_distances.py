@@ -2,8 +2,8 @@
 
     python tests/benchmarks/event_distances.py [--runs 3] [--seed 1] [--quick] [--json FILE] [--markdown]
 
-The libraries are the extra `peers`; those that are not installed are left out and named. Each run is a process of its own. Fails where a bound is
-missed.
+The libraries are the extra `peers`; those that are not installed are left out and named. Each run is a process of its
+own. Fails where a bound is missed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Taken:
-    """Medians: processor time and elapsed time [s], peak memory above what was resident before [bytes]; what was found."""
+    """Medians: processor and elapsed time [s], peak memory above what was resident before [bytes]; the result."""
 
     seconds: float
     elapsed: float
@@ -66,7 +66,7 @@ def _peer_runs(scale: float) -> list[Run]:
 
 
 def _bounds(taken: Mapping[Run, Taken], scale: float) -> list[tuple[str, float, bool]]:
-    """Return what is asked for, what was found, and whether it holds."""
+    """Return what is required, what was found, and whether it holds."""
     long = int(_LONG * scale)
     speeds = [long**2 / taken[Run("dense", long, types)].seconds / 1e9 for types in (_TYPES, _ONE_TYPE, _MANY_TYPES)]
     worst = max(taken[Run("distance", long, types)].seconds for types in (_TYPES, _ONE_TYPE, _MANY_TYPES))
@@ -97,10 +97,19 @@ def _bounds(taken: Mapping[Run, Taken], scale: float) -> list[tuple[str, float, 
 def _rows(taken: Mapping[Run, Taken]) -> list[list[str]]:
     rows = []
     for run, made in taken.items():
-        speed = "–" if run.task in ("band", "near", "counts", "plugins") else f"{run.events**2 / made.seconds / 1e9:.3g}"
+        speed = (
+            "–" if run.task in ("band", "near", "counts", "plugins") else f"{run.events**2 / made.seconds / 1e9:.3g}"
+        )
         size = [f"{run.events:,}", f"{run.types:,}"]
         rows.append(
-            [TASKS[run.task].what, *size, f"{made.seconds:.3g}", f"{made.elapsed:.3g}", speed, f"{made.peak / 1e6:,.1f}"]
+            [
+                TASKS[run.task].what,
+                *size,
+                f"{made.seconds:.3g}",
+                f"{made.elapsed:.3g}",
+                speed,
+                f"{made.peak / 1e6:,.1f}",
+            ]
         )
     return rows
 
@@ -124,11 +133,16 @@ def main() -> None:
         script="event_distances",
         title="Distances of event traces beside other libraries",
         method=(
-            "Two independent traces with exponential gaps of 0.4 ms on average; 300 types by Zipf's law, one type, or 5,000 equally frequent ones; "
-            "traces that differ little are the same with one event in a thousand lost and gaps changed by up to 1 %. V such that 0.1 s costs as "
-            "much as a deletion and an insertion. Each run is a process of its own, on one thread, after small ones that load and compile all. "
-            f"Medians of {times} runs: processor time, elapsed time, and peak memory above what was resident before. No other library computes this "
-            "distance: a plain compiled loop does, the others compute what is nearest. Gcells/s count all cells, computed or not."
+            "Two independent traces with exponential gaps of 0.4 ms on average; 300 types by Zipf's law, one type, or "
+            "5,000 equally frequent ones; "
+            "traces that differ little are the same with one event in a thousand lost and gaps changed by up to 1 %. "
+            "V such that 0.1 s costs as "
+            "much as a deletion and an insertion. Each run is a process of its own, on one thread, after small ones "
+            "that load and compile all. "
+            f"Medians of {times} runs: processor time, elapsed time, and peak memory above what was resident before. "
+            "No other library computes this "
+            "distance: a plain compiled loop does, the others compute what is nearest. Gcells/s count all cells, "
+            "computed or not."
         ),
         tables=[
             Table("unperturbed", columns, _rows({run: taken[run] for run in own})),
@@ -138,7 +152,11 @@ def main() -> None:
             *bound_texts(bounds),
             *([f"Not installed, and left out: {', '.join(missing)}."] if missing else []),
         ],
-        data={"taken": [{**vars(run), **vars(made)} for run, made in taken.items()], "bounds": bounds, "missing": missing},
+        data={
+            "taken": [{**vars(run), **vars(made)} for run, made in taken.items()],
+            "bounds": bounds,
+            "missing": missing,
+        },
     )
     deliver(section, arguments, before)
     fail_where_missed(bounds)

@@ -39,11 +39,17 @@ class Task:
 
     Attributes
     ----------
-    what : what it computes, for the table.
-    run : two traces → a number.
-    package : the library that does it; empty for this project.
-    table_bytes : memory that a cell takes.
-    near : the trace is the reference with 1 event in 1,000 lost, and each gap changed by up to 1 %; else both are independent.
+    what : str
+        What it computes, for the table.
+    run : callable
+        Two traces → a number.
+    package : str
+        The library that does it; empty for this project.
+    table_bytes : int
+        Memory that a cell takes.
+    near : bool
+        The trace is the reference with 1 event in 1,000 lost, and each gap changed by up to 1 %; else both are
+        independent.
     """
 
     what: str
@@ -90,7 +96,7 @@ def _pair(task: Task, events: int, types: int, seed: int) -> tuple[EventTrace, E
 
 def _own(**options: Any) -> Callable[[EventTrace, EventTrace], float]:
     def run(one: EventTrace, other: EventTrace) -> float:
-        from unperturbed.analysis.diagnosis.temporal import temporal_distance
+        from unperturbed.analysis.diagnosis.distances.temporal.distance import temporal_distance
 
         return temporal_distance(one, other, **{"per_plugin": False, "move_cost": _MOVE_COST, **options}).total
 
@@ -98,7 +104,7 @@ def _own(**options: Any) -> Callable[[EventTrace, EventTrace], float]:
 
 
 def _script(one: EventTrace, other: EventTrace) -> float:
-    from unperturbed.analysis.diagnosis.temporal import temporal_distance
+    from unperturbed.analysis.diagnosis.distances.temporal.distance import temporal_distance
 
     script = temporal_distance(one, other, per_plugin=False, move_cost=_MOVE_COST).script()
     return script.cost_in_time + script.cost_in_events
@@ -106,7 +112,7 @@ def _script(one: EventTrace, other: EventTrace) -> float:
 
 def _forced(sparse: bool) -> Callable[[EventTrace, EventTrace], float]:
     def run(one: EventTrace, other: EventTrace) -> float:
-        from unperturbed.analysis.diagnosis import temporal
+        from unperturbed.analysis.diagnosis.distances.temporal import distance as temporal
 
         weights = dict.fromkeys((*one.types, *other.types), Fraction(1))
         cells = temporal._cells(one, other, weights, Fraction(2, 10**8), "gaps")
@@ -117,7 +123,7 @@ def _forced(sparse: bool) -> Callable[[EventTrace, EventTrace], float]:
 
 
 def _counts(one: EventTrace, other: EventTrace) -> float:
-    from unperturbed.analysis.diagnosis.distances import dropping_distance, occurrence_distance
+    from unperturbed.analysis.diagnosis.distances.counts import dropping_distance, occurrence_distance
 
     return float(occurrence_distance(one, other).total + dropping_distance(one, other).total)
 

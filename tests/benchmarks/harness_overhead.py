@@ -1,28 +1,25 @@
-"""What the harness costs outside the measured program, a run: launching, checking the result, reading dumps, writing the trace, the manifest.
+"""What the harness costs outside the measured program, a run: launching, checking the result, reading dumps, writing
+the trace, the manifest.
 
-    python tests/benchmarks/harness_overhead.py [--runs 20]
+    python -m tests.benchmarks.harness_overhead [--runs 20]
 
-Runs a small campaign on the program of tests/harness/phases and takes, for each run, the time from its start to the start of the next, less
-the time that the measured process itself was there.
+Runs a small campaign on the program of tests/harness/phases and takes, for each run, the time from its start to the
+start of the next, less the time that the measured process itself was there.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "harness"))
-
-from phases_campaign import write_spec
-
-from unperturbed.harness.campaign import run_campaign
-from unperturbed.harness.manifest import Manifest
-from unperturbed.harness.plan import PlannedRun
-from unperturbed.harness.progress import Estimate
+from tests.harness.phases_campaign import write_spec
+from unperturbed.harness.campaign.execution import run_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import PlannedRun
+from unperturbed.harness.campaign.progress import Estimate
 from unperturbed.harness.spec import load_spec
 
 
@@ -64,12 +61,14 @@ def main() -> None:
         with Manifest(folder / "campaign" / "campaign.sqlite") as manifest:
             measured = {state.run.id: state.seconds or 0.0 for state in manifest.runs("done")}
     took = [
-        (later - begin) - measured[run] for (run, begin), (_, later) in zip(watch.begins[:-1], watch.begins[1:], strict=True)
+        (later - begin) - measured[run]
+        for (run, begin), (_, later) in zip(watch.begins[:-1], watch.begins[1:], strict=True)
     ]
     milliseconds = sorted(1000 * value for value in took)
     print(f"harness overhead a run, {len(milliseconds)} runs: ", end="")
     print(
-        f"median {statistics.median(milliseconds):.0f} ms, 90 % below {milliseconds[int(0.9 * len(milliseconds))]:.0f} ms, bound 150 ms"
+        f"median {statistics.median(milliseconds):.0f} ms, 90 % below "
+        f"{milliseconds[int(0.9 * len(milliseconds))]:.0f} ms, bound 150 ms"
     )
     print(f"the measured process itself: median {1000 * statistics.median(measured.values()):.0f} ms")
 

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/instrument_builds.py [--files 100] [--pairs 5] [--quick] [--json FILE] [--markdown]
 
-Builds a generated project through the toolchain and plainly, by turns, and takes the medians of the pairs' ratios. What a source costs that is
-passed over is measured with a compiler that ends at once, so that the compiler's own noise does not hide it.
+Builds a generated project through the toolchain and plainly, by turns, and takes the medians of the pairs' ratios. What
+a source costs that is passed over is measured with a compiler that ends at once, so that the compiler's own noise does
+not hide it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pathlib import Path
 
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
+from unperturbed.instrument.compiler import Toolchain, write_toolchain
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.toolchain import Toolchain, write_toolchain
 
 MOST_BUILD_RATIO = 2.5
 MOST_PASSED_MS = 5.0
@@ -70,7 +71,9 @@ def build(folder: Path, compiler: str) -> Cost:
     """Build the project anew; it must succeed."""
     subprocess.run(["make", "-s", "clean"], cwd=folder, check=True)
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(["make", "-s", "CFLAGS=-O2 -Wall", f"CC={compiler}", "all"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        ["make", "-s", "CFLAGS=-O2 -Wall", f"CC={compiler}", "all"], cwd=folder, check=True, capture_output=True
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Cost(time.perf_counter() - start, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
@@ -99,9 +102,13 @@ def write_project(folder: Path, files: int) -> None:
     (folder / "Makefile").write_text(f"all: {objects}\nclean:\n\trm -f *.o\n")
 
 
-def toolchain(folder: Path, software: Mapping[str, Mapping[str, str]], compilers: Mapping[str, str] | None = None) -> Toolchain:
+def toolchain(
+    folder: Path, software: Mapping[str, Mapping[str, str]], compilers: Mapping[str, str] | None = None
+) -> Toolchain:
     """Write a toolchain without a runtime: only compiling is measured."""
-    return write_toolchain(folder, {name: parse_event(event) for name, event in software.items()}, compilers=compilers or {})
+    return write_toolchain(
+        folder, {name: parse_event(event) for name, event in software.items()}, compilers=compilers or {}
+    )
 
 
 def measure_builds(folder: Path, files: int, pairs: int) -> dict[str, list[tuple[Cost, Cost]]]:
@@ -126,21 +133,31 @@ def run(words: Sequence[str]) -> Cost:
 
 
 def measure_sources(folder: Path, repetitions: int) -> dict[str, list[tuple[Cost, Cost]]]:
-    """Return, for each source that is passed over, the costs of compiling it by turns: plainly, and through the toolchain."""
+    """Return, for each source that is passed over, the costs of compiling it by turns.
+
+    Plainly, and through the toolchain.
+    """
     stubs = {name: folder / file for name, file in (("cc", "stub"), ("cxx", "stub++"))}
     (folder / "stub.c").write_text(_STUB)
     for stub in stubs.values():
         subprocess.run(["gcc", "-O2", "stub.c", "-o", str(stub)], cwd=folder, check=True)
-    chain = toolchain(folder / "stubbed", {"m": {"enter": "selected"}}, {name: str(path) for name, path in stubs.items()})
+    chain = toolchain(
+        folder / "stubbed", {"m": {"enter": "selected"}}, {name: str(path) for name, path in stubs.items()}
+    )
     for n in range(HEADERS):
-        (folder / f"own{n}.h").write_text(f"#pragma once\n#include <stddef.h>\nint selected(int n);\nint own{n}(int n);\n")
+        (folder / f"own{n}.h").write_text(
+            f"#pragma once\n#include <stddef.h>\nint selected(int n);\nint own{n}(int n);\n"
+        )
     found = {}
     for number, (name, text) in enumerate(SOURCES.items()):
         label, _, ending = name.rpartition(".")
         source = folder / f"source{number}.{ending}"
         source.write_text(text)
         role = "cxx" if ending == "cc" else "cc"
-        ours, plain = [str(getattr(chain, role)), "-O2", "-c", str(source)], [str(stubs[role]), "-O2", "-c", str(source)]
+        ours, plain = (
+            [str(getattr(chain, role)), "-O2", "-c", str(source)],
+            [str(stubs[role]), "-O2", "-c", str(source)],
+        )
         for _ in range(2):  # the first teaches the compiler's folders, the second the system's headers
             run(ours)
         before = (chain.folder / "sites" / "passed").stat().st_size
@@ -166,14 +183,18 @@ def main() -> int:
         script="instrument_builds",
         title="The compiler wrapper",
         method=(
-            f"A generated project of {files} C files is built plainly and through the toolchain by turns, {pairs} pairs, at -O2 -Wall; medians "
-            f"of the pairs' ratios. A source that is passed over is compiled {repetitions} times each way by a compiler that ends at once, "
+            f"A generated project of {files} C files is built plainly and through the toolchain by turns, "
+            f"{pairs} pairs, at -O2 -Wall; medians "
+            f"of the pairs' ratios. A source that is passed over is compiled {repetitions} times each way by "
+            f"a compiler that ends at once, "
             "so that the compiler's own noise does not hide what is added."
         ),
         tables=[_build_table(builds, files), _source_table(sources)],
         verdicts=[
-            f"The slowest build takes {slowest:.2f} × the plain one (bound {MOST_BUILD_RATIO}); {_holds(slowest <= MOST_BUILD_RATIO)}.",
-            f"A source that is passed over costs {dearest:.2f} ms at most (bound {MOST_PASSED_MS:.0f}); {_holds(dearest <= MOST_PASSED_MS)}.",
+            f"The slowest build takes {slowest:.2f} × the plain one (bound {MOST_BUILD_RATIO}); "
+            f"{_holds(slowest <= MOST_BUILD_RATIO)}.",
+            f"A source that is passed over costs {dearest:.2f} ms at most (bound {MOST_PASSED_MS:.0f}); "
+            f"{_holds(dearest <= MOST_PASSED_MS)}.",
         ],
         data={"builds_s": _plain(builds), "sources_s": _plain(sources)},
     )
@@ -224,7 +245,9 @@ def _holds(good: bool) -> str:
 
 
 def _plain(found: Mapping[str, Sequence[tuple[Cost, Cost]]]) -> dict[str, list[dict[str, dict[str, float]]]]:
-    return {name: [{"plain": vars(plain), "ours": vars(ours)} for plain, ours in pairs] for name, pairs in found.items()}
+    return {
+        name: [{"plain": vars(plain), "ours": vars(ours)} for plain, ours in pairs] for name, pairs in found.items()
+    }
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""What counters in a real program cost: instructions an event, text, and processor time, beside gcc's and the kernel's own means.
+"""What counters in a real program cost.
+
+Instructions an event, text, and processor time, beside gcc's and the kernel's own means.
 
     python tests/benchmarks/instrument_instructions.py [--blocks 15] [--seed 1] [--quick] [--json FILE]
 
-Debian's bzip2 -9 packs a text that a seed makes. Instructions are callgrind's; so are those of the increments alone, at their own addresses.
+Debian's bzip2 -9 packs a text that a seed makes. Instructions are callgrind's; so are those of the increments alone, at
+their own addresses.
 """
 
 from __future__ import annotations
@@ -24,16 +27,17 @@ import numpy as np
 from instrument_uprobe import run_counted
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.runtime_build import BOUNDS, SOURCES, user_cache
-from unperturbed.harness.sources import debian_source
+from unperturbed.collectors.runtime import BOUNDS, runtime_files, user_cache
+from unperturbed.harness.program.sources import debian_source
+from unperturbed.instrument.compiler import write_toolchain
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.toolchain import write_toolchain
 
 BOUND_AN_EVENT = 1.0
 BOUND_INSTRUCTIONS, BOUND_TEXT = 0.01, 0.02
 COUNTING_RUNTIME = Path(__file__).parents[1] / "instrument" / "runtime.c"
 OBJECTS = [
-    f"{name}.o" for name in ("blocksort", "huffman", "crctable", "randtable", "compress", "decompress", "bzlib", "bzip2")
+    f"{name}.o"
+    for name in ("blocksort", "huffman", "crctable", "randtable", "compress", "decompress", "bzlib", "bzip2")
 ]
 TWO = {"compares": {"enter": "mainGtU"}, "nblock": {"write": "EState.nblock"}}
 ENTERS = {"enters": {"enter": "*"}}
@@ -116,7 +120,8 @@ def build(folder: Path, compiler: str, way: Way, *, counting: bool = False) -> P
 
     Parameters
     ----------
-    counting : with a runtime that writes what the metrics have counted, instead of the one that is shipped and sleeps here.
+    counting : with a runtime that writes what the metrics have counted, instead of the one that is shipped and sleeps
+    here.
     """
     target = folder / folder_name(compiler, way, counting=counting)
     shutil.copytree(debian_source("bzip2", user_cache()), target, ignore=shutil.ignore_patterns("*.o", "*.a", ".pc"))
@@ -125,7 +130,7 @@ def build(folder: Path, compiler: str, way: Way, *, counting: bool = False) -> P
         target.with_name(f"{target.name}.tools"),
         events,
         compilers={"cc": compiler},
-        runtime=[COUNTING_RUNTIME] if counting else SOURCES,
+        runtime=[COUNTING_RUNTIME] if counting else runtime_files(),
         bounds=[] if counting else BOUNDS,
         sham=way.sham and not counting,
     )
@@ -144,7 +149,9 @@ def build(folder: Path, compiler: str, way: Way, *, counting: bool = False) -> P
 def happened(program: Path, data: Path, folder: Path) -> int:
     """Return how many events a program counts for itself."""
     counts = folder / "counts"
-    subprocess.run([program, "-9", "-c", data], check=True, capture_output=True, env={**os.environ, "COUNTS_FILE": str(counts)})
+    subprocess.run(
+        [program, "-9", "-c", data], check=True, capture_output=True, env={**os.environ, "COUNTS_FILE": str(counts)}
+    )
     return sum(map(int, counts.read_text().split()))
 
 
@@ -194,7 +201,9 @@ def times(programs: Mapping[str, Path], data: Path, blocks: int, seed: int) -> d
     for _ in range(blocks):
         for name in order.sample(list(programs), len(programs)):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([programs[name], "-9", "-c", data], check=True, stdout=subprocess.DEVNULL, cwd=programs[name].parent)
+            subprocess.run(
+                [programs[name], "-9", "-c", data], check=True, stdout=subprocess.DEVNULL, cwd=programs[name].parent
+            )
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             found[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return found
@@ -210,7 +219,10 @@ def added(found: Mapping[str, Sequence[float]], name: str, seed: int) -> tuple[f
 
 @dataclass(frozen=True)
 class Probed:
-    """A uprobe on the first instruction of one function: its hits, and what one costs by the processor's time and by the clock."""
+    """A uprobe on the first instruction of one function.
+
+    Its hits, and what one costs by the processor's time and by the clock.
+    """
 
     function: str
     hits: int
@@ -269,7 +281,9 @@ def main() -> None:
         tiny.write_bytes(text(6_000, arguments.seed))  # at ten microseconds a hit a long text would take minutes
         probed = uprobe(folder / folder_name("gcc", WAYS[0]) / "program", tiny, blocks)
         explained = {
-            " ".join([compiler, *flags]): _an_event(compiler, tuple(flags), costs[compiler][ALL_NAME].events, small, folder)
+            " ".join([compiler, *flags]): _an_event(
+                compiler, tuple(flags), costs[compiler][ALL_NAME].events, small, folder
+            )
             for compiler, *flags in EXPLAINING
             if compiler in costs
         }
@@ -282,7 +296,8 @@ def main() -> None:
             [[probed.function, f"{probed.hits:,}", f"{probed.cpu_us:.2f}", f"{probed.wall_us:.2f}"]],
         ),
         Table(
-            "All enters and loops: instructions an event by the compiler's options, beside the same options without counters",
+            "All enters and loops: instructions an event by the compiler's options, beside the same options "
+            "without counters",
             ["options", "instructions an event"],
             [[options, f"{each:+.3f}"] for options, each in explained.items()],
         ),
@@ -298,9 +313,12 @@ def main() -> None:
         script="instrument_instructions",
         title="Counters in a real program",
         method=(
-            "Debian's bzip2 -9 on a seeded text, built by its own Makefile at -O2 with the runtime that is shipped, asleep; each way beside the "
-            "same program with nothing counted. Instructions of the whole run under callgrind; executed: at the addresses of the counters' own "
-            "instructions, for each event. Time: processor time of interleaved runs, median of the ratios within a block, 95 % by bootstrap."
+            "Debian's bzip2 -9 on a seeded text, built by its own Makefile at -O2 with the runtime that is "
+            "shipped, asleep; each way beside the "
+            "same program with nothing counted. Instructions of the whole run under callgrind; executed: at "
+            "the addresses of the counters' own "
+            "instructions, for each event. Time: processor time of interleaved runs, median of the ratios "
+            "within a block, 95 % by bootstrap."
         ),
         tables=tables,
         verdicts=_verdicts(costs),
@@ -339,7 +357,9 @@ def _instruction_table(costs: Mapping[str, Mapping[str, Cost]]) -> Table:
                     f"{cost.text / reference.text - 1:+.2%}",
                 ]
             )
-    return Table("Instructions and text", ["way", "events", "instructions", "an event", "executed, an event", "text"], rows)
+    return Table(
+        "Instructions and text", ["way", "events", "instructions", "an event", "executed, an event", "text"], rows
+    )
 
 
 def _time_table(
@@ -352,7 +372,13 @@ def _time_table(
             happened_here = events[compiler].get(way, 0)
             each = f"{ratio * statistics.median(found[REFERENCE]) / happened_here * 1e9:+.2f}" if happened_here else "–"
             rows.append(
-                [f"{compiler}: {way}", f"{statistics.median(own):.3f}", f"{ratio:+.1%}", f"{low:+.1%} … {high:+.1%}", each]
+                [
+                    f"{compiler}: {way}",
+                    f"{statistics.median(own):.3f}",
+                    f"{ratio:+.1%}",
+                    f"{low:+.1%} … {high:+.1%}",
+                    each,
+                ]
             )
     return Table("Processor time of interleaved runs", ["way", "median, s", "added", "95 %", "ns an event"], rows)
 
@@ -364,12 +390,17 @@ def _verdicts(costs: Mapping[str, Mapping[str, Cost]]) -> list[str]:
         each = (every.instructions - reference.instructions) / every.events
         more, text_more = two.instructions / reference.instructions - 1, two.text / reference.text - 1
         verdicts += [
-            f"{compiler}, all enters and loops at -O2: {each:+.3f} instructions an event (bound {BOUND_AN_EVENT}); {_holds(each <= BOUND_AN_EVENT)}.",
-            f"{compiler}, two metrics: {more:+.2%} instructions (bound {BOUND_INSTRUCTIONS:.0%}), {text_more:+.2%} text (bound {BOUND_TEXT:.0%}); "
+            f"{compiler}, all enters and loops at -O2: {each:+.3f} instructions an event (bound "
+            f"{BOUND_AN_EVENT}); {_holds(each <= BOUND_AN_EVENT)}.",
+            f"{compiler}, two metrics: {more:+.2%} instructions (bound {BOUND_INSTRUCTIONS:.0%}), "
+            f"{text_more:+.2%} text (bound {BOUND_TEXT:.0%}); "
             f"{_holds(more <= BOUND_INSTRUCTIONS and text_more <= BOUND_TEXT)}.",
-            f"{compiler}: the counting itself is {every.increments / every.events:.5f} instructions an event, executed at the counters' addresses. "
-            f"The rest, {every.instructions - reference.instructions - every.increments:+,}, is what the compiler makes otherwise where a counter "
-            f"stands: {_otherwise(reference, every)}. A sham build, which has a no-op for each increment, shows the same rest: it executes "
+            f"{compiler}: the counting itself is {every.increments / every.events:.5f} instructions an event, "
+            f"executed at the counters' addresses. "
+            f"The rest, {every.instructions - reference.instructions - every.increments:+,}, is what the "
+            f"compiler makes otherwise where a counter "
+            f"stands: {_otherwise(reference, every)}. A sham build, which has a no-op for each increment, "
+            f"shows the same rest: it executes "
             f"{abs(sham.instructions - every.instructions):,} instructions more or fewer than the build that counts.",
         ]
     return verdicts

@@ -1,9 +1,11 @@
-"""What counting a library function's calls costs: nanoseconds and instructions a call, plain and exact, beside a wrapper written in C.
+"""What counting a library function's calls costs.
+
+Nanoseconds and instructions a call, plain and exact, beside a wrapper written in C.
 
     python tests/benchmarks/instrument_preload.py [--blocks 30] [--seed 1] [--quick] [--json FILE]
 
-A function of a shared library that does nothing is called in a loop, in a process of its own for each library that is preloaded, in random order,
-under the outside sampler: what it read must be the number of calls.
+A function of a shared library that does nothing is called in a loop, in a process of its own for each library that is
+preloaded, in random order, under the outside sampler: what it read must be the number of calls.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from counting_cost import added_in_blocks, median_interval, run_observed
 from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.runtime_build import build_interposer, build_preload
+from unperturbed.collectors.runtime import build_interposer, build_preload
 from unperturbed.errors import RunError
-from unperturbed.instrument.interposition import Interposed, interposer_source
+from unperturbed.instrument.binaries.interposition import Interposed, interposer_source
 
 _CALLS = 20_000_000
 _SIMULATED_CALLS = 1_000_000
@@ -115,7 +117,9 @@ def main() -> None:
         program, libraries = _build(Path(name))
         added = _measure(program, libraries, 5 if arguments.quick else arguments.blocks, arguments.seed, Path(name))
         instructions = (
-            {way: _instructions(program, libraries.get(way), Path(name)) for way in _WAYS} if shutil.which("valgrind") else {}
+            {way: _instructions(program, libraries.get(way), Path(name)) for way in _WAYS}
+            if shutil.which("valgrind")
+            else {}
         )
     deliver(_section(added, instructions, arguments.seed), arguments, before)
 
@@ -130,8 +134,10 @@ def _section(added: Mapping[str, NDArray[np.float64]], instructions: Mapping[str
         script="instrument_preload",
         title="What counting a library function's calls costs",
         method=(
-            f"A library's function that returns its argument is called {_CALLS:,} times in a process of its own under the outside sampler; "
-            f"{len(added['plain'])} blocks in random order, medians of the differences with 95 % bootstrap intervals. What the sampler read was the "
+            f"A library's function that returns its argument is called {_CALLS:,} times in a process of its "
+            f"own under the outside sampler; "
+            f"{len(added['plain'])} blocks in random order, medians of the differences with 95 % bootstrap "
+            f"intervals. What the sampler read was the "
             "number of calls. Instructions are callgrind's."
         ),
         tables=[Table("Added to each call", ["counted", "ns", "95 %", "instructions"], rows)],

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/instrument_probes.py [--blocks 30] [--seed 1] [--quick] [--json FILE]
 
-Each function is called with and without a probe in turn, in random order, in a process of its own under the outside sampler. The number of hits that
-the kernel counted must be the number of calls.
+Each function is called with and without a probe in turn, in random order, in a process of its own under the outside
+sampler. The number of hits that the kernel counted must be the number of calls.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
 from unperturbed.collectors.kernel_probes import register_probes
-from unperturbed.collectors.record import Probe, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import BOUNDS, SOURCES, build_observer
+from unperturbed.collectors.records import Probe, Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files
 from unperturbed.errors import HostError, RunError
+from unperturbed.instrument.binaries.probes import find_probes
 from unperturbed.instrument.events import Event
-from unperturbed.instrument.probes import find_probes
 
 _INTERVAL_NS = 1_000_000_000
 """Longer than a run: nothing is read while it lasts."""
@@ -120,8 +120,8 @@ def _build(folder: Path) -> tuple[Path, bool]:
     text = _PROGRAM.replace("STATIC_PROBES", _STATIC_PROBES if has_static_probes else "").replace("MORE", more)
     text = text.replace("COUNT)", f"{_COUNT.get(os.uname().machine, '(*(volatile uint64_t *)counts)++;')})")
     (folder / "program.c").write_text(text)
-    sources = [BOUNDS[0], folder / "program.c", *SOURCES, BOUNDS[1]]
-    command = ["gcc", "-std=gnu11", "-O2", "-DUNPERTURBED_EXECUTABLE", f"-I{BOUNDS[0].parent}", *map(str, sources)]
+    sources = [BOUNDS[0], folder / "program.c", *runtime_files(), BOUNDS[1]]
+    command = ["gcc", "-std=gnu11", "-O2", "-DUNPERTURBED_EXECUTABLE", f"-I{INCLUDE}", *map(str, sources)]
     subprocess.run([*command, "-o", str(folder / "program"), "-ldl", "-lrt", "-lpthread"], check=True)
     return folder / "program", has_static_probes
 
@@ -230,7 +230,9 @@ def main() -> None:
     deliver(_section(cases, added, hits, arguments.seed), arguments, before)
 
 
-def _section(cases: Sequence[Case], added: Mapping[str, NDArray[np.float64]], hits: Mapping[str, str], seed: int) -> Section:
+def _section(
+    cases: Sequence[Case], added: Mapping[str, NDArray[np.float64]], hits: Mapping[str, str], seed: int
+) -> Section:
     found = {function: median_interval(values, seed) for function, values in added.items()}
     rows = []
     for case in cases:
@@ -242,15 +244,22 @@ def _section(cases: Sequence[Case], added: Mapping[str, NDArray[np.float64]], hi
         script="instrument_probes",
         title="What a hit of a kernel's probe costs",
         method=(
-            "A function is called in a loop, with and without its probe, each time in a process of its own under the outside sampler; "
-            f"{len(added['increment'])} blocks in random order, medians of the pairs' differences with 95 % bootstrap intervals. The increment is "
+            "A function is called in a loop, with and without its probe, each time in a process of its own "
+            "under the outside sampler; "
+            f"{len(added['increment'])} blocks in random order, medians of the pairs' differences with 95 % "
+            f"bootstrap intervals. The increment is "
             "held against a function without it. In every run the kernel's count was the number of calls."
         ),
         tables=[
-            Table("Added to each event", ["event", "class", "ns", "95 %", "events a second that take 1 % of the time"], rows)
+            Table(
+                "Added to each event",
+                ["event", "class", "ns", "95 %", "events a second that take 1 % of the time"],
+                rows,
+            )
         ],
         verdicts=[
-            f"Another process of the same binary, meanwhile: {middle:+.2f} ns a call [{low:+.2f}, {high:+.2f}]. The kernel puts its breakpoint "
+            f"Another process of the same binary, meanwhile: {middle:+.2f} ns a call [{low:+.2f}, "
+            f"{high:+.2f}]. The kernel puts its breakpoint "
             "into the measured processes alone."
         ],
         data={"added_ns": {function: values.tolist() for function, values in added.items()}, "class": dict(hits)},

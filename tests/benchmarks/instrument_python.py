@@ -1,10 +1,12 @@
-"""What counting a Python function costs, beside what CPython offers for that itself: nanoseconds an event, and instructions a start.
+"""What counting a Python function costs, beside what CPython offers for that itself.
+
+Nanoseconds an event, and instructions a start.
 
     python tests/benchmarks/instrument_python.py [--blocks 30] [--seed 1] [--quick] [--json FILE]
 
-A function that returns its argument is called in a loop, in a process of its own for each way of counting, in random order. With the hook, under the
-outside sampler: what it read must be the number of calls. What the hook adds to a program's start is counted by callgrind, where there is one. Takes
-this interpreter and every python3.N in PATH.
+A function that returns its argument is called in a loop, in a process of its own for each way of counting, in random
+order. With the hook, under the outside sampler: what it read must be the number of calls. What the hook adds to a
+program's start is counted by callgrind, where there is one. Takes this interpreter and every python3.N in PATH.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from counting_cost import added_in_blocks, median_interval, run_observed
 from numpy.typing import NDArray
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.runtime_build import build_preload, build_python_counter
+from unperturbed.collectors.runtime import build_preload, build_python_counter
 from unperturbed.errors import RunError
 from unperturbed.instrument.events import Event
-from unperturbed.instrument.python_metrics import prepare_python_hook, python_environment
+from unperturbed.instrument.python.metrics import prepare_python_hook, python_environment
 
 _CALLS, _ROUNDS = 100_000, 5
 _MOST_DIFFERENT = 0.001
@@ -99,7 +101,9 @@ def _interpreters() -> Mapping[str, str]:
     return found
 
 
-def _hook(command: Sequence[str], targets: Sequence[str], environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+def _hook(
+    command: Sequence[str], targets: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> dict[str, str]:
     """Return the variables with which a program counts."""
     hook = prepare_python_hook(
         command,
@@ -123,7 +127,10 @@ def _instructions(command: Sequence[str], environment: Mapping[str, str], folder
 
 
 def _starts() -> dict[tuple[str, str], tuple[int, int]]:
-    """Return the instructions of a start without the hook, and what the hook adds in its first run, by version and what is counted."""
+    """Return the instructions of a start without the hook.
+
+    And what the hook adds in its first run, by version and what is counted.
+    """
     found = {}
     environment = {"PATH": os.defpath, "LD_PRELOAD": str(build_preload("gcc")), "PYTHONHASHSEED": "0"}
     for version, python in _interpreters().items():
@@ -188,7 +195,14 @@ def main() -> None:
 
 def _start_rows(starts: Mapping[tuple[str, str], tuple[int, int]]) -> list[list[str]]:
     return [
-        [case, *(f"{added / 1e6:.2f} of {plain / 1e6:.1f}" for (_, other), (plain, added) in starts.items() if other == case)]
+        [
+            case,
+            *(
+                f"{added / 1e6:.2f} of {plain / 1e6:.1f}"
+                for (_, other), (plain, added) in starts.items()
+                if other == case
+            ),
+        ]
         for case in _STARTS
     ]
 
@@ -216,21 +230,32 @@ def _section(
         script="instrument_python",
         title="What counting a Python function costs",
         method=(
-            f"A function that returns its argument is called {_CALLS:,} times; best of {_ROUNDS} rounds of a process, less that of a process without "
-            f"counting; {len(next(iter(added.values())))} blocks in random order, medians of the differences with 95 % bootstrap intervals. All run "
-            "under the outside sampler, which read exactly as many hits as there were calls. A start's instructions are callgrind's, of the whole "
-            "run of a program that does nothing else: those that the first run with the hook adds to a run without it; the second run has as many."
+            f"A function that returns its argument is called {_CALLS:,} times; best of {_ROUNDS} rounds of a "
+            f"process, less that of a process without "
+            f"counting; {len(next(iter(added.values())))} blocks in random order, medians of the differences "
+            f"with 95 % bootstrap intervals. All run "
+            "under the outside sampler, which read exactly as many hits as there were calls. A start's "
+            "instructions are callgrind's, of the whole "
+            "run of a program that does nothing else: those that the first run with the hook adds to a run "
+            "without it; the second run has as many."
         ),
         tables=[
             Table("Added to each call [ns]", ["way of counting", *versions], rows),
             *(
-                [Table("Added to a start [million instructions]", ["program; what is counted", *versions], _start_rows(starts))]
+                [
+                    Table(
+                        "Added to a start [million instructions]",
+                        ["program; what is counted", *versions],
+                        _start_rows(starts),
+                    )
+                ]
                 if starts
                 else []
             ),
         ],
         verdicts=[
-            f"The hook adds {min(hooks):.1f} to {max(hooks):.1f} ns an event, sys.setprofile {min(profilers):.0f} to {max(profilers):.0f} ns.",
+            f"The hook adds {min(hooks):.1f} to {max(hooks):.1f} ns an event, sys.setprofile "
+            f"{min(profilers):.0f} to {max(profilers):.0f} ns.",
             *([_start_verdict(starts)] if starts else []),
         ],
         data={

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/perturbation_checks.py [--traces 700] [--rounds 3]
 
-Traces of 3,000 intervals and 12 metrics, one core. Beside the inner correlations scipy's `spearmanr`, in turns with ours. Exit code 1 when
-a stated bound is missed: 5 s for the inner correlations of 700 traces, 10 s for the outer check of 10 baseline and 20 checked runs.
+Traces of 3,000 intervals and 12 metrics, one core. Beside the inner correlations scipy's `spearmanr`, in turns with
+ours. Exit code 1 when a stated bound is missed: 5 s for the inner correlations of 700 traces, 10 s for the outer check
+of 10 baseline and 20 checked runs.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def main() -> int:
     np.testing.assert_allclose(found, expected, atol=1e-12)
     inner, scipys = float(np.median(ours)), float(np.median(theirs))
     print(
-        f"inner correlations of {arguments.traces} traces: {inner:.2f} s (bound {INNER_S:g}); scipy's spearmanr {scipys:.2f} s, "
+        f"inner correlations of {arguments.traces} traces: {inner:.2f} s (bound {INNER_S:g}); scipy's spearmanr "
+        f"{scipys:.2f} s, "
         f"{scipys / inner:.1f} times as long"
     )
 
@@ -70,7 +72,8 @@ def main() -> int:
         taken.append(time.perf_counter() - begun)
     outer = float(np.median(taken))
     print(
-        f"outer check of {RUNS} runs ({BASELINE} of them the baseline's), {len(verdict.changes)} metrics: {outer:.2f} s (bound {OUTER_S:g})"
+        f"outer check of {RUNS} runs ({BASELINE} of them the baseline's), {len(verdict.changes)} metrics: "
+        f"{outer:.2f} s (bound {OUTER_S:g})"
     )
     return int(inner > INNER_S * arguments.traces / 700 or outer > OUTER_S)
 

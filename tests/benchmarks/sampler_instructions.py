@@ -1,8 +1,11 @@
-"""Instructions that each sampler adds to the program: a record by the inside sampler's handler, none by the outside one; and the interrupts instead.
+"""Instructions that each sampler adds to the program.
+
+A record by the inside sampler's handler, none by the outside one; and the interrupts instead.
 
     python tests/benchmarks/sampler_instructions.py [--deliveries 41] [--quick] [--json FILE] [--markdown]
 
-Counted twice: by callgrind, and natively by stepping the program through its handler, which sees the clock's code in the kernel's vDSO too.
+Counted twice: by callgrind, and natively by stepping the program through its handler, which sees the clock's code in
+the kernel's vDSO too.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from sampler_program import EIGHT_EVENTS, METRICS, THREE_EVENTS, UNITS, build_pr
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 from sampler_stepping import step_handlers
 
-from unperturbed.collectors.record import SIGNAL, Event, Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import build_observer
+from unperturbed.collectors.records import SIGNAL, Records, Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime import build_observer
+from unperturbed.collectors.sources import Event
 from unperturbed.errors import RunError
 
 BOUND = 300
@@ -30,8 +34,9 @@ _SITES = (4, 16, 64)
 _READS = ("syscall", "read", "__read", "__libc_read", "__GI___libc_read")
 _LIBRARIES = ("libpapi", "libpfm")
 _HANDLER = "on_tick"
-_READERS = ("unperturbed_perf_read", "read_group", "read_as_asked", "unperturbed_papi_read")
-"""The runtime's functions that call the counter library once a record; which of them depends on what the compiler inlined."""
+_READERS = ("read_events", "read_group", "read_as_asked")
+"""The runtime's functions that call the counter library once a record; which of them depends on what the compiler
+inlined."""
 _REPEATS = 5
 _ENDLESS = "1000000000"
 
@@ -45,7 +50,9 @@ def _is_counter_library(place: Place) -> bool:
 
 
 def _setup(interval_ns: int, events: tuple[Event, ...], **kwargs: Any) -> Setup:
-    return Setup("perf_event" if events else "none", interval_ns, "monotonic", events=events, software=METRICS, **kwargs)
+    return Setup(
+        "perf_event" if events else "none", interval_ns, "monotonic", events=events, software=METRICS, **kwargs
+    )
 
 
 def _run(folder: Path, command: list[str], setup: Setup) -> Records:
@@ -61,12 +68,21 @@ def _run(folder: Path, command: list[str], setup: Setup) -> Records:
 
 
 def _callgrind(folder: Path) -> list[str]:
-    return ["valgrind", "--quiet", "--tool=callgrind", "--compress-strings=no", f"--callgrind-out-file={folder / 'dump'}"]
+    return [
+        "valgrind",
+        "--quiet",
+        "--tool=callgrind",
+        "--compress-strings=no",
+        f"--callgrind-out-file={folder / 'dump'}",
+    ]
 
 
 @dataclass(frozen=True)
 class _Costs:
-    """Callgrind's file: each function's own instructions, and for each (caller, callee) the calls and what they cost with all they called."""
+    """Callgrind's file: each function's own instructions.
+
+    For each (caller, callee) the calls and what they cost with all they called.
+    """
 
     own: Counter[Place]
     calls: Counter[tuple[Place, Place]]
@@ -111,7 +127,8 @@ def inside_by_callgrind(folder: Path, program: Path, turns: int) -> dict[str, An
     handled = len(records.rows) - 2 - records.unread  # the first and the last are written outside the handler
     if records.unread or records.nested or handled < 5:
         raise RunError(
-            f"{len(records.rows)} records under callgrind, {records.unread} without counts, {records.nested} ticks nested"
+            f"{len(records.rows)} records under callgrind, {records.unread} without counts, {records.nested} ticks "
+            "nested"
         )
     costs = _read_costs((folder / "dump").read_text())
     handler = sum(cost for (_, function), cost in costs.own.items() if function == _HANDLER)
@@ -176,7 +193,9 @@ def interrupts(folder: Path, program: Path, turns: int) -> list[dict[str, Any]]:
     found = []
     for interval_ms in (10, 1):
         for name, given in ways.items():
-            records = _run(folder, [str(program), str(turns)], _setup(interval_ms * 1_000_000, sampler="outside", **given))
+            records = _run(
+                folder, [str(program), str(turns)], _setup(interval_ms * 1_000_000, sampler="outside", **given)
+            )
             share = records.interrupts / len(records.rows)
             found.append({"reading": name, "interval_ms": interval_ms, "records": len(records.rows), "a_record": share})
     return found
@@ -211,15 +230,25 @@ def _section(inside: list[dict[str, Any]], outside: dict[str, Any], interrupted:
         script="sampler_instructions",
         title="Instructions a record",
         method=(
-            f"Eight of the kernel's software events in one group and {METRICS} software metrics in {UNITS} translation units. Inside: user "
-            "instructions of the signal handler a record, by callgrind (which has no vDSO: clock_gettime is a system call there) and natively, "
-            f"stepped one by one, median of {first['stepping']['records']} records. The counter library is the C library's call of read(2) here. "
+            f"Eight of the kernel's software events in one group and {METRICS} software metrics in {UNITS} "
+            "translation units. Inside: user "
+            "instructions of the signal handler a record, by callgrind (which has no vDSO: clock_gettime is a system "
+            "call there) and natively, "
+            f"stepped one by one, median of {first['stepping']['records']} records. The counter library is the C "
+            "library's call of read(2) here. "
             "Outside: all user instructions of the program under callgrind, at two intervals and without a sampler."
         ),
         tables=[
             Table(
                 "Inside: instructions a record",
-                ["sites", "handler, callgrind", "handler, stepped", "counter library", "clock (vDSO)", "whole, stepped"],
+                [
+                    "sites",
+                    "handler, callgrind",
+                    "handler, stepped",
+                    "counter library",
+                    "clock (vDSO)",
+                    "whole, stepped",
+                ],
                 [
                     [
                         str(row["sites"]),
@@ -255,12 +284,17 @@ def _section(inside: list[dict[str, Any]], outside: dict[str, Any], interrupted:
             ),
         ],
         verdicts=[
-            f"The bound of {BOUND} instructions a record beyond the counter library, 8 hardware and {METRICS} software counters: "
+            f"The bound of {BOUND} instructions a record beyond the counter library, 8 hardware and {METRICS} "
+            "software counters: "
             f"{least:.0f} by callgrind; it {holds}.",
-            f"Every further site costs {(inside[-1]['callgrind']['handler'] - least) / (inside[-1]['sites'] - first['sites']):.1f} instructions.",
-            f"The outside sampler adds {abs(outside['a_record']):.2f} instructions a record: {min(outside['instructions'][0]):,} with "
+            "Every further site costs "
+            f"{(inside[-1]['callgrind']['handler'] - least) / (inside[-1]['sites'] - first['sites']):.1f} "
+            "instructions.",
+            f"The outside sampler adds {abs(outside['a_record']):.2f} instructions a record: "
+            f"{min(outside['instructions'][0]):,} with "
             f"{statistics.median(outside['records'][0]):.0f} records, {min(outside['instructions'][1]):,} with "
-            f"{statistics.median(outside['records'][1]):.0f}; {_REPEATS} equal runs differ by {outside['spread']} among themselves.",
+            f"{statistics.median(outside['records'][1]):.0f}; {_REPEATS} equal runs differ by {outside['spread']} "
+            "among themselves.",
         ],
         data={"inside": inside, "outside": outside, "interrupts": interrupted},
     )

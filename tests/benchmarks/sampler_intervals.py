@@ -1,4 +1,6 @@
-"""How evenly each sampler samples: the longest gap between records, and the share of intervals within 10 % of the asked length.
+"""How evenly each sampler samples.
+
+The longest gap between records, and the share of intervals within 10 % of the asked length.
 
     python tests/benchmarks/sampler_intervals.py [--runs 5] [--quick] [--json FILE] [--markdown]
 
@@ -128,7 +130,9 @@ def _section(found: list[dict[str, Any]], runs: int) -> Section:
     verdicts = []
     for interval_ms in _INTERVALS_MS:
         for busy, words in ((False, "alone"), (True, "under load")):
-            here = {cell["sampler"]: cell for cell in found if cell["load"] == busy and cell["interval_ms"] == interval_ms}
+            here = {
+                cell["sampler"]: cell for cell in found if cell["load"] == busy and cell["interval_ms"] == interval_ms
+            }
             ours, perfs = here["outside"], here["perf stat -I"]
             verdicts.append(
                 f"{interval_ms} ms {words}: longest gap of the observer {ours['longest_ms']:.2f} ms (median over runs "
@@ -140,11 +144,16 @@ def _section(found: list[dict[str, Any]], runs: int) -> Section:
         script="sampler_intervals",
         title="How even the intervals are",
         method=(
-            f"The same program for {SECONDS:.0f} s, {runs} runs a row, on the processors of the section above. Time between the time stamps of "
-            "neighbouring records (perf's own stamps for perf, which have nanoseconds). The share of those asked counts intervals against the "
-            "program's time: a loaded processor runs the inside sampler only when it runs the program, and perf adds its own work to each interval. "
-            "A clock of processor time ticks with the kernel's jiffy, and stands still while the program waits for a processor. Alone, each run "
-            f"waits until the machine is idle but for a tenth; {sum(cell['disturbed'] for cell in found)} runs began without."
+            f"The same program for {SECONDS:.0f} s, {runs} runs a row, on the processors of the section above. Time "
+            "between the time stamps of "
+            "neighbouring records (perf's own stamps for perf, which have nanoseconds). The share of those asked "
+            "counts intervals against the "
+            "program's time: a loaded processor runs the inside sampler only when it runs the program, and perf adds "
+            "its own work to each interval. "
+            "A clock of processor time ticks with the kernel's jiffy, and stands still while the program waits for a "
+            "processor. Alone, each run "
+            f"waits until the machine is idle but for a tenth; {sum(cell['disturbed'] for cell in found)} runs began "
+            "without."
         ),
         tables=tables,
         verdicts=verdicts,

@@ -48,7 +48,10 @@ def _percent(found: tuple[float, float, float]) -> str:
 
 
 def _blocks(program: Path, turns: int, blocks: int, seed: int) -> tuple[dict[Variant, NDArray[np.int64]], int]:
-    """Return own time, own processor time and whole duration of each variant [ns], shape (blocks, 3), and how many runs did not begin in quiet."""
+    """Return own time, own processor time and whole duration of each variant [ns], shape (blocks, 3).
+
+    And how many runs did not begin in quiet.
+    """
     chance = random.Random(seed)
     took: dict[Variant, list[tuple[int, int, int]]] = {variant: [] for variant in _variants()}
     disturbed = 0
@@ -88,9 +91,17 @@ def _section(took: dict[Variant, NDArray[np.int64]], turns: int, seed: int, dist
         own, cpu, whole = (median_interval(share[variant][:, column] - 1, seed) for column in range(3))
         quartiles = np.percentile(100 * (share[variant][:, 0] - 1), [25, 75])
         rows.append(
-            [_name(variant), _percent(own), f"{quartiles[0]:+.2f} … {quartiles[1]:+.2f}", _percent(cpu), _percent(whole)]
+            [
+                _name(variant),
+                _percent(own),
+                f"{quartiles[0]:+.2f} … {quartiles[1]:+.2f}",
+                _percent(cpu),
+                _percent(whole),
+            ]
         )
-        data.append({"variant": _name(variant), "own": own, "cpu": cpu, "whole": whole, "times_ns": took[variant].tolist()})
+        data.append(
+            {"variant": _name(variant), "own": own, "cpu": cpu, "whole": whole, "times_ns": took[variant].tolist()}
+        )
     spread = [max(map(abs, median_interval(share[_AGAIN][:, column] - 1, seed)[1:])) for column in range(3)]
     verdicts = []
     for interval_ms in _INTERVALS_MS:
@@ -106,11 +117,16 @@ def _section(took: dict[Variant, NDArray[np.int64]], turns: int, seed: int, dist
         script="sampler_overhead",
         title="Time that sampling takes",
         method=(
-            f"One program of {np.median(alone[:, 0]) / 1e9:.2f} s ({turns} turns, one thread), {blocks} blocks; in each every variant once in random "
-            "order, and the program alone twice. Shares are of the block's own run alone; medians with 95 % bootstrap intervals over blocks. Every "
-            f"sampler reads {', '.join(event.name.removeprefix('perf::') for event in THREE_EVENTS)} as one group, ours also {METRICS} software "
-            f"counters. The program runs on CPU {mine} in every variant; the observer, and perf's own process, on CPU {others}. Own time is what the "
-            "program's clock tells of its work; the whole command includes starting the sampler. Each run waits until the machine is idle but for a "
+            f"One program of {np.median(alone[:, 0]) / 1e9:.2f} s ({turns} turns, one thread), {blocks} blocks; in "
+            "each every variant once in random "
+            "order, and the program alone twice. Shares are of the block's own run alone; medians with 95 % "
+            "bootstrap intervals over blocks. Every "
+            f"sampler reads {', '.join(event.name.removeprefix('perf::') for event in THREE_EVENTS)} as one group, "
+            f"ours also {METRICS} software "
+            f"counters. The program runs on CPU {mine} in every variant; the observer, and perf's own process, on "
+            f"CPU {others}. Own time is what the "
+            "program's clock tells of its work; the whole command includes starting the sampler. Each run waits "
+            "until the machine is idle but for a "
             f"tenth; {disturbed} of {len(_variants()) * blocks} runs began without."
         ),
         tables=[
@@ -121,7 +137,13 @@ def _section(took: dict[Variant, NDArray[np.int64]], turns: int, seed: int, dist
             )
         ],
         verdicts=verdicts,
-        data={"turns": turns, "blocks": blocks, "disturbed": disturbed, "alone_ns": took[_NONE].tolist(), "variants": data},
+        data={
+            "turns": turns,
+            "blocks": blocks,
+            "disturbed": disturbed,
+            "alone_ns": took[_NONE].tolist(),
+            "variants": data,
+        },
     )
 
 

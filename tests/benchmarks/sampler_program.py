@@ -1,7 +1,10 @@
-"""The program that the benchmarks of the samplers measure: one binary, with the runtime linked in and software counters in four translation units.
+"""The program that the benchmarks of the samplers measure.
 
-Without a record file in its environment the runtime sleeps, so that the same binary serves every variant. It does as many turns as it is told, of
-some hundred microseconds each: additions all over a table of 4 MiB, two fresh pages, a count at each site. It tells its own time and processor time.
+One binary, with the runtime linked in and software counters in four translation units.
+
+Without a record file in its environment the runtime sleeps, so that the same binary serves every variant. It does as
+many turns as it is told, of some hundred microseconds each: additions all over a table of 4 MiB, two fresh pages, a
+count at each site. It tells its own time and processor time.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from unperturbed.collectors.record import Event
-from unperturbed.collectors.runtime_build import BOUNDS, SOURCES
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
+from unperturbed.collectors.sources import Event
 
 __all__ = ["EIGHT_EVENTS", "METRICS", "THREE_EVENTS", "UNITS", "build_program", "environment"]
 
@@ -75,7 +78,8 @@ int main(int count, char **argument)
     clock_gettime(CLOCK_MONOTONIC, &end);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
     /* From 10^15 on, so that a longer time takes no more instructions to print. */
-    fprintf(stderr, "ns %lld %lld\\n", 1000000000000000LL + (end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec,
+    fprintf(stderr, "ns %lld %lld\\n",
+            1000000000000000LL + (end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec,
             1000000000000000LL + (after.tv_sec - before.tv_sec) * 1000000000LL + after.tv_nsec - before.tv_nsec);
     return sum == 1;
 }
@@ -97,7 +101,10 @@ void work{number}(void)
 
 
 def build_program(folder: Path, *, sites: int = METRICS // UNITS) -> Path:
-    """Compile the program with `sites` sites in each of its units, as the instrumenting compiler links one; metrics come in turn."""
+    """Compile the program with `sites` sites in each of its units, as the instrumenting compiler links one.
+
+    Metrics come in turn.
+    """
     texts = {"main.c": _MAIN}
     for number in range(UNITS):
         metrics = ",".join(str((number * sites + site) % METRICS) for site in range(sites))
@@ -106,8 +113,17 @@ def build_program(folder: Path, *, sites: int = METRICS // UNITS) -> Path:
         (folder / name).write_text(text)
     target = folder / f"program{sites}"
     first, last = BOUNDS
-    sources = [first, *(folder / name for name in texts), *SOURCES, last]
-    command = ["gcc", "-std=gnu11", "-O2", "-g", "-fPIC", "-DUNPERTURBED_EXECUTABLE", f"-I{first.parent}", *map(str, sources)]
+    sources = [first, *(folder / name for name in texts), *runtime_files(), last]
+    command = [
+        "gcc",
+        "-std=gnu11",
+        "-O2",
+        "-g",
+        "-fPIC",
+        "-DUNPERTURBED_EXECUTABLE",
+        f"-I{INCLUDE}",
+        *map(str, sources),
+    ]
     subprocess.run([*command, "-o", str(target), "-ldl", "-lrt", "-lpthread"], check=True)
     return target
 

@@ -1,4 +1,7 @@
-"""What the benchmarks of samplers and instrumentation have in common: their arguments, their tables, and the pages that the tables are put into."""
+"""What the benchmarks of samplers and instrumentation have in common.
+
+Their arguments, their tables, and the pages that the tables are put into.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ _PAGES = (
         _EVIDENCE / "samplers.md",
         """# What the samplers cost, and how evenly they sample
 
-Both samplers of `collectors/runtime`, beside `perf stat -I`. Each section is written by the command below it; `make bench` prints the same tables.
+Both samplers of `collectors/runtime`, beside `perf stat -I`. Each section is written by the command below it;
+`make bench` prints the same tables.
 """,
         ("sampler_instructions", "sampler_overhead", "sampler_intervals"),
     ),
@@ -42,15 +46,23 @@ Both samplers of `collectors/runtime`, beside `perf stat -I`. Each section is wr
         _EVIDENCE / "instrumentation.md",
         """# What instrumentation costs
 
-Software metrics, beside peers that count the same events. Each section is written by the command below it; `make bench` prints the same tables.
+Software metrics, beside peers that count the same events. Each section is written by the command below it;
+`make bench` prints the same tables.
 """,
-        ("instrument_instructions", "instrument_builds", "instrument_probes", "instrument_preload", "instrument_python"),
+        (
+            "instrument_instructions",
+            "instrument_builds",
+            "instrument_probes",
+            "instrument_preload",
+            "instrument_python",
+        ),
     ),
     _Page(
         _EVIDENCE / "kernels.md",
         """# How fast alignment is
 
-The kernels of `analysis/alignment`, beside other libraries. The section is written by the command below it; `make bench` prints the same tables.
+The kernels of `analysis/alignment`, beside other libraries. The section is written by the command below it;
+`make bench` prints the same tables.
 """,
         ("alignment_kernels",),
     ),
@@ -58,7 +70,8 @@ The kernels of `analysis/alignment`, beside other libraries. The section is writ
         _EVIDENCE / "event_distances.md",
         """# How fast event traces are compared
 
-The distances of `analysis/diagnosis`, beside other libraries. The section is written by the command below it; `make bench` prints the same tables.
+The distances of `analysis/diagnosis`, beside other libraries. The section is written by the command below it;
+`make bench` prints the same tables.
 """,
         ("event_distances",),
     ),
@@ -66,7 +79,8 @@ The distances of `analysis/diagnosis`, beside other libraries. The section is wr
         _EVIDENCE / "causal_learning.md",
         """# How well causes are found, and how fast
 
-`analysis/causal` on synthetic campaigns whose causes are known, beside other libraries. The section is written by the command below it; `make bench`
+`analysis/causal` on synthetic campaigns whose causes are known, beside other libraries. The section is written by the
+command below it; `make bench`
 prints the same tables. What real programs show is in [the paper's experiments](causal.md).
 """,
         ("causal_learning",),
@@ -75,7 +89,8 @@ prints the same tables. What real programs show is in [the paper's experiments](
         _EVIDENCE / "structure_speed.md",
         """# How fast words are found
 
-`analysis/structure` on sequences whose words are known. The command below writes the section; `make bench` prints the same tables. How right
+`analysis/structure` on sequences whose words are known. The command below writes the section; `make bench` prints the
+same tables. How right
 what is found is stands in [phases held against milestones](structure.md).
 """,
         ("structure",),
@@ -172,7 +187,9 @@ def deliver(section: Section, arguments: argparse.Namespace, before: dict[str, A
 def _command(section: Section, arguments: argparse.Namespace) -> str:
     given = vars(arguments)
     numbers = [f"--{name} {value}" for name, value in given.items() if name not in ("quick", "json", "markdown")]
-    return " ".join([f"python tests/benchmarks/{section.script}.py", *["--quick"] * given["quick"], *numbers, "--markdown"])
+    return " ".join(
+        [f"python tests/benchmarks/{section.script}.py", *["--quick"] * given["quick"], *numbers, "--markdown"]
+    )
 
 
 def _with_section(page: _Page, text: str, section: Section, command: str, before: dict[str, Any]) -> str:
@@ -190,6 +207,9 @@ def _markdown(section: Section, command: str, before: dict[str, Any]) -> str:
         lines += ["| " + " | ".join(row) + " |" for row in table.rows]
         lines += [""]
     lines += [f"- {verdict}" for verdict in section.verdicts]
-    where = f"{before['machine']}, {before['cpus']} CPUs, kernel {before['kernel']}, load {before['load']:.2f} before it began"
+    where = (
+        f"{before['machine']}, {before['cpus']} CPUs, kernel {before['kernel']}, load {before['load']:.2f} "
+        "before it began"
+    )
     lines += ["", f"Made by `{command}` at commit {before['commit']}, on {where}, {before['time']}."]
     return "\n".join(lines)

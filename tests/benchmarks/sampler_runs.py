@@ -1,7 +1,10 @@
-"""One run of the benchmarks' program: alone, under each sampler, or under `perf stat -I`; everywhere on the same processors.
+"""One run of the benchmarks' program: alone, under each sampler, or under `perf stat -I`.
 
-The observer keeps the last processor for itself and gives the program the others. So the program has those in every variant, and perf's own process
-has the observer's: `taskset -c LAST perf stat … -- taskset -c OTHERS program`. perf reads its events as one group, as the observer does.
+Everywhere on the same processors.
+
+The observer keeps the last processor for itself and gives the program the others. So the program has those in every
+variant, and perf's own process has the observer's: `taskset -c LAST perf stat … -- taskset -c OTHERS program`. perf
+reads its events as one group, as the observer does.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ import psutil
 from numpy.typing import NDArray
 from sampler_program import METRICS, THREE_EVENTS, environment
 
-from unperturbed.collectors.record import Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import build_observer
+from unperturbed.collectors.records import Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime import build_observer
 from unperturbed.errors import HostError, RunError
 
 __all__ = ["Clock", "Run", "Sampler", "calibrate", "measure", "processors", "require_tools", "wait_until_quiet"]
@@ -40,7 +43,8 @@ class Run:
     own_ns : the program's work by its own clock.
     cpu_ns : the processor time of that, interrupts included: whoever else wants the processor does not move it.
     wall_ns : the whole command, from its start to its end, with what starting a sampler costs.
-    stamps_ns : when each record was made, shape (records,); without the program's last moments, which its end cut short.
+    stamps_ns : when each record was made, shape (records,); without the program's last moments, which its end cut
+    short.
     """
 
     own_ns: int
@@ -72,7 +76,9 @@ def calibrate(program: Path, seconds: float) -> int:
     return max(1, round(turns * seconds * 1e9 / fastest))
 
 
-def measure(program: Path, turns: int, sampler: Sampler, interval_ns: int, folder: Path, *, clock: Clock = "monotonic") -> Run:
+def measure(
+    program: Path, turns: int, sampler: Sampler, interval_ns: int, folder: Path, *, clock: Clock = "monotonic"
+) -> Run:
     """Run the program once.
 
     Raises
@@ -110,7 +116,9 @@ def measure(program: Path, turns: int, sampler: Sampler, interval_ns: int, folde
     if setup:
         records = read_record_file(record, setup)
         if records.state != "finished" or records.lost or records.unread:
-            raise RunError(f"{sampler}: state {records.state}, {records.lost} lost, {records.unread} unread; {records.message}")
+            raise RunError(
+                f"{sampler}: state {records.state}, {records.lost} lost, {records.unread} unread; {records.message}"
+            )
         # The observer's first record comes before the program starts; the last of both is made when it ends.
         stamps_ns = records.rows["monotonic_ns"][1 if sampler == "outside" else 0 : -1].astype(np.int64)
     elif sampler == "perf":
@@ -137,4 +145,6 @@ def _busy_share(seconds: float) -> float:
 
 def _stamps_of_perf(text: str) -> NDArray[np.int64]:
     stamps = [line.split(",")[0].strip() for line in text.splitlines() if re.match(r"\s*\d+\.\d+,", line)]
-    return np.unique(np.array([int(seconds) * 10**9 + int(rest) for seconds, rest in (stamp.split(".") for stamp in stamps)]))
+    return np.unique(
+        np.array([int(seconds) * 10**9 + int(rest) for seconds, rest in (stamp.split(".") for stamp in stamps)])
+    )

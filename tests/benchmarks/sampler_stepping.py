@@ -1,4 +1,6 @@
-"""Counts what a signal handler executes, exactly and natively: the program is stepped one instruction at a time through it, by ptrace(2).
+"""Counts what a signal handler executes, exactly and natively.
+
+The program is stepped one instruction at a time through it, by ptrace(2).
 
 Callgrind counts as well, but without the kernel's own code in the program's memory (the vDSO, where clock_gettime is).
 """
@@ -59,7 +61,10 @@ class _Places:
         self._names: dict[int, tuple[str, str]] = {}
 
     def name(self, addresses: Sequence[int]) -> list[tuple[str, str]]:
-        """Return the object (its file's name) and the function of each address; a function inlined into another by its own name."""
+        """Return the object (its file's name) and the function of each address.
+
+        A function inlined into another by its own name.
+        """
         by_object: dict[str, set[int]] = {}
         for address in set(addresses) - self._names.keys():
             by_object.setdefault(self._mapping(address).path, set()).add(address)
@@ -68,8 +73,12 @@ class _Places:
             ordered = sorted(asked)
             # The only call of the vDSO that the samplers make is clock_gettime.
             is_file = path.startswith("/")
-            functions = _functions(Path(path), [at - base for at in ordered]) if is_file else ["clock_gettime"] * len(ordered)
-            self._names.update((address, (Path(path).name, name)) for address, name in zip(ordered, functions, strict=True))
+            functions = (
+                _functions(Path(path), [at - base for at in ordered]) if is_file else ["clock_gettime"] * len(ordered)
+            )
+            self._names.update(
+                (address, (Path(path).name, name)) for address, name in zip(ordered, functions, strict=True)
+            )
         return [self._names[address] for address in addresses]
 
     def _mapping(self, address: int) -> _Mapping:
@@ -77,13 +86,20 @@ class _Places:
 
 
 def _functions(binary: Path, offsets: Sequence[int]) -> list[str]:
-    """Name the innermost function at each offset: by the debugging information, or else by the nearest exported symbol before it."""
+    """Name the innermost function at each offset.
+
+    By the debugging information, or else by the nearest exported symbol before it.
+    """
     command = ["addr2line", "-f", "-e", str(binary), *(hex(offset) for offset in offsets)]
     named = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[::2]
-    exported = subprocess.run(["nm", "-D", "--defined-only", str(binary)], capture_output=True, text=True, check=False).stdout
+    exported = subprocess.run(
+        ["nm", "-D", "--defined-only", str(binary)], capture_output=True, text=True, check=False
+    ).stdout
     symbols = sorted((int(at, 16), name) for at, name in re.findall(r"^(\w+) [TtWi] ([^@\n]+)", exported, re.MULTILINE))
     return [
-        name if name != "??" else max((symbol for symbol in symbols if symbol[0] <= offset), default=(0, "(linkage)"))[1]
+        name
+        if name != "??"
+        else max((symbol for symbol in symbols if symbol[0] <= offset), default=(0, "(linkage)"))[1]
         for name, offset in zip(named, offsets, strict=True)
     ]
 
@@ -150,7 +166,9 @@ def step_handlers(
         The program ended too early.
     """
     if platform.machine() not in _REGISTERS:
-        raise HostError(f"stepping is written for {', '.join(_REGISTERS)}, not for {platform.machine()}; use callgrind's count")
+        raise HostError(
+            f"stepping is written for {', '.join(_REGISTERS)}, not for {platform.machine()}; use callgrind's count"
+        )
     with subprocess.Popen(
         list(command),
         env=environment,

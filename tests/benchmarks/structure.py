@@ -78,7 +78,9 @@ def _bounds(taken: Mapping[Run, Taken], scale: float) -> list[tuple[str, float, 
     ]
     for words in _LEARNT_WORDS:
         made = taken[Run("learn", learnt, words)]
-        bounds.append((f"learnt from {learnt:,} symbols of {words} words, processor s ≤ 30", made.seconds, made.seconds <= 30))
+        bounds.append(
+            (f"learnt from {learnt:,} symbols of {words} words, processor s ≤ 30", made.seconds, made.seconds <= 30)
+        )
         bounds.append((f"its bits over those with the true words ({words}) ≤ 1.1", made.ratio, made.ratio <= 1.1))
     if scale == 1:
         time, memory = _exponent(taken, _LENGTHS, "seconds"), _exponent(taken, (_LONG, *_LONGER), "peak")
@@ -87,7 +89,9 @@ def _bounds(taken: Mapping[Run, Taken], scale: float) -> list[tuple[str, float, 
     for run, made in taken.items():
         if run.task in ("loop", "rapidfuzz"):
             apart = abs(made.value - taken[Run("decompose", run.symbols)].value)
-            bounds.append((f"difference to the cost by {TASKS[run.task].what}, {run.symbols:,} symbols = 0", apart, apart == 0))
+            bounds.append(
+                (f"difference to the cost by {TASKS[run.task].what}, {run.symbols:,} symbols = 0", apart, apart == 0)
+            )
     return bounds
 
 
@@ -118,12 +122,13 @@ def main() -> None:
         script="structure",
         title="Phase words beside plain ways to find them",
         method=(
-            "Sequences of 10 classes without equal neighbours: independent ones for decompositions, with words of 5 to 16 symbols that "
-            "have nothing to do with them; for learning, words in a random order with a symbol in 40 lost and one in 40 replaced, which are "
-            "then to be found. Each run is a process of its own, on one thread (distances and "
-            "shuffled sequences: all cores), after a small one that compiles all. "
-            f"Medians of {times} runs: processor time, elapsed time, and peak memory above what was resident before. No other library computes an "
-            "optimal decomposition: a plain compiled loop does, and a loop in Python over rapidfuzz."
+            "Sequences of 10 classes without equal neighbours: independent ones for decompositions, with words of 5 to "
+            "16 symbols that have nothing to do with them; for learning, words in a random order with a symbol in 40 "
+            "lost and one in 40 replaced, which are then to be found. Each run is a process of its own, on one thread "
+            "(distances and shuffled sequences: all cores), after a small one that compiles all. "
+            f"Medians of {times} runs: processor time, elapsed time, and peak memory above what was resident before. "
+            "No other library computes an optimal decomposition: a plain compiled loop does, and a loop in Python over "
+            "rapidfuzz."
         ),
         tables=[
             Table("unperturbed", columns, _rows({run: taken[run] for run in own})),

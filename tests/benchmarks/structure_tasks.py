@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TASKS", "Task"]
-
 _CLASSES, _LONGEST, _NOISE = 10, 16, 0.05
 
 Words = list[tuple[int, ...]]
@@ -32,9 +30,12 @@ class Task:
 
     Attributes
     ----------
-    what : what it computes, for the table.
-    run : sequence, words → a number.
-    planted : the sequence is made of the words, with noise; else it has no structure.
+    what : str
+        What it computes, for the table.
+    run : callable
+        From a sequence and words to a number.
+    planted : bool, default False
+        Whether the sequence consists of the words, with noise; otherwise it has no structure.
     """
 
     what: str
@@ -43,26 +44,28 @@ class Task:
 
 
 def _collapsed(symbols: NDArray[np.int64]) -> NDArray[np.int32]:
-    return symbols[np.append(True, np.diff(symbols) != 0)].astype(np.int32) if len(symbols) else symbols.astype(np.int32)
+    return (
+        symbols[np.append(True, np.diff(symbols) != 0)].astype(np.int32) if len(symbols) else symbols.astype(np.int32)
+    )
 
 
-def _words(chance: np.random.Generator, count: int) -> Words:
+def _words(rng: np.random.Generator, count: int) -> Words:
     """Return words of 5 to 16 symbols, the first one of 16."""
     made = []
     for number in range(count):
-        length = _LONGEST if not number else int(chance.integers(5, _LONGEST + 1))
-        made.append(tuple(_collapsed(chance.integers(0, _CLASSES, 4 * length))[:length].tolist()))
+        length = _LONGEST if not number else int(rng.integers(5, _LONGEST + 1))
+        made.append(tuple(_collapsed(rng.integers(0, _CLASSES, 4 * length))[:length].tolist()))
     return made
 
 
-def _sequence(chance: np.random.Generator, symbols: int, words: Words, *, planted: bool) -> NDArray[np.int32]:
+def _sequence(rng: np.random.Generator, symbols: int, words: Words, *, planted: bool) -> NDArray[np.int32]:
     if not planted:
-        return _collapsed(chance.integers(0, _CLASSES, symbols * 5 // 4 + 50))[:symbols]
-    chosen = chance.integers(0, len(words), symbols // 4)
-    told = np.concatenate([np.array(words[word]) for word in chosen.tolist()])[: symbols * 5 // 4]
-    noisy, kinds = chance.random(len(told)) < _NOISE, chance.integers(0, 2, len(told))
-    told = np.where(noisy & (kinds == 0), chance.integers(0, _CLASSES, len(told)), told)
-    return _collapsed(told[~(noisy & (kinds == 1))])[:symbols]
+        return _collapsed(rng.integers(0, _CLASSES, symbols * 5 // 4 + 50))[:symbols]
+    chosen = rng.integers(0, len(words), symbols // 4)
+    exact = np.concatenate([np.array(words[word]) for word in chosen.tolist()])[: symbols * 5 // 4]
+    noisy, kinds = rng.random(len(exact)) < _NOISE, rng.integers(0, 2, len(exact))
+    exact = np.where(noisy & (kinds == 0), rng.integers(0, _CLASSES, len(exact)), exact)
+    return _collapsed(exact[~(noisy & (kinds == 1))])[:symbols]
 
 
 def _decompose(sequence: NDArray[np.int32], words: Words) -> float:
@@ -73,7 +76,7 @@ def _decompose(sequence: NDArray[np.int32], words: Words) -> float:
 
 def _learn(sequence: NDArray[np.int32], words: Words) -> float:
     """Return the bits with the words that are learnt, over those with the ones that are planted."""
-    from unperturbed.analysis.structure.learning import learn_dictionary
+    from unperturbed.analysis.structure import learn_dictionary
 
     found = learn_dictionary(sequence)
     kept["bits"] = found.bits.total
@@ -86,13 +89,14 @@ def _distances(sequence: NDArray[np.int32], words: Words) -> float:
     cuts = np.arange(0, len(sequence), 32)
     lengths = 1 + np.arange(len(cuts)) % 32
     segments = [
-        tuple(sequence[cut : cut + length].tolist()) for cut, length in zip(cuts.tolist(), lengths.tolist(), strict=True)
+        tuple(sequence[cut : cut + length].tolist())
+        for cut, length in zip(cuts.tolist(), lengths.tolist(), strict=True)
     ]
     return float(indel_distances(segments).sum())
 
 
 def _plain(codes: Any, words: Any, lengths: Any, longest: int) -> float:
-    """The recursion as anybody would write it, compiled: from each start, each word's row of distances, symbol by symbol."""
+    """The plain recursion, compiled: from each start, each word's row of distances, symbol by symbol."""
     costs = np.full(len(codes) + 1, np.inf)
     costs[0] = 0
     row, above = np.empty(words.shape[1] + 1), np.empty(words.shape[1] + 1)
@@ -160,11 +164,11 @@ def main() -> None:
     """Do the task once small, so that all is loaded and compiled, and then as asked."""
     name, symbols, count, seed = sys.argv[1], *map(int, sys.argv[2:5])
     task = TASKS[name]
-    chance = np.random.default_rng(seed)
-    words = _words(chance, count)
+    rng = np.random.default_rng(seed)
+    words = _words(rng, count)
     few = words[:3]
-    task.run(_sequence(chance, 300, few, planted=task.planted), few)
-    sequence = _sequence(chance, symbols, words, planted=task.planted)
+    task.run(_sequence(rng, 300, few, planted=task.planted), few)
+    sequence = _sequence(rng, symbols, words, planted=task.planted)
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins again with what is resident now
     before, begin, begin_own = _status("VmRSS"), time.perf_counter(), time.process_time()

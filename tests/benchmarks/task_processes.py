@@ -23,7 +23,9 @@ _LONG = 30.0
 """Seconds: what takes longer runs once."""
 
 
-def measure_tasks(script: Path, runs: Mapping[Run, Sequence[str]], times: int, seed: int) -> dict[Run, dict[str, float]]:
+def measure_tasks(
+    script: Path, runs: Mapping[Run, Sequence[str]], times: int, seed: int
+) -> dict[Run, dict[str, float]]:
     """Run tasks in blocks, each block in a random order, on one thread each.
 
     Parameters
@@ -57,7 +59,9 @@ def measure_tasks(script: Path, runs: Mapping[Run, Sequence[str]], times: int, s
             if not any(made["elapsed"] > _LONG for made in found[run]):
                 found[run].append(_process(script, runs[run]))
     print(file=sys.stderr)
-    return {run: {field: statistics.median(one[field] for one in made) for field in made[0]} for run, made in found.items()}
+    return {
+        run: {field: statistics.median(one[field] for one in made) for field in made[0]} for run, made in found.items()
+    }
 
 
 def _process(script: Path, arguments: Sequence[str]) -> dict[str, float]:

@@ -1,24 +1,21 @@
-"""Makes the helpers beside the tests importable, and compiles programs with the runtime in them."""
+"""Programs that are compiled with the runtime in them."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from unperturbed.collectors.runtime_build import BOUNDS, SOURCES
-
-sys.path.insert(0, str(Path(__file__).parent))
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
 
 
 @pytest.fixture(scope="session")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
     """Return what is linked before and behind each program, compiled once."""
     folder = tmp_path_factory.mktemp("runtime")
-    sources = [BOUNDS[0], *SOURCES, BOUNDS[1]]
+    sources = [BOUNDS[0], *runtime_files(), BOUNDS[1]]
     command = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-DUNPERTURBED_EXECUTABLE", "-c"]
     subprocess.run([*command, *map(str, sources)], cwd=folder, check=True)
     objects = [str(folder / f"{source.stem}.o") for source in sources]
@@ -36,7 +33,7 @@ def build(tmp_path: Path, runtime: tuple[list[str], list[str]]) -> Callable[...,
         command = [
             compiler,
             "-O1",
-            f"-I{SOURCES[0].parent}",
+            f"-I{INCLUDE}",
             *before,
             str(source),
             *behind,

@@ -1,6 +1,7 @@
 """Runs commands of `unperturbed`, each in a process of its own that is forked from one that has loaded everything.
 
-Loading takes longer than most commands of these tests. A command that is given another environment starts by itself, as a user's does.
+Loading takes longer than most commands of these tests. A command that is given another environment starts by itself, as
+a user's does.
 
     python command_server.py    reads lines of JSON: {"argv", "folder", "out", "err"}; answers each by its exit code
 """
@@ -23,10 +24,10 @@ __all__ = ["run_command"]
 _SECONDS, _TOO_LONG = 280, 999
 _LOADED = (
     "unperturbed.harness.cli",
-    "unperturbed.harness.campaign",
-    "unperturbed.harness.partitioning",
-    "unperturbed.harness.aligning",
-    "unperturbed.harness.reporting",
+    "unperturbed.harness.campaign.execution",
+    "unperturbed.harness.studies.partition",
+    "unperturbed.harness.results.recorded",
+    "unperturbed.harness.results.reporting",
     "llvmlite.binding",
 )
 
@@ -49,7 +50,9 @@ def run_command(folder: Path, words: list[str]) -> subprocess.CompletedProcess[s
 
 @cache
 def _server() -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    return subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
 
 
 def _serve() -> None:

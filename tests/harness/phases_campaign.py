@@ -1,4 +1,5 @@
-"""A campaign on the small program of `phases/`, for the tests: specs with one thing changed, and the real command line."""
+"""A campaign on the small program of `phases/`, for the tests: specs with one thing changed, and the real command
+line."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from command_server import run_command
-from spec_files import write_changed_spec
+from tests.harness.command_server import run_command
+from tests.harness.spec.changed_spec import write_changed_spec
 
 PHASES = Path(__file__).parent / "phases"
 
@@ -45,7 +46,13 @@ def unperturbed(
         return run_command(folder, list(map(str, arguments)))
     command = [sys.executable, "-m", "unperturbed.harness.cli", *map(str, arguments)]
     return subprocess.run(
-        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False, timeout=280
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spec_files import write_changed_spec
+from tests.harness.spec.changed_spec import write_changed_spec
 
 POINTS = Path(__file__).parent / "points"
 

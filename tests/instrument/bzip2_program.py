@@ -1,4 +1,7 @@
-"""Debian's bzip2 for tests that need one real program of one file: metrics of every kind, how it is built, how it is run."""
+"""Debian's bzip2 for tests that need one real program of one file.
+
+Metrics of every kind, how it is built, how it is run.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from unperturbed.collectors.runtime_build import user_cache
-from unperturbed.harness.sources import debian_source
-
-__all__ = ["SOFTWARE", "build", "bzip2_source", "run"]
+from unperturbed.collectors.runtime import user_cache
+from unperturbed.harness.program.sources import debian_source
 
 SOFTWARE = {
     "mainGtU": {"enter": "mainGtU"},
@@ -37,9 +38,12 @@ def build(source: Path, folder: Path, compiler: str, level: str = "-O2") -> Path
         stale.unlink()
     flags = f"CFLAGS={level} -D_FILE_OFFSET_BITS=64"
     objects = [
-        f"{name}.o" for name in ("blocksort", "huffman", "crctable", "randtable", "compress", "decompress", "bzlib", "bzip2")
+        f"{name}.o"
+        for name in ("blocksort", "huffman", "crctable", "randtable", "compress", "decompress", "bzlib", "bzip2")
     ]
-    subprocess.run(["make", "-s", "-j2", f"CC={compiler}", flags, *objects], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        ["make", "-s", "-j2", f"CC={compiler}", flags, *objects], cwd=folder, check=True, capture_output=True
+    )
     subprocess.run([*compiler.split(), level, *objects, "-o", "program"], cwd=folder, check=True)
     return folder
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from unperturbed.instrument.compiler import SiteReport, Toolchain, read_sites, write_toolchain
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.toolchain import SiteReport, Toolchain, read_sites, write_toolchain
 
 RUNTIME = Path(__file__).with_name("runtime.c")
 
@@ -30,7 +30,9 @@ class Workshop:
         path.write_text(text)
         return path
 
-    def call(self, *arguments: str, cxx: bool = False, code: int = 0, **options: object) -> subprocess.CompletedProcess[str]:
+    def call(
+        self, *arguments: str, cxx: bool = False, code: int = 0, **options: object
+    ) -> subprocess.CompletedProcess[str]:
         """Run the wrapper; its exit code must be `code`."""
         compiler = self.toolchain.cxx if cxx else self.toolchain.cc
         result = subprocess.run(
@@ -95,7 +97,12 @@ def workshop(tmp_path: Path) -> MakeWorkshop:
         folder = tmp_path / name
         folder.mkdir()
         toolchain = write_toolchain(
-            tmp_path / f"{name}.toolchain", events, compilers=compilers or {}, runtime=runtime, sham=sham, layouts=layouts
+            tmp_path / f"{name}.toolchain",
+            events,
+            compilers=compilers or {},
+            runtime=runtime,
+            sham=sham,
+            layouts=layouts,
         )
         return Workshop(folder, toolchain, tuple(events))
 

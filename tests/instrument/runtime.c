@@ -1,5 +1,5 @@
-/* A runtime for tests: at exit it writes the sum of each metric's counters and of the program's own gauges, one line a metric, to the file named by
- * COUNTS_FILE. */
+/* A runtime for tests: at exit it writes the sum of each metric's counters and of the program's own gauges, one line a
+ * metric, to the file named by COUNTS_FILE. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,30 +28,51 @@ extern struct unperturbed_gauge __stop_unperturbed_gauges[] __attribute__((weak,
 
 static struct unperturbed_table *tables;
 
-void unperturbed_register(struct unperturbed_table *table) {
+void unperturbed_register(struct unperturbed_table *table)
+{
     table->next = tables;
     tables = table;
 }
 
-static int64_t value_of(const struct unperturbed_gauge *gauge) {
+static int64_t value_of(const struct unperturbed_gauge *gauge)
+{
     switch (gauge->bytes) {
-    case 1: { int8_t raw; memcpy(&raw, (const void *)gauge->address, 1); return gauge->is_signed ? (int64_t)raw : (int64_t)(uint8_t)raw; }
-    case 2: { int16_t raw; memcpy(&raw, (const void *)gauge->address, 2); return gauge->is_signed ? (int64_t)raw : (int64_t)(uint16_t)raw; }
-    case 4: { int32_t raw; memcpy(&raw, (const void *)gauge->address, 4); return gauge->is_signed ? (int64_t)raw : (int64_t)(uint32_t)raw; }
-    case 8: { int64_t raw; memcpy(&raw, (const void *)gauge->address, 8); return raw; }
-    default: abort();
+    case 1: {
+        int8_t raw;
+        memcpy(&raw, (const void *)gauge->address, 1);
+        return gauge->is_signed ? (int64_t)raw : (int64_t)(uint8_t)raw;
+    }
+    case 2: {
+        int16_t raw;
+        memcpy(&raw, (const void *)gauge->address, 2);
+        return gauge->is_signed ? (int64_t)raw : (int64_t)(uint16_t)raw;
+    }
+    case 4: {
+        int32_t raw;
+        memcpy(&raw, (const void *)gauge->address, 4);
+        return gauge->is_signed ? (int64_t)raw : (int64_t)(uint32_t)raw;
+    }
+    case 8: {
+        int64_t raw;
+        memcpy(&raw, (const void *)gauge->address, 8);
+        return raw;
+    }
+    default:
+        abort();
     }
 }
 
 /* A variable that several translation units define together has an entry in each. */
-static int is_first(const struct unperturbed_gauge *gauge) {
+static int is_first(const struct unperturbed_gauge *gauge)
+{
     for (const struct unperturbed_gauge *other = __start_unperturbed_gauges; other < gauge; other++)
         if (other->address == gauge->address && other->metric == gauge->metric)
             return 0;
     return 1;
 }
 
-__attribute__((destructor)) static void report(void) {
+__attribute__((destructor)) static void report(void)
+{
     static uint64_t sums[METRICS];
     const char *path = getenv("COUNTS_FILE");
     FILE *file = path ? fopen(path, "w") : NULL;

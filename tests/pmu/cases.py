@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from machine import Machine
-
-from unperturbed.collectors.record import Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import BOUNDS, SOURCES
+from tests.pmu.machine import Machine
+from unperturbed.collectors.records import Records, Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
 from unperturbed.errors import HostError, RunError
 
 __all__ = ["COMPILER", "Case", "Result", "build_program", "run_cases"]
@@ -28,7 +27,8 @@ class Case:
 
     Attributes
     ----------
-    command : for the guest's shell; `$RECORD` is the record file's path, also in UNPERTURBED_RECORD when `setup` asks for records.
+    command : for the guest's shell; `$RECORD` is the record file's path, also in UNPERTURBED_RECORD when `setup` asks
+    for records.
     setup : what the runtime shall do; None for a command without a record file.
     user : `root`, or `nobody`, who has no capability.
     paranoid : /proc/sys/kernel/perf_event_paranoid.
@@ -70,14 +70,25 @@ def build_program(folder: Path, source: str, *, runtime: bool) -> Path:
     """
     if not shutil.which(COMPILER):
         raise HostError(
-            f"there is no {COMPILER} on this host (on Debian: apt-get install --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
+            f"there is no {COMPILER} on this host (on Debian: apt-get install --no-install-recommends "
+            "gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
         )
     target = folder / Path(source).stem
     files = [_HERE / source]
     if runtime:
         first, last = BOUNDS
-        files = [first, *files, *SOURCES, last]
-    command = [COMPILER, *_FLAGS, f"-I{SOURCES[0].parent}", *map(str, files), "-o", str(target), "-ldl", "-lrt", "-lpthread"]
+        files = [first, *files, *runtime_files(), last]
+    command = [
+        COMPILER,
+        *_FLAGS,
+        f"-I{INCLUDE}",
+        *map(str, files),
+        "-o",
+        str(target),
+        "-ldl",
+        "-lrt",
+        "-lpthread",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise HostError(f"{COMPILER} cannot compile {source}:\n{done.stderr[-2000:]}")

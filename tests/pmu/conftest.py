@@ -1,17 +1,16 @@
-"""One boot of the emulated machine runs all cases, and two with other processors a few more; the tests look at what came back."""
+"""One boot of the emulated machine runs all cases, and two with other processors a few more.
 
-import sys
+The tests look at what came back.
+"""
+
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from cases import COMPILER, Result, build_program, run_cases
-from machine import Machine, prepare_machine
-from matrix import CASES, CASES_OF_ANOTHER
-
-from unperturbed.collectors.runtime_build import build_list, build_observer
+from tests.pmu.cases import COMPILER, Result, build_program, run_cases
+from tests.pmu.machine import Machine, prepare_machine
+from tests.pmu.matrix import CASES, CASES_OF_ANOTHER
+from unperturbed.collectors.runtime import build_observer, build_trials
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +26,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "team": build_program(folder, "team.c", runtime=True),
         "reference": build_program(folder, "reference.c", runtime=False),
         "observer": build_observer(COMPILER),
-        "list": build_list(COMPILER),
+        "list": build_trials(COMPILER),
     }
 
 

@@ -1,8 +1,8 @@
 """An emulated arm64 machine with a performance monitoring unit, for hosts that have none.
 
-QEMU's Cortex-A57 counts cycles and retired instructions. Its clock follows the number of instructions (`-icount shift=1`: two nanoseconds
-each), so counts and intervals are nearly the same at every boot, however busy the host is. Kernel and libraries are Debian's own, fetched
-once by name.
+QEMU's Cortex-A57 counts cycles and retired instructions. Its clock follows the number of instructions (`-icount
+shift=1`: two nanoseconds each), so counts and intervals are nearly the same at every boot, however busy the host is.
+Kernel and libraries are Debian's own, fetched once by name.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from packages import fetch_guest
-
+from tests.pmu.packages import fetch_guest
 from unperturbed.errors import HostError, RunError
 
 __all__ = ["Machine", "Outcome", "prepare_machine"]
@@ -139,11 +138,18 @@ def prepare_machine() -> Machine:
 def _console_of(command: list[str], timeout_s: float) -> str:
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
         )
     except subprocess.TimeoutExpired as expired:
         printed = (expired.stdout or b"").decode(errors="replace")
-        raise RunError(f"the emulated machine did not end within {timeout_s:g} s. Its console:\n{printed[-2000:]}") from None
+        raise RunError(
+            f"the emulated machine did not end within {timeout_s:g} s. Its console:\n{printed[-2000:]}"
+        ) from None
     console = done.stdout.decode(errors="replace").replace("\r\n", "\n")
     if done.returncode != 0:
         raise RunError(f"{_QEMU} failed with exit code {done.returncode}:\n{console[-2000:]}")
@@ -157,14 +163,18 @@ def _unpack(content: bytes, console: str) -> Outcome:
             files = {name: member.read() for name, member in members.items() if member}
     except (tarfile.TarError, EOFError, OSError) as error:
         raise RunError(
-            f"the emulated machine sent no whole archive ({len(content)} bytes, {error}). Its console:\n{console[-2000:]}"
+            f"the emulated machine sent no whole archive ({len(content)} bytes, {error}). Its "
+            f"console:\n{console[-2000:]}"
         ) from error
     status = int(files.pop("status"))
     return Outcome(console, status, {str(PurePosixPath(name).relative_to("out")): data for name, data in files.items()})
 
 
 def _initramfs(tree: Path, files: Mapping[str, Path], script: str) -> Iterator[bytes]:
-    """Yield the parts of the machine's root file system, an archive in cpio's `newc` format (Linux's buffer-format.rst)."""
+    """Yield the parts of the machine's root file system.
+
+    An archive in cpio's `newc` format (Linux's buffer-format.rst).
+    """
     entries: dict[str, tuple[int, bytes]] = {}
 
     def add(path: str, mode: int, content: bytes) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cases import Case
-
-from unperturbed.collectors.record import Event, Setup
+from tests.pmu.cases import Case
+from unperturbed.collectors.records import Setup
+from unperturbed.collectors.sources import Event
 
 MS = 1_000_000
 INTERVAL_NS = 10 * MS
@@ -26,21 +26,25 @@ COUNTABLE = (
     *("PAPI_L1_DCM", "PAPI_L1_DCA", "PAPI_L1_DCR", "PAPI_L1_DCW", "PAPI_L1_ICM", "PAPI_L1_ICA", "PAPI_L2_DCM"),
     *("PAPI_L2_DCH", "PAPI_L2_DCR", "PAPI_L2_DCW", "PAPI_L2_LDM", "PAPI_L2_STM", "PAPI_VEC_INS"),
 )
-"""PAPI's presets of a Cortex-A57. The emulated one counts the first two, and accepts the others and leaves them at zero."""
+"""PAPI's presets of a Cortex-A57. The emulated one counts the first two, and accepts the others and leaves them at
+zero."""
 PROGRAMMABLE = COUNTABLE[1:8]
 """Seven presets that need a programmable counter; there are six, and one for cycles alone."""
 ABSENT = "PAPI_L3_TCM"
 
 HARDWARE = (Event("cycles", 0, 0), Event("instructions", 0, 1))
 RAW = tuple(Event(f"r{code:02x}", 4, code) for code in (0x08, 0x11, 0x10, 0x12, 0x13, 0x04, 0x03, 0x16, 0x17))
-"""Nine events by the processor's own numbers, the first instructions and the second cycles: more than there are counters."""
+"""Nine events by the processor's own numbers, the first instructions and the second cycles: more than there are
+counters."""
 
 SAMPLERS = ("inside", "outside")
 SOURCES = ("papi", "perf_event")
 LIBRARY = "/lib/aarch64-linux-gnu/libpapi.so.7.0"
 
 
-def _setup(source: str, events: tuple[Event, ...], sampler: str, interval_ns: int = INTERVAL_NS, **options: Any) -> Setup:
+def _setup(
+    source: str, events: tuple[Event, ...], sampler: str, interval_ns: int = INTERVAL_NS, **options: Any
+) -> Setup:
     return Setup(source, interval_ns, "monotonic", events, sampler=sampler, capacity=1024, **options)  # type: ignore[arg-type]
 
 
@@ -59,7 +63,9 @@ def _run(sampler: str, turns: int, program: str = "work") -> str:
 
 def _counting_cases() -> dict[str, Case]:
     cases = {
-        f"{source}-{sampler}": Case(_run(sampler, TURNS), _both(source, sampler)) for source in SOURCES for sampler in SAMPLERS
+        f"{source}-{sampler}": Case(_run(sampler, TURNS), _both(source, sampler))
+        for source in SOURCES
+        for sampler in SAMPLERS
     }
     for sampler in SAMPLERS:
         cases[f"reset-papi-{sampler}"] = Case(_run(sampler, TURNS), _both("papi", sampler, reset=True))
@@ -112,5 +118,7 @@ def _refusal_cases() -> dict[str, Case]:
 
 CASES: Mapping[str, Case] = {**_counting_cases(), **_team_cases(), **_refusal_cases()}
 CASES_OF_ANOTHER: Mapping[str, Case] = {
-    f"{source}-{sampler}": Case(_run(sampler, 1_000_000), _both(source, sampler)) for source in SOURCES for sampler in SAMPLERS
+    f"{source}-{sampler}": Case(_run(sampler, 1_000_000), _both(source, sampler))
+    for source in SOURCES
+    for sampler in SAMPLERS
 }

@@ -1,4 +1,7 @@
-"""The emulated machine's kernel and libraries: Debian's arm64 packages, fetched by name from the host's own package sources."""
+"""The emulated machine's kernel and libraries.
+
+Debian's arm64 packages, fetched by name from the host's own package sources.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from unperturbed.collectors.runtime_build import user_cache
+from unperturbed.collectors.runtime import user_cache
 from unperturbed.errors import HostError
 
 __all__ = ["fetch_guest"]
@@ -23,10 +26,12 @@ _FORMAT = 1
 
 
 def fetch_guest() -> Path:
-    """Return a folder with the guest's `kernel`, its `tree` of libraries and busybox, and `packages`, their names and versions.
+    """Return a folder with the guest's `kernel`, its `tree` of libraries and busybox.
 
-    It is fetched when the user's cache lacks it: 25 MB of packages and 10 MB of package lists, of which 33 MB are kept. The host's own lists and
-    packages stay untouched, and no privilege is needed.
+    `packages`, their names and versions.
+
+    It is fetched when the user's cache lacks it: 25 MB of packages and 10 MB of package lists, of which 33 MB are kept.
+    The host's own lists and packages stay untouched, and no privilege is needed.
 
     Raises
     ------
@@ -34,7 +39,9 @@ def fetch_guest() -> Path:
         apt-get is missing, or the host's package sources do not have the packages.
     """
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise HostError("the emulated machine is made of Debian packages, and this host has no apt-get: use a Debian host")
+        raise HostError(
+            "the emulated machine is made of Debian packages, and this host has no apt-get: use a Debian host"
+        )
     release = platform.freedesktop_os_release().get("VERSION_CODENAME", "unknown")
     target = user_cache() / "pmu" / f"{release}-{_FORMAT}"
     if target.exists():
@@ -68,7 +75,10 @@ def _make_guest(folder: Path, made: Path) -> None:
 
 
 def _extract(package: Path, made: Path, libraries: Path) -> int:
-    """Take the kernel, busybox or the shared libraries out of a package, all libraries into one folder; return how many files that were."""
+    """Take the kernel, busybox or the shared libraries out of a package, all libraries into one folder.
+
+    Return how many files that were.
+    """
     files = 0
     with (
         subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as unpacking,
@@ -85,7 +95,9 @@ def _extract(package: Path, made: Path, libraries: Path) -> int:
             else:
                 continue
             if member.issym():
-                if Path(member.linkname).name != name:  # one that leads to the folder where all libraries are is not needed
+                if (
+                    Path(member.linkname).name != name
+                ):  # one that leads to the folder where all libraries are is not needed
                     target.symlink_to(Path(member.linkname).name)
             elif content := archive.extractfile(member):
                 target.write_bytes(content.read())
@@ -136,7 +148,8 @@ class _Apt:
         )
         if check and done.returncode != 0:
             raise HostError(
-                f"{' '.join(command)} ({_ARCHITECTURE}) failed; are the package sources of this host Debian's, and reachable?\n"
+                f"{' '.join(command)} ({_ARCHITECTURE}) failed; are the package sources of this host Debian's, and "
+                "reachable?\n"
                 f"{(self._updated + done.stdout).strip()[-2000:]}"
             )
         return done.stdout

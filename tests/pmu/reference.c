@@ -2,7 +2,8 @@
  *
  *   reference TYPE:CONFIG[,TYPE:CONFIG...] PROGRAM [ARGUMENT...]
  *
- * Prints each event's count in user space, from the program's exec to its end, one a line; then the time the group was enabled and running.
+ * Prints each event's count in user space, from the program's exec to its end, one a line; then the time the group was
+ * enabled and running.
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
@@ -59,7 +60,8 @@ int main(int argc, char **argv)
         char *colon = strchr(text, ':');
         if (!colon)
             return die("TYPE:CONFIG");
-        fd[events] = open_event((uint32_t)strtoul(text, NULL, 0), strtoull(colon + 1, NULL, 0), child, events ? fd[0] : -1);
+        fd[events] =
+            open_event((uint32_t)strtoul(text, NULL, 0), strtoull(colon + 1, NULL, 0), child, events ? fd[0] : -1);
     }
     if (write(gate[1], "g", 1) != 1 || waitpid(child, &status, 0) != child)
         return die("the program");

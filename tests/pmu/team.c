@@ -1,4 +1,5 @@
-/* A program of three: its main thread, a second thread and a child process, each with a loop of exactly four instructions a turn and a counter of its own. */
+/* A program of three: its main thread, a second thread and a child process, each with a loop of exactly four
+ * instructions a turn and a counter of its own. */
 #include "unperturbed.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
-"""On a real PMU, what the samplers record is what the program did: by known work, and by perf_event's own count of it."""
+"""On a real PMU, what the samplers record is what the program did.
+
+By known work, and by perf_event's own count of it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from cases import Result
-from matrix import INTERVAL_NS, MS, SAMPLERS, SOURCES, TEAM_WORK, WORK, WRAPPING_TURNS
 
-from unperturbed.collectors.record import Mark, Records
+from tests.pmu.cases import Result
+from tests.pmu.matrix import INTERVAL_NS, MS, SAMPLERS, SOURCES, TEAM_WORK, WORK, WRAPPING_TURNS
+from unperturbed.collectors.records import Mark, Records
 
 EVERY_WAY = [f"{source}-{sampler}" for source in SOURCES for sampler in SAMPLERS]
 RESET = ["reset-papi-inside", "reset-perf_event-inside", "reset-papi-outside"]
@@ -44,7 +47,8 @@ def test_cycles_and_instructions_of_every_interval(results: dict[str, Result], n
     intervals = np.diff(rows["monotonic_ns"])[1:-1]
     assert len(intervals) > 45
     assert np.abs(intervals / INTERVAL_NS - 1).max() < 0.01
-    # A clock of 1 GHz and two nanoseconds an instruction; what is missing of the whole interval was spent in the kernel or beside the program.
+    # A clock of 1 GHz and two nanoseconds an instruction; what is missing of the whole interval was spent in the kernel
+    # or beside the program.
     cycles, instructions = np.diff(rows["hardware"], axis=0)[1:-1].T
     assert np.median(cycles) == pytest.approx(9_950_000, rel=0.005)
     assert np.median(instructions) == pytest.approx(4_975_000, rel=0.005)
@@ -114,7 +118,9 @@ def test_without_permission_to_read_in_user_space_the_kernel_is_asked(results: d
         ("team-children", 3, [100, 100, 100]),
     ],
 )
-def test_threads_and_children_count_as_asked(results: dict[str, Result], name: str, members: int, software: list[int]) -> None:
+def test_threads_and_children_count_as_asked(
+    results: dict[str, Result], name: str, members: int, software: list[int]
+) -> None:
     records = whole(results[name])
     assert counted(records)[1] == pytest.approx(members * TEAM_WORK, rel=0.01)
     assert list(records.rows["software"][-1]) == software

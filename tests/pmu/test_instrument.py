@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from cases import COMPILER
-from machine import Machine
 
-from unperturbed.collectors.record import Records, Setup, create_record_file, read_record_file
-from unperturbed.collectors.runtime_build import BOUNDS, SOURCES, build_observer
-from unperturbed.instrument.commandline import parse_command
+from tests.pmu.cases import COMPILER
+from tests.pmu.machine import Machine
+from unperturbed.collectors.records import Records, Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime import BOUNDS, build_observer, runtime_files
+from unperturbed.instrument.command_line.command import parse_command
+from unperturbed.instrument.compiler import write_toolchain
+from unperturbed.instrument.compiler.settings import read_settings
+from unperturbed.instrument.compiler.wrapper import run
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.settings import read_settings
-from unperturbed.instrument.toolchain import write_toolchain
-from unperturbed.instrument.wrapper import run
 
 # The program counts for itself; the last line is what its gauge should be.
 TEXT = """\
@@ -67,7 +67,12 @@ def left(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     for build, flag in FLAGS.items():
         for sham in (False, True):
             compilers = write_toolchain(
-                folder / f"{build}-{sham}", software, compilers={"cc": COMPILER}, runtime=SOURCES, bounds=BOUNDS, sham=sham
+                folder / f"{build}-{sham}",
+                software,
+                compilers={"cc": COMPILER},
+                runtime=runtime_files(),
+                bounds=BOUNDS,
+                sham=sham,
             )
             program = folder / f"{build}-{'sham' if sham else 'real'}"
             words = (COMPILER, flag, "-static", str(folder / "prog.c"), "-o", str(program))
@@ -89,7 +94,9 @@ def left(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     for name, setup in setups.items():
         record = folder / f"{name}.back"
         record.write_bytes(outcome.files[f"{name}.record"])
-        found[name] = Left([int(line) for line in outcome.files[f"{name}.own"].split()], read_record_file(record, setup))
+        found[name] = Left(
+            [int(line) for line in outcome.files[f"{name}.own"].split()], read_record_file(record, setup)
+        )
     return found
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from cases import Result
-from matrix import ABSENT, CASES, COUNTABLE, CYCLES, INSTRUCTIONS, PROGRAMMABLE, SAMPLERS, SOURCES
 
-from unperturbed.collectors.record import Event, Records
+from tests.pmu.cases import Result
+from tests.pmu.matrix import ABSENT, CASES, COUNTABLE, CYCLES, INSTRUCTIONS, PROGRAMMABLE, SAMPLERS, SOURCES
+from unperturbed.collectors.records import Records
+from unperturbed.collectors.sources import Event
 
 
 def refused(result: Result, sampler: str) -> Records:
-    """Return the records of a run that could not be sampled. The program itself is left alone inside; outside it is not started."""
+    """Return the records of a run that could not be sampled.
+
+    The program itself is left alone inside; outside it is not started.
+    """
     records = result.sampled
     assert (records.state, len(records.rows)) == ("failed", 0)
     assert result.status == (0 if sampler == "inside" else 127)
@@ -94,7 +98,8 @@ def test_perf_event_tells_permission_from_a_missing_pmu(
 
 
 def test_a_group_that_never_ran_is_not_taken_for_zeros(results: dict[str, Result]) -> None:
-    # Its leader is disabled until the whole group is open, and so the kernel does not see at opening that eight do not fit.
+    # Its leader is disabled until the whole group is open, and so the kernel does not see at opening that eight do not
+    # fit.
     rows = results["too-many-inside"].sampled.rows
     assert rows["enabled_ns"][-1] > 0
     assert rows["running_ns"][-1] == 0

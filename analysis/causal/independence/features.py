@@ -1,8 +1,8 @@
-"""Variables as columns of numbers that a linear regression can use: indicators of categories, scales and bends of numbers.
+"""Features of variables for linear regression: indicators of categories, scales and bends of numbers.
 
-The paper asks for a test that is free of form (section 6.1), because partial correlations "fail if the relations diverge
-too much from linearity". Regression on these columns follows any smooth function and most steps, keeps exact p-values, and
-is a thousand times faster than densities.
+The paper asks for a test that is free of form (section 6.1), because partial correlations "fail if the relations
+diverge too much from linearity". Regression on these columns follows any smooth function and most steps, keeps exact
+p-values, and is a thousand times faster than densities.
 """
 
 from __future__ import annotations
@@ -11,21 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from unperturbed.analysis.causal.variables import Data
-
-__all__ = ["Features", "features_of", "normal_scores"]
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from unperturbed.analysis.causal.table import Codes, Data, Floats
 
 _BENDS = 0.5, 0.25, 0.75
+"""Knots of the bends, as shares of the rows below."""
 _FINEST_BENDS = 3, 5
 _ROWS_A_BEND = 50
-"""The more rows there are, the smaller a misfit they would take for a dependence."""
-"""Shares of the rows below the points where a curve may bend."""
+"""Rows for each further bend: with more rows, a smaller misfit of a curve would be significant."""
 _SAME_SCALE = 0.98
 """Where a variable and its logarithm correlate by more, the logarithm adds nothing."""
 _HEAVY_KURTOSIS = 12.0
@@ -41,11 +35,12 @@ class Features:
     Attributes
     ----------
     scales : float64, shape (rows, scales)
-        The variable itself and its logarithm where that differs; for a discrete variable indicators of all but one category.
+        The variable itself and its logarithm where that differs; for a discrete variable indicators of all but one
+        category.
     curve : float64, shape (rows, columns)
         `scales` and bends at the quartiles: what a dependence is looked for in.
     rest : float64, shape (rows, columns)
-        What a function of a continuous variable is made of besides `scales`, the most useful first.
+        Further columns for functions of a continuous variable, the most useful first.
     codes : int64, shape (rows,), or None
         Categories of a discrete variable.
     categories : int
@@ -78,7 +73,7 @@ def features_of(data: Data) -> Mapping[str, Features]:
 
 
 def normal_scores(values: Floats) -> Floats:
-    """Return for each value the quantile of the normal distribution that its rank stands for; equal values share one."""
+    """Return each value's normal quantile by rank; equal values share one."""
     scores: Floats = ndtri((_ranks(values) - 0.5) / len(values))
     return scores
 
@@ -115,7 +110,9 @@ def _continuous(values: Floats) -> Features:
         if _excess_kurtosis(logarithm) <= _HEAVY_KURTOSIS and abs(float(np.mean(logarithm * own))) < _SAME_SCALE:
             scales.append(logarithm)
     kept, bends = _standardised(np.array(scales).T), _bends(own, _BENDS)
-    rest = np.hstack([_standardised(own[:, None] ** 2), bends, _standardised(own[:, None] ** 3), _bends(own, _finer(len(own)))])
+    rest = np.hstack(
+        [_standardised(own[:, None] ** 2), bends, _standardised(own[:, None] ** 3), _bends(own, _finer(len(own)))]
+    )
     return Features(kept, np.hstack([kept, bends]), rest, None, 0, _ranks(values), np.inf)
 
 

@@ -1,26 +1,22 @@
-"""What is left of variables when others are held fixed: residuals of regressions, one in each cell of the discrete variables.
+"""Residuals of variables given a conditioning set: regressions with one curve in each cell of the discrete variables.
 
-"If some of the parents of a node in a causal model are discrete variables, several distinct curves are considered: one for
-each value combination of the discrete variables" (Lemeire et al., section 7.2).
+"If some of the parents of a node in a causal model are discrete variables, several distinct curves are considered: one
+for each value combination of the discrete variables" (Lemeire et al., section 7.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unperturbed.analysis.causal.independence.compiled import compiled_loop
 from unperturbed.analysis.causal.independence.features import Features
-from unperturbed.analysis.compiling import compiled
+from unperturbed.analysis.causal.table import Codes, Floats
 
-__all__ = ["ROWS_A_PARAMETER", "HeldFixed", "compiled_here"]
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 _Array = TypeVar("_Array", Floats, Codes)
 
 ROWS_A_PARAMETER = 5
@@ -30,13 +26,13 @@ _LARGEST_BLOCK = 36
 """Columns of one curve at most: all of a single variable, a dozen of each of three."""
 
 
-class HeldFixed:
-    """Regressions on a set of variables that are held fixed.
+class ConditioningSet:
+    """Regressions on a conditioning set.
 
     Attributes
     ----------
     parameters : int
-        How many numbers are fitted: a mean a cell, and the coefficients of each curve.
+        Number of fitted numbers: a mean a cell, and the coefficients of each curve.
     cells : int
         Combinations of categories that occur.
     cell_of : int64, shape (rows,)
@@ -44,7 +40,12 @@ class HeldFixed:
     """
 
     def __init__(
-        self, features: Mapping[str, Features], given: Sequence[str], rows: int, *, rows_a_parameter: int = ROWS_A_PARAMETER
+        self,
+        features: Mapping[str, Features],
+        given: Sequence[str],
+        rows: int,
+        *,
+        rows_a_parameter: int = ROWS_A_PARAMETER,
     ) -> None:
         held = [features[name] for name in given]
         self.cell_of, self.cells = _cells_of([one for one in held if one.codes is not None], rows)
@@ -73,27 +74,27 @@ class HeldFixed:
 
     def _fit_curves(self, curves: Sequence[Floats], most: NDArray[np.int64]) -> None:
         self._basis = np.array([self._sorted(column) for column in curves[: max(1, most.max())]])
-        compiled_here("centre")(self._basis, self._cell_starts)
-        self._kept = compiled_here("orthonormalise")(self._basis, self._starts, most)
+        compiled_loop("centre")(self._basis, self._cell_starts)
+        self._kept = compiled_loop("orthonormalise")(self._basis, self._starts, most)
         self.parameters += int(self._kept.sum())
 
     @property
     def bytes(self) -> int:
-        """How much memory it holds."""
+        """Memory that it uses."""
         return len(self.cell_of) * (24 + (8 * len(self._basis) if self._curved else 0))
 
     def residuals(self, columns: Floats) -> Floats:
-        """Return what the regressions leave of columns of shape (rows, q). The columns' own mean is 0."""
+        """Return the residuals of columns of shape (rows, q). The columns' own mean is 0."""
         if self.cells == 1 and not self._curved:
             return columns
         ordered = np.array(self._sorted(columns).T, order="C")  # a copy, which is changed
-        compiled_here("centre")(ordered, self._cell_starts)
+        compiled_loop("centre")(ordered, self._cell_starts)
         if self._curved:
-            compiled_here("project_out")(self._basis, self._starts, self._kept, ordered)
+            compiled_loop("project_out")(self._basis, self._starts, self._kept, ordered)
         return self._unsorted(ordered.T)
 
-    def freedom(self) -> Floats:
-        """Return how much of a row's own variance its residual has: float64, shape (rows,), 1 less its leverage."""
+    def residual_variances(self) -> Floats:
+        """Return each row's residual variance as a share of its own: float64, shape (rows,), 1 less its leverage."""
         used = 1 / self._sizes[self._cell]
         if self._curved:
             for block, kept in enumerate(self._kept):
@@ -134,17 +135,3 @@ def _interleaved(held: Sequence[Features]) -> list[Floats]:
     for place in range(max((one.rest.shape[1] for one in held), default=0)):
         found += [one.rest[:, place] for one in held if place < one.rest.shape[1]]
     return found
-
-
-@cache
-def compiled_here(name: str) -> Any:
-    """Return a function of `residuals_kernels`, compiled."""
-    package = __name__.rpartition(".")[0]
-    signature = {
-        "centre": "float64[:,::1], int64[::1]",
-        "deviations": "float64[:,::1]",
-        "evened": "float64[:,::1], float64[::1], float64[:,::1], boolean[::1], float64",
-        "orthonormalise": "float64[:,::1], int64[::1], int64[::1]",
-        "project_out": "float64[:,::1], int64[::1], int64[::1], float64[:,::1]",
-    }[name]
-    return compiled(f"{package}.residuals_kernels", name, (signature,), called="the independence test", fastmath=True)

@@ -1,9 +1,9 @@
 """Cells: the value combinations of discrete parents, and which of them share a value.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "If some of the parents of a node
-in a causal model are discrete variables, several distinct curves are considered: one for each value combination of the discrete
-variables. The total complexity is the summation over all individual functions, except that equal parameter values or function
-types are only counted once."
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "If some of the parents of
+a node in a causal model are discrete variables, several distinct curves are considered: one for each value combination
+of the discrete variables. The total complexity is the summation over all individual functions, except that equal
+parameter values or function types are only counted once."
 """
 
 from __future__ import annotations
@@ -13,14 +13,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unperturbed.analysis.causal.variables import Category
+from unperturbed.analysis.causal.table import Category, Codes
 from unperturbed.errors import DataError
-
-__all__ = ["EVERYWHERE", "Cells", "Scope"]
-
-Codes = NDArray[np.int64]
 
 _ALL_SUBSETS = 3
 """With more discrete parents than this, values are shared over none, one, two or all of them."""
@@ -30,7 +25,7 @@ _FEWEST_ROWS = 4
 
 @dataclass(frozen=True)
 class Scope:
-    """What a value depends on: one for each combination of some discrete parents, or for each group of such combinations.
+    """What a value depends on: the combinations of some discrete parents, or groups of such combinations.
 
     Attributes
     ----------
@@ -49,7 +44,8 @@ class Scope:
         return Scope(self.names)
 
     def within(self, other: Scope) -> bool:
-        """Tell whether each value of this scope is shared by whole combinations of the other, whose values can then stand for it."""
+        """Tell whether each value of this scope covers whole combinations of the other, whose values can then
+        replace it."""
         return not other.groups and set(self.names) <= set(other.names)
 
 
@@ -77,7 +73,12 @@ class Cells:
 
     @classmethod
     def of(
-        cls, codes: Mapping[str, Codes], categories: Mapping[str, tuple[Category, ...]], rows: int, *, sharing: bool = True
+        cls,
+        codes: Mapping[str, Codes],
+        categories: Mapping[str, tuple[Category, ...]],
+        rows: int,
+        *,
+        sharing: bool = True,
     ) -> Cells:
         """Return the cells of some rows.
 
@@ -86,7 +87,9 @@ class Cells:
         codes : mapping of str to int64, shape (rows,)
             Of each discrete parent.
         categories : mapping of str to tuple
+            Values of each discrete parent, in the order of its codes.
         rows : int
+            How many rows there are.
         sharing : bool
             False: each value is one for all cells, or each cell has its own.
         """
@@ -96,7 +99,11 @@ class Cells:
             sizes = range(len(names) + 1)
         subsets = [subset for size in sorted(sizes) for subset in combinations(names, size)]
         keys = {subset: np.unique(_keys_of(subset, codes, categories, rows)) for subset in subsets}
-        kept = [subset for subset in subsets if len(subset) <= 1 or len(keys[subset]) * _FEWEST_ROWS <= rows or subset == names]
+        kept = [
+            subset
+            for subset in subsets
+            if len(subset) <= 1 or len(keys[subset]) * _FEWEST_ROWS <= rows or subset == names
+        ]
         return cls(categories, tuple(Scope(subset) for subset in kept), sharing, keys)
 
     @property

@@ -10,15 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from unperturbed.analysis.causal.regression.cells import Cells
-from unperturbed.analysis.causal.regression.curves import fit_curve
+from unperturbed.analysis.causal.regression.curves.mechanism import fit_curve
+from unperturbed.analysis.causal.regression.curves.problem import Coding, Errors
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
-from unperturbed.analysis.causal.regression.probabilities import TableMechanism
-from unperturbed.analysis.causal.regression.problem import Coding, Errors
-from unperturbed.analysis.causal.regression.tables import shortest_table
-from unperturbed.analysis.causal.variables import Data
+from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism, shortest_table
+from unperturbed.analysis.causal.table import Data
 from unperturbed.errors import DataError
-
-__all__ = ["fit_mechanism"]
 
 _FEWEST_VALUES = 3
 """Of a discrete parent that is tried as a number too; with two, a line says what a value for each says."""
@@ -39,19 +36,21 @@ def fit_mechanism(
     Parameters
     ----------
     data : Data
+        The table.
     target : str
+        The variable.
     parents : sequence of str
         None: the target's own mean and spread, or its frequencies.
     level : float
         Confidence of the parameters' intervals.
     coding : {"corrected", "paper"}
-        The length of the data: ½n·log₂(RSS/n), or eq. (16) of the paper to the letter (the sum of squared errors, which is not
-        bits and changes with the unit of the target).
+        The length of the data: ½n·log₂(RSS/n), or eq. (16) of the paper to the letter (the sum of squared errors, which
+        is not bits and changes with the unit of the target).
     errors : {"even", "proportional", "factor"}, optional
         How errors grow with the curve; by default what makes the description shortest.
     sharing : bool
-        Whether some combinations of discrete parents may share a value that others have not. False: it is one for all, or each has its own, as they
-        need it whose values are data in turn.
+        Whether some combinations of discrete parents may share a value that others have not. False: it is one for all,
+        or each has its own, as they need it whose values are data in turn.
 
     Returns
     -------
@@ -67,16 +66,18 @@ def fit_mechanism(
 
     Notes
     -----
-    Section 7.2, eq. (14) to (16); `problem` says what of them is corrected. Curves are sums of terms: polynomials up to degree
-    5, inverse, power with a fitted exponent, square root, logarithm, steps, and products of those of different parents; each
-    coefficient and threshold has one value, or one for each value of some or all discrete parents. Errors that grow with the
-    curve, and curves that are products, are tried where a positive target spans a factor of 4. A discrete parent of three and
-    more numbers is tried as a number too.
+    Section 7.2, eq. (14) to (16); `problem` says what of them is corrected. Curves are sums of terms: polynomials up to
+    degree 5, inverse, power with a fitted exponent, square root, logarithm, steps, and products of those of different
+    parents; each coefficient and threshold has one value, or one for each value of some or all discrete parents. Errors
+    that grow with the curve, and curves that are products, are tried where a positive target spans a factor of 4. A
+    discrete parent of three and more numbers is tried as a number too.
     """
     if not 0 < level < 1:
         raise ValueError(f"a level of confidence lies between 0 and 1, not {level}")
     if target in parents or len(set(parents)) < len(parents):
-        raise DataError(f"{target} needs parents that are others than itself, each named once, not {', '.join(parents)}")
+        raise DataError(
+            f"{target} needs parents that are others than itself, each named once, not {', '.join(parents)}"
+        )
     if data.rows < 3:
         raise DataError(f"{data.rows} rows are too few to fit {target} to; three are the least")
     numeric = {name for name in (target, *parents) if data.has_values(name)}  # raises for unknown names

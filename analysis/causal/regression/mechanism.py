@@ -1,31 +1,34 @@
-"""What a node's parents do to it, with numbers: what all mechanisms have in common.
+"""A node's mechanism given its parents, with numbers: what curves and tables have in common.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", sections 3 and 7.2: the submodel P(X_i |
-parents(X_i)), written X_i = f_i(parents(X_i)) + U_i.
+Lemeire et al., "Causal analysis for performance modeling of computer programs", sections 3 and 7.2: the submodel P(X_i
+| parents(X_i)), written X_i = f_i(parents(X_i)) + U_i.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from unperturbed.analysis.causal.describe import parameters_table
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.regression.parameters import Parameter
-from unperturbed.analysis.causal.variables import Category
+from unperturbed.analysis.causal.table import Category, Codes, Floats
+from unperturbed.common.result import Result
+from unperturbed.common.wording import listing
 from unperturbed.errors import DataError
 
-__all__ = ["Cell", "Columns", "Inputs", "Mechanism"]
+if TYPE_CHECKING:
+    from unperturbed.common.table import Table
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 Columns = Mapping[str, ArrayLike] | pl.DataFrame
-"""Values of the parents: numbers of continuous ones, categories of discrete ones, as in the table the model is learnt from."""
+"""Values of the parents: numbers of continuous ones, categories of discrete ones, as in the table."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ class Cell:
     where : mapping of str to str, bool, int or float
         The values; only of parents that make a difference.
     rows : int
+        How many rows have these values.
     formula : str
+        The mechanism here, as text.
     spread : float
         Standard deviation of the residuals here; of a discrete target, bits a row.
     """
@@ -48,13 +53,14 @@ class Cell:
     spread: float
 
 
-@dataclass(frozen=True, eq=False)
-class Mechanism(ABC):
+@dataclass(frozen=True, eq=False, repr=False)
+class Mechanism(Result):
     """A node given its parents.
 
     Attributes
     ----------
     target : str
+        The node.
     parents : tuple of str
         As they were given; see `used`.
     rows : int
@@ -62,7 +68,8 @@ class Mechanism(ABC):
     hypothesis_bits : float
         L(H), eq. (15).
     data_bits : float
-        L(D | H). It has an unknown constant that depends on the target and the rows alone, so lengths compare for one target.
+        L(D | H). It has an unknown constant that depends on the target and the rows alone, so lengths compare for one
+        target.
     """
 
     target: str
@@ -101,8 +108,22 @@ class Mechanism(ABC):
     def residuals(self) -> Floats:
         """What the mechanism leaves of each row: float64, shape (rows,)."""
 
-    def as_dict(self) -> dict[str, object]:
-        """Return what is known of the mechanism as numbers, text, lists and dictionaries, as JSON has them."""
+    def headline(self) -> str:
+        """Return the target, its parents and the first line of the formula."""
+        causes = f"from {listing(self.parents)}" if self.parents else "without parents"
+        return f"{self.target} {causes}: {self.formula.partition(chr(10))[0]}"
+
+    def tables(self) -> Sequence[Table]:
+        """Return the fitted numbers with their intervals."""
+        return (parameters_table(self),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a fitted number."""
+        names = ("name", "value", "low", "high")
+        return pl.DataFrame({name: [getattr(one, name) for one in self.parameters] for name in names})
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the mechanism as plain data: bits, formula, fitted numbers and cells."""
         return {
             "target": self.target,
             "parents": list(self.parents),
@@ -137,21 +158,22 @@ class Mechanism(ABC):
         Raises
         ------
         DataError
-            A parent without values, values of a discrete parent that were not in the table, numbers at which the formula has no
-            value.
+            A parent without values, values of a discrete parent that were not in the table, numbers at which the
+            formula has no value.
         """
 
     @abstractmethod
     def draw(self, columns: Columns, random: np.random.Generator, rows: int | None = None) -> list[Category] | Floats:
-        """Return a random value of the target for each row; see `predict`. `rows` says how many where there are no parents."""
+        """Return a random value of the target for each row; see `predict`. `rows` is their number if there are no
+        parents."""
 
     @abstractmethod
     def log_density(self, columns: Columns, values: Sequence[object] | Floats) -> Floats:
-        """Return the natural logarithm of the density, or of the probability, of values of the target; see `predict`."""
+        """Return the natural logarithm of the density or probability of values of the target; see `predict`."""
 
 
 class Inputs:
-    """Values of parents, made ready for a curve or a table; categories become codes when they are asked for."""
+    """Values of parents, checked and converted for a curve or a table; categories become codes on demand."""
 
     def __init__(
         self, columns: Columns, cells: Cells, numeric: Sequence[str], needed: Sequence[str], rows: int | None = None
@@ -166,8 +188,8 @@ class Inputs:
             found[name] = values
         lengths = {len(values) for values in found.values()} - {1}
         if len(lengths) > 1:
-            told = ", ".join(f"{name} has {len(values)}" for name, values in found.items())
-            raise DataError(f"each parent needs one value, or as many as the others: {told}")
+            shown = ", ".join(f"{name} has {len(values)}" for name, values in found.items())
+            raise DataError(f"each parent needs one value, or as many as the others: {shown}")
         self.rows = rows if rows is not None else lengths.pop() if lengths else 1
         self._values = {name: values * self.rows if len(values) == 1 else values for name, values in found.items()}
         self.numbers = {name: _numbers(name, self._values[name]) for name in needed if name in numeric}
@@ -185,8 +207,10 @@ class Inputs:
         ids = self._cells.ids(scope, self.codes(scope.names), self.rows)
         if (ids < 0).any():
             row = int(np.flatnonzero(ids < 0)[0])
-            told = ", ".join(f"{name}={self._values[name][row]}" for name in scope.names)
-            raise DataError(f"no run has {told} together, so nothing is known of it; measure it, or choose other values")
+            shown = ", ".join(f"{name}={self._values[name][row]}" for name in scope.names)
+            raise DataError(
+                f"no run has {shown} together, so nothing is known of it; measure it, or choose other values"
+            )
         return ids
 
 

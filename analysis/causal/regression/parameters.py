@@ -1,8 +1,8 @@
 """The numbers of a curve with their intervals: coefficients, exponents, thresholds.
 
-Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2; the paper gives its parameters
-without intervals. Intervals are those of a curve that was known before; that the same rows chose its form makes them a little
-too narrow.
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2; the paper gives its
+parameters without intervals. Intervals are those of a curve that was known before; that the same rows chose its form
+makes them a little too narrow.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import numpy as np
 from scipy import special
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
-from unperturbed.analysis.causal.regression.fitting import Curve
-from unperturbed.analysis.causal.regression.forms import Function, Log, Power, Step, steps_of
-from unperturbed.analysis.causal.regression.problem import Errors, State
-from unperturbed.analysis.causal.variables import Category
-
-__all__ = ["Parameter", "parameters_of"]
+from unperturbed.analysis.causal.regression.curves.fitting import Curve
+from unperturbed.analysis.causal.regression.curves.forms import Function, Log, Power, Step, steps_of
+from unperturbed.analysis.causal.regression.curves.problem import Errors, State
+from unperturbed.analysis.causal.table import Category
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,7 @@ class Parameter:
     name : str
         "intercept", "coefficient of n²", "jump of n", "threshold of n", "exponent of n".
     value : float
+        The fitted number.
     low, high : float
         Its interval of confidence.
     where : tuple of mappings
@@ -48,14 +47,16 @@ class Parameter:
 def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, ...]:
     """Return all fitted numbers with their intervals.
 
-    Those of coefficients and exponents are Student's. That of a threshold holds all thresholds whose sum of squared residuals
-    is larger than the least by no more than the errors' variance times −2·ln(1 − √level) (Hansen, "Sample splitting and
-    threshold estimation", 2000), with jumps held.
+    Those of coefficients and exponents are Student's. That of a threshold holds all thresholds whose sum of squared
+    residuals is larger than the least by no more than the errors' variance times −2·ln(1 − √level) (Hansen, "Sample
+    splitting and threshold estimation", 2000), with jumps held.
 
     Parameters
     ----------
     state : State
+        Fitted terms.
     curve : Curve
+        The curve of these terms.
     level : float
         Confidence, from 0 to 1.
     """
@@ -78,7 +79,12 @@ def parameters_of(state: State, curve: Curve, level: float) -> tuple[Parameter, 
                 margin = reach * deviation[at]
                 at += 1
                 found.append(
-                    Parameter(f"exponent of {factor.name}", factor.exponent, factor.exponent - margin, factor.exponent + margin)
+                    Parameter(
+                        f"exponent of {factor.name}",
+                        factor.exponent,
+                        factor.exponent - margin,
+                        factor.exponent + margin,
+                    )
                 )
     for step in steps_of(curve.terms):
         found += _thresholds(state, curve, step, -2 * math.log(1 - math.sqrt(level)))
@@ -135,6 +141,12 @@ def _name(function: Function, errors: Errors) -> tuple[str, Callable[[float], fl
         case (Log(name),) if products:
             return f"exponent of {name}", float
         case (Step() as step,):
-            return (f"factor of {step.compared_text()}", math.exp) if products else (f"jump of {step.compared_text()}", float)
-    texts = [f"[{one.compared_text()} > threshold]" if isinstance(one, Step) else one.text() for one in function.factors]
+            return (
+                (f"factor of {step.compared_text()}", math.exp)
+                if products
+                else (f"jump of {step.compared_text()}", float)
+            )
+    texts = [
+        f"[{one.compared_text()} > threshold]" if isinstance(one, Step) else one.text() for one in function.factors
+    ]
     return f"{'rate' if products else 'coefficient'} of {'·'.join(texts)}", float

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.comparison import Comparison, Flags
+from unperturbed.analysis.diagnosis.comparison import Comparison
 from unperturbed.analysis.diagnosis.findings import Finding, carriers_of
-from unperturbed.analysis.diagnosis.kinds.kind import DistanceName, Kind, how_far, where_of
+from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, furthest_share, where_of
 
-__all__ = ["Crash", "error_types", "reached_by_all"]
-
-_SAYS_ERROR = re.compile(r"(?i)(?:^|[ :])error")
-"""A word of the event's name that begins so."""
 _AS_MUCH_SHORTER = 0.3
 """Share by which missing events and missing time may differ in a run that had less to play."""
 _EARLY = 0.1
@@ -27,9 +22,10 @@ _EARLY = 0.1
 class Crash(Kind):
     """The run stopped before its end: the log breaks off, or an error ends the pipeline.
 
-    The paper takes the dropping distance. So here: what every reference logs at its end is missing, and either errors are new or all of the
-    end is missing. A log without such types is cut off when all streams are shorter than in any reference at the same pace, or when errors are
-    new and it is shorter. A run whose end is there, but of which everything that recurs has the same share, had less to play.
+    The paper takes the dropping distance. So here: what every reference logs at its end is missing, and either errors
+    are new or all of the end is missing. A log without such types is cut off when all streams are shorter than in any
+    reference at the same pace, or when errors are new and it is shorter. A run whose end is there, but of which
+    everything that recurs has the same share, had less to play.
 
     Attributes
     ----------
@@ -43,6 +39,8 @@ class Crash(Kind):
 
     name: ClassVar[str] = "crash or truncation"
     distance: ClassVar[DistanceName] = "dropping"
+    rank: ClassVar[int] = 10
+    needs_regular_events: ClassVar[bool] = False
 
     endings_missing: float = 0.5
     pace_change: float = 0.2
@@ -51,7 +49,7 @@ class Crash(Kind):
     def find(self, comparison: Comparison) -> Finding | None:
         """Return where the run stopped."""
         endings, gone = int(comparison.endings.sum()), comparison.endings & comparison.missing
-        errors = error_types(comparison)
+        errors = comparison.new_errors
         by_end = (float(gone.sum()) / max(1, endings), "of the types that end every reference")
         by_length = (1 - _reached(comparison), "of the way is missing")
         if errors.any() and gone.any():
@@ -63,7 +61,11 @@ class Crash(Kind):
         elif not endings and self._is_shorter(comparison):
             how, (measured, unit), threshold = "it breaks off", by_length, 1 - _shortest_of_references(comparison)
         elif endings and self._has_less_to_play(comparison):
-            how, (measured, unit), threshold = "it ends in order, but", by_length, 1 - _shortest_of_references(comparison)
+            how, (measured, unit), threshold = (
+                "it ends in order, but",
+                by_length,
+                1 - _shortest_of_references(comparison),
+            )
         else:
             return None
         reached = _reached(comparison)
@@ -95,19 +97,26 @@ class Crash(Kind):
         )
 
     def _has_less_to_play(self, comparison: Comparison) -> bool:
-        """Tell whether nearly all that recurs is shortened alike, in number and in time: what is lost on the way leaves what came before it whole."""
-        reached, (shortest, here) = how_far(comparison), comparison.span
-        if not self._is_shorter(comparison) or abs(here / max(1.0, shortest) - reached) > _AS_MUCH_SHORTER * (1 - reached):
+        """Return whether nearly all recurring types are shortened alike, in number and in time.
+
+        Where events are lost, those of earlier elements stay complete.
+        """
+        reached, (shortest, here) = furthest_share(comparison), comparison.span
+        if not self._is_shorter(comparison) or abs(here / max(1.0, shortest) - reached) > _AS_MUCH_SHORTER * (
+            1 - reached
+        ):
             return False
-        played = [number for number in np.flatnonzero(comparison.steady).tolist() if comparison.goes_on(number)]
+        played = [
+            number for number in np.flatnonzero(comparison.steady).tolist() if comparison.recurs_throughout(number)
+        ]
         expected = reached * comparison.lowest[played]
-        apart = np.abs(comparison.observed.counts[played] - expected)
-        return float((apart <= np.maximum(2, 0.1 * expected)).mean()) >= self.alike
+        difference = np.abs(comparison.observed.counts[played] - expected)
+        return float((difference <= np.maximum(2, 0.1 * expected)).mean()) >= self.alike
 
     def _is_shorter(self, comparison: Comparison) -> bool:
         if not comparison.streams or max(comparison.played.values()) >= 1:
             return False
-        reached = how_far(comparison)
+        reached = furthest_share(comparison)
         if not reached:
             return True
         shortest, here = comparison.span
@@ -115,20 +124,7 @@ class Crash(Kind):
         return reached < _shortest_of_references(comparison) and here < shortest and same_pace
 
 
-def error_types(comparison: Comparison) -> Flags:
-    """Return which types tell an error that no reference has: shape (types,).
-
-    The level ERROR, and where an element ends a GStreamer pipeline, which it says at the level WARN: "error: …". What GStreamer calls
-    GST_ERROR_SYSTEM posts warnings too.
-    """
-    said = [
-        kind.level == "ERROR" or (kind.level in ("WARN", "") and _SAYS_ERROR.search(kind.name) is not None)
-        for kind in comparison.types
-    ]
-    return np.asarray(np.array(said, dtype=bool) & comparison.new)
-
-
-def reached_by_all(comparison: Comparison) -> float:
+def played_by_all(comparison: Comparison) -> float:
     """Return the share of the way that all streams played, where the run broke off; else 1."""
     return min(comparison.played.values(), default=1.0) if Crash().find(comparison) is not None else 1.0
 
@@ -137,7 +133,9 @@ def _reached(comparison: Comparison) -> float:
     """Return the share of its way that the run got; of its time, where that is less or nothing recurs."""
     in_time = min(1.0, comparison.observed.trace.duration / comparison.duration)
     return (
-        min(how_far(comparison), in_time) if comparison.streams and how_far(comparison) == 1 else how_far(comparison) or in_time
+        min(furthest_share(comparison), in_time)
+        if comparison.streams and furthest_share(comparison) == 1
+        else furthest_share(comparison) or in_time
     )
 
 
@@ -149,7 +147,7 @@ def _shortest_of_references(comparison: Comparison) -> float:
 
 
 def _ended_early(comparison: Comparison) -> bool:
-    """Tell whether a trace is shorter by a tenth than every reference, and by more than these differ."""
+    """Return whether a trace is shorter by a tenth than every reference, and by more than these differ."""
     lengths = [one.trace.duration for one in comparison.references]
     return comparison.observed.trace.duration < min(lengths) - max(_EARLY * min(lengths), max(lengths) - min(lengths))
 

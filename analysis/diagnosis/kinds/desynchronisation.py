@@ -9,20 +9,18 @@ from typing import ClassVar
 import numpy as np
 
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
-from unperturbed.analysis.diagnosis.findings import DECIDES_ALONE, Finding, carriers_of
-from unperturbed.analysis.diagnosis.kinds.crash import reached_by_all
-from unperturbed.analysis.diagnosis.kinds.kind import DistanceName, Kind, confidence_of, where_of
-
-__all__ = ["Desynchronisation"]
+from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, carriers_of
+from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, confidence_of, where_of
+from unperturbed.analysis.diagnosis.kinds.crash import played_by_all
 
 
 @dataclass(frozen=True)
 class Desynchronisation(Kind):
     """One stream comes later against another than in the references.
 
-    The paper takes the occurrence distance: sinks log other events when they are late. That says neither which stream nor by how much, and
-    does not see an offset that no sink notices. Here two streams' delays are compared; `diagnose(distance="occurrence")` gives the
-    paper's distance.
+    The paper takes the occurrence distance: sinks log other events when they are late. That says neither which stream
+    nor by how much, and does not see an offset that no sink notices. Here two streams' delays are compared;
+    `diagnose(distances=["occurrence"])` computes the paper's distance.
 
     Attributes
     ----------
@@ -38,6 +36,7 @@ class Desynchronisation(Kind):
 
     name: ClassVar[str] = "desynchronisation"
     distance: ClassVar[DistanceName] = "occurrence"
+    rank: ClassVar[int] = 30
 
     least_s: float = 0.03
     least_share: float = 0.02
@@ -50,11 +49,11 @@ class Desynchronisation(Kind):
         """Return the two streams that are furthest apart."""
         floors = comparison.noise_floor(lambda one: self._worst(one)[0])
         least = comparison.ticks(self.least_s, self.least_share)
-        threshold = max(least, comparison.beyond_the_floor * (floors or 0.0))
+        threshold = max(least, comparison.floor_factor * (floors or 0.0))
         measured, pair = self._worst(comparison)
         if pair is None:
             return None
-        reached = reached_by_all(comparison)
+        reached = played_by_all(comparison)
         threshold += max(comparison.uncertainty(stream, reached=reached) for stream in pair)
         threshold *= self.strictness
         if measured <= threshold:
@@ -78,7 +77,7 @@ class Desynchronisation(Kind):
             "ticks apart",
             floors,
             confidence_of(comparison),
-            certain_from=0.0 if floors is not None else DECIDES_ALONE * self.strictness * 2 * least,
+            certain_from=0.0 if floors is not None else CERTAIN_FACTOR * self.strictness * 2 * least,
         )
 
     def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, Stream] | None]:
@@ -90,8 +89,8 @@ class Desynchronisation(Kind):
         return found
 
     def _offset(self, comparison: Comparison, one: Stream, other: Stream) -> Floats:
-        """Return by how much one stream is later against the other than in references, held: shape (points,) [ticks]."""
-        reached = reached_by_all(comparison)
+        """Return the lasting offset of one stream against the other beyond the references': shape (points,), ticks."""
+        reached = played_by_all(comparison)
         delays = comparison.delays(one, reached=reached), comparison.delays(other, reached=reached)
         apart = np.median(delays[0] - delays[1], axis=0)
         if np.isnan(apart).any():
@@ -109,5 +108,5 @@ class Desynchronisation(Kind):
 
 
 def _growth(delays: Floats) -> float:
-    """Return by how much a stream is later at its end than at its beginning, of delays as `Comparison.delays` gives them [ticks]."""
+    """Return by how many ticks a stream's delay grows from its beginning to its end."""
     return float(np.median(delays[:, -1] - delays[:, 0]))

@@ -11,11 +11,9 @@ import numpy as np
 
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.findings import DECIDES_ALONE, Finding, carriers_of
+from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, carriers_of
+from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, confidence_of, furthest_share, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
-from unperturbed.analysis.diagnosis.kinds.kind import DistanceName, Kind, confidence_of, how_far, where_of
-
-__all__ = ["LostEvents"]
 
 _USUAL_GAPS = 0.95
 """Quantile of the references' gaps that is the usual one: events may come in bursts."""
@@ -27,8 +25,8 @@ _HOLE = 1.6
 class LostEvents(Kind):
     """Frames or other recurring events are fewer than in any reference, and the run went on to its end.
 
-    The paper has no such kind; occurrences tell it, and it is told from a crash by the end. Where the run also broke off, the counts are
-    held against the part that it played.
+    The paper has no such kind; occurrences show it, and the end distinguishes it from a crash. Where the run also broke
+    off, the counts are compared with the part that it played.
 
     Attributes
     ----------
@@ -42,6 +40,7 @@ class LostEvents(Kind):
 
     name: ClassVar[str] = "lost events"
     distance: ClassVar[DistanceName] = "occurrence"
+    rank: ClassVar[int] = 20
 
     least_share: float = 0.005
     agreeing: int = 3
@@ -59,8 +58,10 @@ class LostEvents(Kind):
     def _among(self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]) -> Finding | None:
         """Return what was lost in the stream of some that lost most."""
         streams = streams_of(comparison)
-        floor = comparison.noise_floor(lambda one: max((self._lost(one, stream)[0] for stream in streams_of(one)), default=0.0))
-        threshold = self.strictness * max(self.least_share, comparison.beyond_the_floor * (floor or 0.0))
+        floor = comparison.noise_floor(
+            lambda one: max((self._lost(one, stream)[0] for stream in streams_of(one)), default=0.0)
+        )
+        threshold = self.strictness * max(self.least_share, comparison.floor_factor * (floor or 0.0))
         each = [(*self._lost(comparison, stream), stream) for stream in streams]
         share, lost, stream = max(each, key=lambda one: one[0], default=(0.0, 0.0, None))
         if stream is None or share < threshold:
@@ -80,14 +81,16 @@ class LostEvents(Kind):
             "of a stream's events",
             floor,
             confidence_of(comparison),
-            certain_from=0.0 if floor is not None else self.strictness * max(DECIDES_ALONE * self.least_share, at_random),
+            certain_from=0.0
+            if floor is not None
+            else self.strictness * max(CERTAIN_FACTOR * self.least_share, at_random),
         )
 
     def _lost(self, comparison: Comparison, stream: Stream) -> tuple[float, float]:
-        """Return the share and the number of events that a stream lost, as enough of its types say."""
+        """Return the share and the number of events that a stream lost, on which enough of its types agree."""
         numbers = list(stream.numbers)
         broke_off = Crash().find(comparison) is not None
-        expected = comparison.lowest[numbers] * (how_far(comparison) if broke_off else 1.0)
+        expected = comparison.lowest[numbers] * (furthest_share(comparison) if broke_off else 1.0)
         slack = comparison.slack[numbers] if len(comparison.references) > 1 else 0
         lost = expected - comparison.observed.counts[numbers]
         shares = np.sort(np.where(lost > slack + (3 if broke_off else 0), lost / np.maximum(expected, 1), 0))[::-1]
@@ -95,7 +98,7 @@ class LostEvents(Kind):
         return share, share * float(np.median(expected))
 
     def _carried(self, comparison: Comparison, lost: float) -> Floats:
-        """Return how many occurrences fewer, or new, each type has, where that is about as many as were lost: shape (types,).
+        """Return how many occurrences of each type are missing, or new, where about as many were lost: shape (types,).
 
         An element that a loss puts into another state has other words for what it does, hundreds of times.
         """
@@ -108,7 +111,7 @@ class LostEvents(Kind):
         return np.asarray(np.where(about, amounts, 0.0))
 
     def _announced(self, comparison: Comparison, lost: float) -> list[EventType]:
-        """Return new types that come about as often as events are lost: an element tells what it drops.
+        """Return new types that occur about as often as events are lost: an element logs what it drops.
 
         First those of elements that are no streams: what gets lost on its way is noticed where it should arrive, too.
         """

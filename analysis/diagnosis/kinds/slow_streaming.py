@@ -10,11 +10,9 @@ import numpy as np
 
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats
 from unperturbed.analysis.diagnosis.events import EventTrace, EventType
-from unperturbed.analysis.diagnosis.findings import DECIDES_ALONE, Finding, carriers_of
-from unperturbed.analysis.diagnosis.kinds.crash import reached_by_all
-from unperturbed.analysis.diagnosis.kinds.kind import DistanceName, Kind, confidence_of, where_of
-
-__all__ = ["SlowStreaming"]
+from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, carriers_of
+from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, confidence_of, where_of
+from unperturbed.analysis.diagnosis.kinds.crash import played_by_all
 
 _GUESSED_SHARE = 0.25
 """Of the run's time: by so much clean runs are guessed to differ in pace, where one reference does not tell."""
@@ -24,8 +22,9 @@ _GUESSED_SHARE = 0.25
 class SlowStreaming(Kind):
     """All streams fall behind together: everything takes longer.
 
-    The paper takes the temporal distance, "the audio/video/subtitles are synchronized but take much more time". Here it is how much the
-    stream that is least late falls behind the references' pace, from the least late moment before: a late start is none.
+    The paper takes the temporal distance, "the audio/video/subtitles are synchronized but take much more time". Here it
+    is how much the stream that is least late falls behind the references' pace, from the least late moment before: a
+    late start is none.
 
     Attributes
     ----------
@@ -39,6 +38,7 @@ class SlowStreaming(Kind):
 
     name: ClassVar[str] = "slow streaming"
     distance: ClassVar[DistanceName] = "temporal"
+    rank: ClassVar[int] = 40
 
     least_s: float = 0.05
     least_share: float = 0.03
@@ -50,10 +50,12 @@ class SlowStreaming(Kind):
         floor = comparison.noise_floor(lambda one: float(self._late(one).max()))
         threshold = max(
             comparison.ticks(self.least_s, self.least_share),
-            comparison.beyond_the_floor * (floor or 0.0),
+            comparison.floor_factor * (floor or 0.0),
         )
-        reached = reached_by_all(comparison)
-        threshold += max((comparison.uncertainty(stream, reached=reached) for stream in comparison.streams), default=0.0)
+        reached = played_by_all(comparison)
+        threshold += max(
+            (comparison.uncertainty(stream, reached=reached) for stream in comparison.streams), default=0.0
+        )
         threshold *= self.strictness
         guessed = self.strictness * _GUESSED_SHARE * comparison.duration
         late = self._late(comparison)
@@ -82,12 +84,12 @@ class SlowStreaming(Kind):
             "ticks late",
             floor,
             confidence_of(comparison),
-            certain_from=0.0 if floor is not None else DECIDES_ALONE * guessed,
+            certain_from=0.0 if floor is not None else CERTAIN_FACTOR * guessed,
         )
 
     def _late(self, comparison: Comparison) -> Floats:
         """Return how late the least late stream is against each point's best before: shape (points,) [ticks]."""
-        reached = reached_by_all(comparison)
+        reached = played_by_all(comparison)
         each = []
         for stream in comparison.streams:
             delay = np.median(comparison.delays(stream, reached=reached), axis=0)
@@ -99,8 +101,8 @@ class SlowStreaming(Kind):
 def _grown_gaps(comparison: Comparison) -> Floats:
     """Return by how much the time before the events of each type grew beyond all references: shape (types,) [ticks].
 
-    Of steady types the time since the event before, added up over a type's events; of all that references have, single waits that are longer than the
-    longest one there, so that a stall is seen that is made up for.
+    Of steady types the time since the event before, added up over a type's events; of all that references have, single
+    waits that are longer than the longest one there, so that a stall is seen that is made up for.
     """
     theirs = [_gaps(one.trace, comparison.types) for one in comparison.references]
     totals, longest = (np.max([one[which] for one in theirs], axis=0) for which in (0, 1))
@@ -110,7 +112,7 @@ def _grown_gaps(comparison: Comparison) -> Floats:
 
 
 def _gaps(trace: EventTrace, types: Sequence[EventType], usual: Floats | None = None) -> tuple[Floats, Floats, Floats]:
-    """Return the time before each type's events in all, at most, and what single ones have beyond `usual`: each of shape (types,) [ticks]."""
+    """Return the ticks before each type's events: sum, longest, and the sum beyond `usual`, each of shape (types,)."""
     index = {kind: number for number, kind in enumerate(types)}
     numbers = np.array([index[kind] for kind in trace.types], np.int64)[trace.events]
     gaps = np.diff(trace.timestamps, prepend=trace.timestamps[:1]).astype(np.float64)

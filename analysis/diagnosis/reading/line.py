@@ -1,27 +1,41 @@
-"""What a format's compiled function says of one line."""
+"""The result of a compiled format's `parse` for one line."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unperturbed.analysis.diagnosis.reading.spans import Integer, compiled
 
-__all__ = ["BAD", "EVENT", "FURTHER", "LOADING", "LOST", "OPENING", "ORDINARY", "READY", "RUNNING", "Line", "event", "no_event"]
-
-EVENT, FURTHER, LOST, BAD = 0, 1, 2, 3
-"""An event; a comment, or more of the message before; events that the tracer lost; from here on a format's own faults."""
+EVENT, CONTINUED, LOST, BAD = 0, 1, 2, 3
+"""Codes of a line: an event; a comment, or more of the message before; a number of events that the tracer lost; from
+`BAD` on the format's own faults."""
 
 ORDINARY, LOADING, OPENING, READY, RUNNING = range(5)
-"""What a GStreamer event says: nothing; a plugin is loaded; a plugin's file is opened; the library is ready; a pipeline runs."""
+"""Roles of an event in starting up: none; a plugin loads; its file is opened; the library is ready; a pipeline runs."""
 
 
 class Line(NamedTuple):
-    """One line, read.
+    """One parsed line.
 
-    Events are the same when the bytes from `head_start` to `head_end`, and what was written to the tail, are the same. `message` is where
-    GStreamer's begins.
+    Two events are of the same type if the bytes from `head_start` to `head_end` are equal, and those written to the
+    tail.
+
+    Attributes
+    ----------
+    code : int
+        `EVENT`, `CONTINUED`, `LOST`, or `BAD` and above.
+    time : int
+        Timestamp in ticks of the layout's unit; of `LOST`, how many events.
+    head_start, head_end : int
+        The head's byte range in the line's buffer.
+    tail_end : int
+        Bytes that were written to the tail.
+    process, thread : int
+        Who wrote the event, in a format that logs this; else 0.
+    message : int
+        Index of the message in the line's buffer; 0 where `role_of` does not need it.
     """
 
     code: Integer
@@ -36,13 +50,19 @@ class Line(NamedTuple):
 
 @compiled
 def no_event(code: Integer, value: Integer = 0) -> Line:
-    """Return a line that is no event; `value` is how many events were lost."""
+    """Return the result for a line without an event; `value` is the number of lost events."""
     zero = np.int64(0)
     return Line(np.int64(code), np.int64(value), zero, zero, zero, zero, zero, zero)
 
 
 @compiled
 def event(time: Integer, head_start: Integer, head_end: Integer, tail_end: Integer) -> Line:
-    """Return an event of a format without processes."""
+    """Return the result for an event of a format that logs neither process nor thread."""
     zero = np.int64(0)
     return Line(zero, np.int64(time), np.int64(head_start), np.int64(head_end), np.int64(tail_end), zero, zero, zero)
+
+
+@compiled
+def no_role(source: Any, head: Integer, message: Integer, stop: Integer) -> Integer:  # noqa: ARG001  as a format's own
+    """Return `ORDINARY`: the format logs nothing about starting up."""
+    return np.int64(ORDINARY)

@@ -1,7 +1,8 @@
-"""The compiled loop over the lines of a block: fields are read, events numbered, time looked after.
+"""The compiled loop over the lines of a block: parse a line, number its event type, check the order of time.
 
-Events of the same bytes get the same number, by a table with open addressing in which the bytes themselves are compared. What is
-kept grows with the events, and with the different ones; what the numbers mean is found out afterwards, once for each.
+Types are numbered by a hash table with open addressing, whose keys are the lines' own bytes. Memory grows with the
+number of events and of types; a type's bytes are decoded once, after the last line. A typed dictionary of numba cannot
+be keyed by byte ranges.
 """
 
 from __future__ import annotations
@@ -10,46 +11,41 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unperturbed.analysis.diagnosis.reading import ftrace, gstreamer, simple, table
-from unperturbed.analysis.diagnosis.reading.line import EVENT, FURTHER, LOADING, LOST, OPENING, READY, RUNNING
-from unperturbed.analysis.diagnosis.reading.spans import Integer, compiled, copy, equal, find, mixed, skip_blanks
-
-__all__ = [
-    "AT",
-    "BAD_TEXT",
-    "FTRACE",
-    "GSTREAMER",
-    "MORE_EVENTS",
-    "MORE_KEYS",
-    "MORE_KEY_BYTES",
-    "NO_NEED",
-    "SIMPLE",
-    "TABLE",
-    "Counts",
-    "Held",
-    "again_hashed",
-    "renumbered",
-    "scan",
-]
-
-SIMPLE, GSTREAMER, FTRACE, TABLE = range(4)
-"""Formats."""
+from unperturbed.analysis.diagnosis.reading.line import (
+    CONTINUED,
+    EVENT,
+    LOADING,
+    LOST,
+    OPENING,
+    READY,
+    RUNNING,
+    no_role,
+)
+from unperturbed.analysis.diagnosis.reading.spans import (
+    Integer,
+    compiled,
+    copy,
+    equal,
+    find_byte,
+    hash_bytes,
+    skip_whitespace,
+)
 
 BAD_TEXT = 120
-"""Bytes of a bad line that are kept to be shown."""
+"""Bytes of a bad line that are kept for the user."""
 
 _ESCAPE, _OPEN, _NEWLINE, _RETURN = 27, 91, 10, 13
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
 class Counts(NamedTuple):
-    """What is counted, and where the loop stands."""
+    """Numbers that the loop counts, and its position; `INDEX` has the index of each in `ScanState.counts`."""
 
     lines: int
     blank: int
     events: int
     bad: int
-    further: int
+    continued: int
     start_up: int
     other_process: int
     lost: int
@@ -57,39 +53,37 @@ class Counts(NamedTuple):
     largest_delay: int
     latest_line: int
     latest: int  # the greatest time so far
-    keys: int
-    key_bytes: int
+    types: int
+    type_bytes: int
     threads: int
     processes: int
-    thread: int  # of the event before
+    thread: int  # of the previous event
     backwards_line: int  # the first line whose time no waiting thread explains
     backwards_by: int
     second_run_line: int
-    needs: int  # what has to grow before the loop can go on
+    lacks: int  # the array that has to grow before the loop can go on
 
 
-AT = Counts(*range(21))
-"""Places in `Held.counts`."""
+INDEX = Counts(*range(21))
+"""Index of each number in `ScanState.counts`."""
 
-NO_NEED, MORE_EVENTS, MORE_KEYS, MORE_KEY_BYTES, MORE_THREADS = range(5)
-"""What has to grow before the loop can go on."""
+NOTHING, EVENTS, TYPES, TYPE_BYTES, THREADS = range(5)
+"""Arrays that may have to grow before the loop can go on."""
 
 
-class Held(NamedTuple):
-    """What is kept from block to block. Arrays of bytes have room for eight more."""
+class ScanState(NamedTuple):
+    """What is kept from block to block. Arrays of bytes have spare ones."""
 
-    counts: Any  # int64, places as in AT
+    counts: Any  # int64, indices as in INDEX
     times: Any  # int64 (room,)
-    events: Any  # int32 (room,): numbers of keys
-    slots: Any  # int32 (a power of two,): number of a key, or -1
-    key_hash: Any  # uint64 (room,)
-    key_place: Any  # int64 (room, 3): where its bytes begin, where its tail does, where they end
-    key_role: Any  # int64 (room,): of GStreamer's events, what they say of loading plugins
-    key_bytes: Any  # uint8 (room,)
-    threads: Any  # int64 (room, 5): process, address, floor, whether it opens a plugin, number of the process
-    processes: (
-        Any  # int64 (room, 5): process, events kept, whether it only loads plugins, whether it ran a pipeline, first line
-    )
+    events: Any  # int32 (room,): numbers of types
+    slots: Any  # int32 (a power of two,): the hash table: number of a type, or -1
+    type_hash: Any  # uint64 (room,)
+    type_range: Any  # int64 (room, 3): in type_bytes, where the head begins, where the tail does, where it ends
+    type_role: Any  # int64 (room,): role in starting up, -1 where not looked at yet
+    type_bytes: Any  # uint8 (room,)
+    threads: Any  # int64 (room, 5): process, address, floor, whether it opens a plugin, index of the process
+    processes: Any  # int64 (room, 5): process, kept events, whether it only loads plugins, whether a pipeline ran, line
     bad: Any  # int64 (shown, 3): line, fault, bytes of its text
     bad_text: Any  # uint8 (shown, BAD_TEXT)
 
@@ -100,7 +94,7 @@ _P_PROCESS, _P_EVENTS, _P_LOADS, _P_RAN, _P_LINE = range(5)
 
 @compiled
 def _without_colours(source: Any, start: Integer, stop: Integer, target: Any) -> Integer:
-    """Copy a line without escape sequences (ECMA-48: ESC [ parameters, intermediates, final), and return its length."""
+    """Copy a line without escape sequences (ECMA-48: ESC [ parameters, intermediates, final); return its length."""
     length = np.int64(0)
     at = start
     while at < stop:
@@ -120,69 +114,74 @@ def _without_colours(source: Any, start: Integer, stop: Integer, target: Any) ->
 
 
 @compiled
-def _key(held: Held, source: Any, head: Integer, head_end: Integer, tail: Any, tail_end: Integer) -> Integer:
-    """Return the number of the event with these bytes, a new one where there is none yet."""
-    counts = held.counts
-    value = mixed(tail, 0, tail_end, mixed(source, head, head_end, _SEED))
-    wanted = len(held.slots) - 1
-    slot = np.int64(value >> np.uint64(20)) & wanted
+def _type_number(
+    state: ScanState, source: Any, head: Integer, head_end: Integer, tail: Any, tail_end: Integer
+) -> Integer:
+    """Return the number of the type with this head and tail; a new type gets the next number.
+
+    The table is at most half full, so a free slot ends every search. Equal hashes are confirmed by comparing the bytes.
+    """
+    counts = state.counts
+    value = hash_bytes(tail, 0, tail_end, hash_bytes(source, head, head_end, _SEED))
+    mask = len(state.slots) - 1
+    slot = np.int64(value >> np.uint64(20)) & mask
     length = head_end - head
     while True:
-        key = np.int64(held.slots[slot])
-        if key < 0:
+        number = np.int64(state.slots[slot])
+        if number < 0:
             break
-        if held.key_hash[key] == value:
-            begin, middle, end = held.key_place[key, 0], held.key_place[key, 1], held.key_place[key, 2]
+        if state.type_hash[number] == value:
+            begin, middle, end = state.type_range[number, 0], state.type_range[number, 1], state.type_range[number, 2]
             if (
                 middle - begin == length
                 and end - middle == tail_end
-                and equal(held.key_bytes, begin, source, head, head_end)
-                and equal(held.key_bytes, middle, tail, 0, tail_end)
+                and equal(state.type_bytes, begin, source, head, head_end)
+                and equal(state.type_bytes, middle, tail, 0, tail_end)
             ):
-                return key
-        slot = (slot + 1) & wanted
-    key = counts[AT.keys]
-    begin = counts[AT.key_bytes]
-    middle = copy(source, head, head_end, held.key_bytes, begin)
-    end = copy(tail, 0, tail_end, held.key_bytes, middle)
-    held.slots[slot] = key
-    held.key_hash[key] = value
-    held.key_place[key, 0], held.key_place[key, 1], held.key_place[key, 2] = begin, middle, end
-    held.key_role[key] = -1
-    counts[AT.keys] += 1
-    counts[AT.key_bytes] = end
-    return key
+                return number
+        slot = (slot + 1) & mask
+    number = counts[INDEX.types]
+    begin = counts[INDEX.type_bytes]
+    middle = copy(source, head, head_end, state.type_bytes, begin)
+    end = copy(tail, 0, tail_end, state.type_bytes, middle)
+    state.slots[slot] = number
+    state.type_hash[number] = value
+    state.type_range[number, 0], state.type_range[number, 1], state.type_range[number, 2] = begin, middle, end
+    state.type_role[number] = -1
+    counts[INDEX.types] += 1
+    counts[INDEX.type_bytes] = end
+    return number
 
 
 @compiled
-def again_hashed(slots: Any, key_hash: Any, keys: Integer) -> None:
-    """Fill a table that has grown."""
+def rehash(slots: Any, type_hash: Any, types: Integer) -> None:
+    """Fill the hash table after it has grown."""
     slots[:] = -1
-    wanted = len(slots) - 1
-    for key in range(keys):
-        slot = np.int64(key_hash[key] >> np.uint64(20)) & wanted
+    mask = len(slots) - 1
+    for number in range(types):
+        slot = np.int64(type_hash[number] >> np.uint64(20)) & mask
         while slots[slot] >= 0:
-            slot = (slot + 1) & wanted
-        slots[slot] = key
+            slot = (slot + 1) & mask
+        slots[slot] = number
 
 
 @compiled
-def _thread(held: Held, process: Integer, address: Integer) -> Integer:
-    """Return the number of a thread, a new one where it has not written yet."""
-    counts, threads = held.counts, held.threads
-    for number in range(counts[AT.threads]):
+def _thread(state: ScanState, process: Integer, address: Integer) -> Integer:
+    """Return the index of a thread; a thread without an event so far gets the next one."""
+    counts, threads = state.counts, state.threads
+    for number in range(counts[INDEX.threads]):
         if threads[number, _T_ADDRESS] == address and threads[number, _T_PROCESS] == process:
             return number
-    found = counts[AT.processes]
-    for number in range(counts[AT.processes]):
-        if held.processes[number, _P_PROCESS] == process:
+    found = counts[INDEX.processes]
+    for number in range(counts[INDEX.processes]):
+        if state.processes[number, _P_PROCESS] == process:
             found = number
-    if found == counts[AT.processes]:
-        counts[AT.processes] += 1
-        held.processes[found, :] = 0
-        held.processes[found, _P_PROCESS] = process
-    number = counts[AT.threads]
-    counts[AT.threads] += 1
+    if found == counts[INDEX.processes]:
+        counts[INDEX.processes] += 1
+        state.processes[found, :] = 0
+        state.processes[found, _P_PROCESS] = process
+    number = counts[INDEX.threads]
+    counts[INDEX.threads] += 1
     threads[number, _T_PROCESS], threads[number, _T_ADDRESS] = process, address
     threads[number, _T_FLOOR] = threads[number, _T_OPENING] = 0
     threads[number, _T_NUMBER] = found
@@ -190,212 +189,247 @@ def _thread(held: Held, process: Integer, address: Integer) -> Integer:
 
 
 @compiled
-def _current_thread(held: Held, process: Integer, address: Integer) -> Integer:
-    """Return the number of the thread that writes now: most often the one that wrote before."""
-    thread = held.counts[AT.thread]
+def _current_thread(state: ScanState, process: Integer, address: Integer) -> Integer:
+    """Return the index of the thread that wrote this event: most often the previous event's."""
+    thread = state.counts[INDEX.thread]
     if (
-        thread >= held.counts[AT.threads]
-        or held.threads[thread, _T_ADDRESS] != address
-        or held.threads[thread, _T_PROCESS] != process
+        thread >= state.counts[INDEX.threads]
+        or state.threads[thread, _T_ADDRESS] != address
+        or state.threads[thread, _T_PROCESS] != process
     ):
-        thread = _thread(held, process, address)
-        held.counts[AT.thread] = thread
+        thread = _thread(state, process, address)
+        state.counts[INDEX.thread] = thread
     return thread
 
 
 @compiled
-def _count_for(held: Held, thread: Integer) -> None:
-    """Count an event for its process, and keep the line of the first."""
-    number = held.threads[thread, _T_NUMBER]
-    if held.processes[number, _P_EVENTS] == 0:
-        held.processes[number, _P_LINE] = held.counts[AT.lines]
-    held.processes[number, _P_EVENTS] += 1
+def _count_for(state: ScanState, thread: Integer) -> None:
+    """Count an event for its process; keep the line of the first."""
+    number = state.threads[thread, _T_NUMBER]
+    if state.processes[number, _P_EVENTS] == 0:
+        state.processes[number, _P_LINE] = state.counts[INDEX.lines]
+    state.processes[number, _P_EVENTS] += 1
 
 
 @compiled
-def _lacks_room(held: Held, length: Integer) -> Integer:
-    """Return what has to grow before a line of some bytes can be read."""
-    counts = held.counts
-    if counts[AT.events] == len(held.times):
-        return MORE_EVENTS
-    if counts[AT.keys] == len(held.key_hash):
-        return MORE_KEYS
-    if counts[AT.key_bytes] + 3 * length + 64 > len(held.key_bytes):
-        return MORE_KEY_BYTES
-    if counts[AT.threads] == len(held.threads):
-        return MORE_THREADS
-    return NO_NEED
+def _lacks_room(state: ScanState, length: Integer) -> Integer:
+    """Return the array that has to grow before a line of this length can be read."""
+    counts = state.counts
+    if counts[INDEX.events] == len(state.times):
+        return EVENTS
+    if counts[INDEX.types] == len(state.type_hash):
+        return TYPES
+    if counts[INDEX.type_bytes] + 3 * length + 64 > len(state.type_bytes):
+        return TYPE_BYTES
+    if counts[INDEX.threads] == len(state.threads):
+        return THREADS
+    return NOTHING
 
 
 @compiled
-def _begin_anew(held: Held, number: Integer) -> None:
-    """Leave out all events up to here: process `number` is ready, and those seen before it only helped it to load plugins."""
-    counts = held.counts
-    counts[AT.start_up] += counts[AT.events]
-    counts[AT.events] = 0
-    counts[AT.out_of_order] = counts[AT.largest_delay] = counts[AT.latest_line] = 0
-    counts[AT.latest] = counts[AT.backwards_line] = 0
-    for other in range(counts[AT.processes]):
-        held.processes[other, _P_EVENTS] = 0
-        held.processes[other, _P_LOADS] = np.int64(other != number)
-    for thread in range(counts[AT.threads]):
-        held.threads[thread, _T_FLOOR] = 0
+def _discard_events_so_far(state: ScanState, number: Integer) -> None:
+    """Discard all events so far: process `number` is ready, and the others only helped it to load plugins."""
+    counts = state.counts
+    counts[INDEX.start_up] += counts[INDEX.events]
+    counts[INDEX.events] = 0
+    counts[INDEX.out_of_order] = counts[INDEX.largest_delay] = counts[INDEX.latest_line] = 0
+    counts[INDEX.latest] = counts[INDEX.backwards_line] = 0
+    for other in range(counts[INDEX.processes]):
+        state.processes[other, _P_EVENTS] = 0
+        state.processes[other, _P_LOADS] = np.int64(other != number)
+    for thread in range(counts[INDEX.threads]):
+        state.threads[thread, _T_FLOOR] = 0
 
 
 @compiled
-def _is_start_up(held: Held, thread: Integer, role: Integer) -> Integer:
-    """Tell whether an event comes from loading plugins, and keep in mind what it says of those after it."""
-    counts, opening = held.counts, held.threads[thread, _T_OPENING]
-    number = held.threads[thread, _T_NUMBER]
-    if held.processes[number, _P_LOADS] and role != READY:
+def _is_start_up(state: ScanState, thread: Integer, role: Integer) -> Integer:
+    """Return whether an event comes from loading plugins, and note what it means for the events after it."""
+    counts, opening = state.counts, state.threads[thread, _T_OPENING]
+    number = state.threads[thread, _T_NUMBER]
+    if state.processes[number, _P_LOADS] and role != READY:
         return True
     if role == READY:
-        for other in range(counts[AT.processes]):
-            if held.processes[other, _P_RAN] and counts[AT.second_run_line] == 0:
-                counts[AT.second_run_line] = counts[AT.lines]
-        _begin_anew(held, number)
+        for other in range(counts[INDEX.processes]):
+            if state.processes[other, _P_RAN] and counts[INDEX.second_run_line] == 0:
+                counts[INDEX.second_run_line] = counts[INDEX.lines]
+        _discard_events_so_far(state, number)
         return True
     if role in (LOADING, OPENING):
-        held.threads[thread, _T_OPENING] = np.int64(role == OPENING)
+        state.threads[thread, _T_OPENING] = np.int64(role == OPENING)
         return True
     if role == RUNNING:
-        held.processes[number, _P_RAN] = 1
+        state.processes[number, _P_RAN] = 1
     return opening != 0
 
 
 @compiled
-def _look_after_time(held: Held, time: Integer, floor: Integer, most_late: Integer) -> None:
-    """Count what is late; keep the first event that is later than it can be."""
-    counts = held.counts
-    delay = counts[AT.latest] - time
+def _check_order(state: ScanState, time: Integer, floor: Integer, most_late: Integer) -> None:
+    """Count late events; keep the first that is later than it can be."""
+    counts = state.counts
+    delay = counts[INDEX.latest] - time
     if delay <= 0:
-        counts[AT.latest] = time
+        counts[INDEX.latest] = time
         return
-    counts[AT.out_of_order] += 1
-    if delay > counts[AT.largest_delay]:
-        counts[AT.largest_delay] = delay
-        counts[AT.latest_line] = counts[AT.lines]
+    counts[INDEX.out_of_order] += 1
+    if delay > counts[INDEX.largest_delay]:
+        counts[INDEX.largest_delay] = delay
+        counts[INDEX.latest_line] = counts[INDEX.lines]
     impossible = time < floor if most_late < 0 else delay > most_late
-    if impossible and counts[AT.backwards_line] == 0:
-        counts[AT.backwards_line] = counts[AT.lines]
-        counts[AT.backwards_by] = delay
+    if impossible and counts[INDEX.backwards_line] == 0:
+        counts[INDEX.backwards_line] = counts[INDEX.lines]
+        counts[INDEX.backwards_by] = delay
 
 
 @compiled
-def _note_bad(held: Held, code: Integer, source: Any, start: Integer, stop: Integer) -> None:
-    counts = held.counts
-    number = counts[AT.bad]
-    counts[AT.bad] += 1
-    if number < len(held.bad):
+def _note_bad(state: ScanState, code: Integer, source: Any, start: Integer, stop: Integer) -> None:
+    counts = state.counts
+    number = counts[INDEX.bad]
+    counts[INDEX.bad] += 1
+    if number < len(state.bad):
         length = min(stop - start, np.int64(BAD_TEXT))
-        held.bad[number, 0], held.bad[number, 1], held.bad[number, 2] = counts[AT.lines], code, length
-        copy(source, start, start + length, held.bad_text[number], 0)
+        state.bad[number, 0], state.bad[number, 1], state.bad[number, 2] = counts[INDEX.lines], code, length
+        copy(source, start, start + length, state.bad_text[number], 0)
 
 
-@compiled
-def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in order
-    kind: Integer,
-    block: Any,
-    start: Integer,
-    stop: Integer,
-    is_last: bool,
-    options: Any,
-    process: Integer,
-    keep_start_up: bool,
-    most_late: Integer,
-    plain: Any,
-    tail: Any,
-    held: Held,
-) -> Integer:
-    """Read the lines of a block, and return how far: to its end, to where its last line begins, or to where something has to grow.
+def line_scanner(parse: Any, role_of: Any = None) -> Any:  # noqa: PLR0915  the loop is inside
+    """Return the loop over lines for one compiled format; its module keeps it under the name `scan`.
 
     Parameters
     ----------
-    kind : SIMPLE, GSTREAMER, FTRACE or TABLE
-    block, start, stop, is_last
-        Bytes, and which of them; whether nothing comes behind them.
-    options : int64, shape (16,)
-        The format's.
-    process : int
-        Events of other processes are left out; -1 keeps all.
-    keep_start_up : bool
-    most_late : int
-        Ticks that an event can be before the latest one. -1: a thread's event can be late only until its next one.
-    plain, tail : uint8
-        Room for a line without colours, and for twice a line.
-    held : Held
+    parse : callable
+        Compiled: (source, start, stop, settings, tail) to `Line`. `settings` is the layout's, tail a buffer.
+    role_of : callable, optional
+        Compiled: (source, head, message, stop) to a role in starting up. None: the format logs neither processes nor
+        threads.
+
+    Returns
+    -------
+    callable
+        The function that `compiled_format` compiles.
     """
-    counts = held.counts
-    counts[AT.needs] = NO_NEED
-    at = np.int64(start)
-    while at < stop:
-        end = find(block, _NEWLINE, at, stop)
-        if end < 0:
-            if not is_last:
+    logs_threads = role_of is not None
+    role = role_of if logs_threads else no_role
+
+    def scan(  # noqa: PLR0912, PLR0915 - one pass: what a line goes through, in order
+        block: Any,
+        start: Integer,
+        stop: Integer,
+        is_last: bool,
+        settings: Any,
+        process: Integer,
+        keep_start_up: bool,
+        most_late: Integer,
+        plain: Any,
+        tail: Any,
+        state: ScanState,
+    ) -> Integer:
+        """Read the lines of a block; return the index of the first byte that is not used up.
+
+        That is the end, the beginning of an incomplete last line, or of a line for which an array has to grow.
+
+        Parameters
+        ----------
+        block : array of uint8
+            Bytes.
+        start, stop : int
+            Which of them.
+        is_last : bool
+            Whether the log ends with them.
+        settings : array of int64, shape (16,)
+            The layout's.
+        process : int
+            Events of other processes are left out; -1 keeps all.
+        keep_start_up : bool
+            Keep events of loading plugins.
+        most_late : int
+            Ticks that an event can be before the latest one. -1: a thread's event can be late only until its next one.
+        plain, tail : array of uint8
+            Room for a line without colours, and for twice a line.
+        state : ScanState
+            What is kept from block to block.
+        """
+        counts = state.counts
+        counts[INDEX.lacks] = NOTHING
+        at = np.int64(start)
+        # Between two lines, `at` is the beginning of a line, and `state` is complete for all lines before it: the
+        # caller can enlarge an array, or move the rest of the block to the front, and call again.
+        while at < stop:
+            end = find_byte(block, _NEWLINE, at, stop)
+            if end < 0:
+                if not is_last:
+                    break
+                end = np.int64(stop)
+            counts[INDEX.lacks] = _lacks_room(state, end - at)
+            if counts[INDEX.lacks] != NOTHING:
                 break
-            end = np.int64(stop)
-        counts[AT.needs] = _lacks_room(held, end - at)
-        if counts[AT.needs] != NO_NEED:
-            break
-        line, line_end = at, end
-        at = end + 1
-        counts[AT.lines] += 1
-        if line_end > line and block[line_end - 1] == _RETURN:
-            line_end -= 1
-        source = block
-        if find(block, _ESCAPE, line, line_end) >= 0:
-            line_end = _without_colours(block, line, line_end, plain)
-            source, line = plain, np.int64(0)
-        if skip_blanks(source, line, line_end) == line_end:
-            counts[AT.blank] += 1
-            continue
-
-        if kind == GSTREAMER:
-            read = gstreamer.parse(source, line, line_end, options, tail)
-        elif kind == FTRACE:
-            read = ftrace.parse(source, line, line_end, options, tail)
-        elif kind == TABLE:
-            read = table.parse(source, line, line_end, options, tail)
-        else:
-            read = simple.parse(source, line, line_end, options, tail)
-
-        if read.code != EVENT:
-            if read.code == FURTHER:
-                counts[AT.further] += 1
-            elif read.code == LOST:
-                counts[AT.further] += 1
-                counts[AT.lost] += read.time
-            else:
-                _note_bad(held, read.code, source, line, line_end)
-            continue
-        if kind == GSTREAMER and process >= 0 and read.process != process:
-            counts[AT.other_process] += 1
-            continue
-        key = _key(held, source, read.head_start, read.head_end, tail, read.tail_end)
-        if kind == GSTREAMER:
-            thread = _current_thread(held, read.process, read.thread)
-            if held.key_role[key] < 0:
-                held.key_role[key] = gstreamer.role_of(source, read.head_start, read.message, line_end)
-            if not keep_start_up and _is_start_up(held, thread, held.key_role[key]):
-                counts[AT.start_up] += 1
+            line, line_end = at, end
+            at = end + 1
+            counts[INDEX.lines] += 1
+            if line_end > line and block[line_end - 1] == _RETURN:
+                line_end -= 1
+            source = block
+            if find_byte(block, _ESCAPE, line, line_end) >= 0:
+                line_end = _without_colours(block, line, line_end, plain)
+                source, line = plain, np.int64(0)
+            if skip_whitespace(source, line, line_end) == line_end:
+                counts[INDEX.blank] += 1
                 continue
-            _count_for(held, thread)
-            _look_after_time(held, read.time, held.threads[thread, _T_FLOOR], most_late)
-            held.threads[thread, _T_FLOOR] = counts[AT.latest]
-        else:
-            _look_after_time(held, read.time, 0, most_late)
-        event = counts[AT.events]
-        held.times[event] = read.time
-        held.events[event] = key
-        counts[AT.events] = event + 1
-    return min(at, np.int64(stop))
+            read = parse(source, line, line_end, settings, tail)
+            if read.code != EVENT:
+                if read.code == CONTINUED:
+                    counts[INDEX.continued] += 1
+                elif read.code == LOST:
+                    counts[INDEX.continued] += 1
+                    counts[INDEX.lost] += read.time
+                else:
+                    _note_bad(state, read.code, source, line, line_end)
+                continue
+            if logs_threads and process >= 0 and read.process != process:
+                counts[INDEX.other_process] += 1
+                continue
+            number = _type_number(state, source, read.head_start, read.head_end, tail, read.tail_end)
+            if logs_threads:
+                thread = _current_thread(state, read.process, read.thread)
+                if state.type_role[number] < 0:
+                    state.type_role[number] = role(source, read.head_start, read.message, line_end)
+                if not keep_start_up and _is_start_up(state, thread, state.type_role[number]):
+                    counts[INDEX.start_up] += 1
+                    continue
+                _count_for(state, thread)
+                # A thread takes the time, then waits to write: all that is in the log when it wrote this is earlier
+                # than its next event.
+                _check_order(state, read.time, state.threads[thread, _T_FLOOR], most_late)
+                state.threads[thread, _T_FLOOR] = counts[INDEX.latest]
+            else:
+                _check_order(state, read.time, 0, most_late)
+            event = counts[INDEX.events]
+            state.times[event] = read.time
+            state.events[event] = number
+            counts[INDEX.events] = event + 1
+        return min(at, np.int64(stop))
+
+    return scan
 
 
 @compiled
-def renumbered(events: Any, type_of: Any, number_of: Any, order: Any) -> Integer:
-    """Replace keys by types, numbered by first occurrence, in place.
+def renumber(events: Any, type_of: Any, number_of: Any, order: Any) -> Integer:
+    """Replace numbers in the log by numbers of types in order of first occurrence, in place.
 
-    `number_of` comes with -1 for each type, and leaves with its number; `order` leaves with the type of each number. Returns how many occur.
+    Parameters
+    ----------
+    events : array of int32, shape (events,)
+        Numbers in the log before, numbers of types after.
+    type_of : array of int32
+        The type of each number in the log: two may be of one type.
+    number_of : array of int32, shape (types,)
+        -1 for each type before, its new number after.
+    order : array of int32, shape (types,)
+        Written: the type of each new number.
+
+    Returns
+    -------
+    int
+        How many types occur.
     """
     used = np.int64(0)
     for index in range(len(events)):

@@ -1,4 +1,4 @@
-"""Where a log comes from: a file, standard input or an open stream, as it is or compressed, read once, a block at a time."""
+"""The source of a log: a file, standard input or an open stream, plain or compressed, read once and block by block."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.reading.spans import PADDING
 from unperturbed.errors import DataError, HostError
-
-__all__ = ["Blocks", "opened", "source_name"]
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SAMPLE_BYTES = 1 << 18
 
+PADDING = 8
+"""Spare bytes at the end of every array of bytes, as compiled functions load eight at a time."""
+
 
 def source_name(path: str | Path | BinaryIO) -> str:
-    """Return what messages call a source."""
+    """Return the name of a source in messages."""
     if isinstance(path, (str, Path)):
         return "standard input" if str(path) == "-" else str(path)
     return str(getattr(path, "name", "stream"))
 
 
 @contextmanager
-def opened(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
-    """Open a source to be read; compression is known by its first bytes.
+def open_source(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
+    """Open a source for reading; its first bytes show whether it is compressed.
 
-    Raises DataError where there is no such file, or where what is compressed is damaged or ends too early.
+    DataError is raised where the file does not exist, or where compressed data is damaged or ends too early.
     """
     source = source_name(path)
     with ExitStack() as closing:
@@ -48,8 +48,8 @@ def opened(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
             stream = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
             if stream is not raw:
                 closing.callback(stream.detach)  # the caller's stream stays open
-            yield closing.enter_context(_plain(stream))
-        except _of_damage() as error:
+            yield closing.enter_context(_decompressed(stream))
+        except _damage_errors() as error:
             raise DataError(
                 f"{source}: what is compressed is damaged or ends too early ({error}); record or copy it again"
             ) from error
@@ -58,7 +58,7 @@ def opened(path: str | Path | BinaryIO) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _plain(stream: io.BufferedReader) -> Iterator[BinaryIO]:
+def _decompressed(stream: io.BufferedReader) -> Iterator[BinaryIO]:
     first = stream.peek(4)[:4]
     if first.startswith(_GZIP):
         with gzip.GzipFile(fileobj=stream) as unpacked:
@@ -71,7 +71,7 @@ def _plain(stream: io.BufferedReader) -> Iterator[BinaryIO]:
 
 
 def _zstd() -> Any:
-    """Return the standard library's module of Python 3.14, or the same for older ones."""
+    """Return the zstd module: of the standard library from Python 3.14 on, of backports.zstd before."""
     try:
         if sys.version_info >= (3, 14):
             from compression import zstd  # noqa: PLC0415 - only where a log needs it
@@ -84,24 +84,25 @@ def _zstd() -> Any:
     return zstd
 
 
-def _of_damage() -> tuple[type[Exception], ...]:
-    """Return what damaged data raise."""
+def _damage_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that damaged data raises."""
     module = sys.modules.get("compression.zstd") or sys.modules.get("backports.zstd")
     return (EOFError, gzip.BadGzipFile, zlib.error, *((module.ZstdError,) if module else ()))
 
 
 class Blocks:
-    """Bytes of a stream in one buffer, of which what is not used up moves to the front.
+    """The bytes of a stream in one buffer; bytes that are not used up move to its front.
 
     Attributes
     ----------
-    buffer : uint8
+    buffer : array of uint8
+        Bytes from 0 to `stop`, and spare ones.
     stop : int
-        What is held ends here; it begins at 0.
+        Where the valid bytes end.
     is_last : bool
-        Nothing comes behind it.
+        Whether the stream ends there.
     sample : bytes
-        What the stream begins with.
+        The beginning of the stream.
     """
 
     def __init__(self, stream: BinaryIO, block_bytes: int) -> None:
@@ -120,7 +121,7 @@ class Blocks:
         return b"".join(pieces)
 
     def advance(self, used: int) -> None:
-        """Drop what was used, and read on until the buffer is full. It doubles where nothing was used: a line is longer."""
+        """Drop the used bytes, and fill the buffer; it doubles where a line is longer than it."""
         rest = self.stop - used
         room = len(self.buffer) - PADDING
         if rest == room:
@@ -142,3 +143,17 @@ class Blocks:
                 self.is_last = True
                 break
             self.stop += read
+
+    def lines(self, skipped: int) -> Iterator[bytes]:
+        """Yield each line without its newline, from a number of bytes after the beginning on."""
+        self.advance(0)
+        while True:
+            at = min(skipped, self.stop)
+            skipped -= at
+            held = bytes(self.buffer[at : self.stop])
+            whole = len(held) if self.is_last else held.rfind(b"\n") + 1
+            if whole:
+                yield from held[:whole].removesuffix(b"\n").split(b"\n")
+            if self.is_last:
+                return
+            self.advance(at + whole)

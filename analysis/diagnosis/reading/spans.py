@@ -1,4 +1,9 @@
-"""Compiled functions on stretches of bytes: find, compare, hash, read a number, write a word without what varies from run to run."""
+"""Compiled functions on byte ranges: find, compare, hash, parse a number, normalise a word.
+
+Two intrinsics give numba what it lacks: an unaligned load of eight bytes, and the index of the lowest set bit.
+Searching, comparing and hashing eight bytes at a time reads a GStreamer log in half the time of loops over single bytes
+(0.21 s against 0.42 s of processor time for 1,000,000 lines).
+"""
 
 from __future__ import annotations
 
@@ -11,55 +16,34 @@ from numba.core import types
 from numba.extending import intrinsic, register_jitable
 from numpy.typing import NDArray
 
-__all__ = [
-    "PADDING",
-    "UNCOUNTED",
-    "Integer",
-    "append",
-    "append_normalised",
-    "begins",
-    "compiled",
-    "copy",
-    "equal",
-    "find",
-    "mixed",
-    "past_blanks",
-    "read_number",
-    "skip_blanks",
-    "skip_word",
-    "text",
-    "until",
-]
+from unperturbed.analysis.diagnosis.reading.sources import PADDING
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-PADDING = 8
-"""Bytes that every array of bytes has behind what it holds: eight are loaded at a time."""
-
-UNCOUNTED = {"_nrt": False}
-"""Options of compiled functions that make no array: references to those they are given need not be counted, which took half of the time."""
+WITHOUT_REFERENCE_COUNTS = {"_nrt": False}
+"""Options of compiled functions that make no array: counting references to their arguments took half of the time."""
 
 Integer = Any
-"""In compiled functions: an int64, to Python an int or numpy's."""
+"""An int64 in compiled functions; in Python an int or a numpy integer."""
 
 _memchr = types.ExternalFunction("memchr", types.uintp(types.uintp, types.intc, types.uintp))
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
-_EACH, _HIGH, _BLANKS = (np.uint64(byte * 0x0101010101010101) for byte in (0x01, 0x80, 0x20))
+_EACH, _HIGH, _SPACES = (np.uint64(byte * 0x0101010101010101) for byte in (0x01, 0x80, 0x20))
 _LARGEST = np.uint64(2**63 - 1)
 
-_BLANK, _TAB = 32, 9
+_SPACE, _TAB = 32, 9
 _ZERO, _NINE, _COLON, _POINT, _MINUS, _UNDERSCORE, _HASH = 48, 57, 58, 46, 45, 95, 35
 
 
 def compiled(function: _Function) -> _Function:
-    """Mark a function that compiled ones call."""
-    marked: _Function = register_jitable(**UNCOUNTED)(function)
+    """Mark a function that other compiled functions call."""
+    marked: _Function = register_jitable(**WITHOUT_REFERENCE_COUNTS)(function)
     return marked
 
 
 def _loaded(_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - the compiled function's arguments
-    """Load eight bytes (uint64) from any place."""
+    """Load eight bytes (uint64) from any index, aligned or not."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -73,7 +57,7 @@ _load: Any = intrinsic(_loaded)
 
 
 def _lowest(_context: Any, bits: Any) -> Any:  # noqa: ARG001 - the compiled function's argument
-    """Return in which byte of eight the lowest bit stands that is set."""
+    """Return which of the eight bytes holds the lowest set bit."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         zeros = builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -86,8 +70,12 @@ _first_byte: Any = intrinsic(_lowest)
 
 
 @compiled
-def until(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
-    """Return where a byte stands first, or `stop`: quicker than `find` where it is near."""
+def find_near(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
+    """Return the index of the first such byte, or `stop`. Faster than `find_byte` over short distances.
+
+    A byte of `differs` is 0 where the byte is found. Subtracting 1 from every byte borrows into the high bit of a zero
+    byte, and no byte below the lowest zero one borrows, so the lowest high bit that is set marks the first match.
+    """
     wanted = np.uint64(byte) * _EACH
     at = start
     while at < stop:
@@ -100,11 +88,11 @@ def until(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
 
 
 @compiled
-def past_blanks(source: Any, start: Integer, stop: Integer) -> Integer:
-    """Return where something else than a blank stands, or `stop`."""
+def skip_spaces(source: Any, start: Integer, stop: Integer) -> Integer:
+    """Return the index of the first byte that is no space, or `stop`."""
     at = start
     while at < stop:
-        others = _load(source, at) ^ _BLANKS
+        others = _load(source, at) ^ _SPACES
         if others:
             return min(at + _first_byte(others), stop)
         at += 8
@@ -112,8 +100,8 @@ def past_blanks(source: Any, start: Integer, stop: Integer) -> Integer:
 
 
 @compiled
-def find(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
-    """Return where a byte stands first, or -1."""
+def find_byte(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
+    """Return the index of the first such byte, or -1. Calls memchr(3), which is fastest over long distances."""
     if stop <= start:
         return -1
     base = source.ctypes.data
@@ -122,8 +110,8 @@ def find(source: Any, byte: Integer, start: Integer, stop: Integer) -> Integer:
 
 
 @compiled
-def mixed(source: Any, start: Integer, stop: Integer, seed: Any) -> Any:
-    """Return a hash (uint64) of some bytes, on top of another one."""
+def hash_bytes(source: Any, start: Integer, stop: Integer, seed: Any) -> Any:
+    """Return a hash (uint64) of a range of bytes, continued from another hash."""
     value = seed ^ (np.uint64(stop - start) * _PRIME)
     at = start
     while at + 8 <= stop:
@@ -139,7 +127,7 @@ def mixed(source: Any, start: Integer, stop: Integer, seed: Any) -> Any:
 
 @compiled
 def equal(first: Any, at: Integer, second: Any, start: Integer, stop: Integer) -> Any:
-    """Tell whether the bytes from `at` on in one array are those between `start` and `stop` in another."""
+    """Return whether the bytes from `at` on in one array equal those between `start` and `stop` in another."""
     while start + 8 <= stop:
         if _load(first, at) != _load(second, start):
             return False
@@ -151,21 +139,21 @@ def equal(first: Any, at: Integer, second: Any, start: Integer, stop: Integer) -
     return True
 
 
-def text(characters: str) -> NDArray[np.uint8]:
-    """Return a text as `begins` takes it, with the padding behind it."""
+def padded(characters: str) -> NDArray[np.uint8]:
+    """Return a text as `starts_with` expects it, with padding after it."""
     return np.frombuffer(characters.encode() + bytes(PADDING), np.uint8)
 
 
 @compiled
-def begins(source: Any, at: Integer, stop: Integer, wanted: Any) -> Any:
-    """Tell whether a text (as `text` makes it) stands here."""
+def starts_with(source: Any, at: Integer, stop: Integer, wanted: Any) -> Any:
+    """Return whether the bytes at `at` start with a text made by `padded`."""
     length = len(wanted) - PADDING
     return stop - at >= length and equal(source, at, wanted, 0, length)
 
 
 @compiled
 def copy(source: Any, start: Integer, stop: Integer, target: Any, at: Integer) -> Integer:
-    """Write some bytes, and return where they end."""
+    """Write a range of bytes, and return the index after them."""
     for index in range(start, stop):
         target[at] = source[index]
         at += 1
@@ -174,33 +162,35 @@ def copy(source: Any, start: Integer, stop: Integer, target: Any, at: Integer) -
 
 @compiled
 def append(target: Any, at: Integer, byte: Integer) -> Integer:
-    """Write a byte, and return the place behind it."""
+    """Write a byte, and return the index after it."""
     target[at] = byte
     return at + 1
 
 
 @compiled
-def skip_blanks(source: Any, start: Integer, stop: Integer) -> Integer:
-    """Return where something else than a blank or tab stands, or `stop`."""
-    while start < stop and (source[start] == _BLANK or source[start] == _TAB):
+def skip_whitespace(source: Any, start: Integer, stop: Integer) -> Integer:
+    """Return the index of the first byte that is neither space nor tab, or `stop`."""
+    while start < stop and (source[start] == _SPACE or source[start] == _TAB):
         start += 1
     return start
 
 
 @compiled
-def skip_word(source: Any, start: Integer, stop: Integer) -> Integer:
-    """Return where the next blank or tab stands, or `stop`."""
-    while start < stop and source[start] != _BLANK and source[start] != _TAB:
+def end_of_word(source: Any, start: Integer, stop: Integer) -> Integer:
+    """Return the index of the next space or tab, or `stop`."""
+    while start < stop and source[start] != _SPACE and source[start] != _TAB:
         start += 1
     return start
 
 
 @compiled
-def read_number(source: Any, start: Integer, stop: Integer, decimals: Integer) -> tuple[Integer, Integer]:  # noqa: PLR0911 - a return for each fault
-    """Read a non-negative number.
+def read_number(  # noqa: PLR0911  a return for each fault
+    source: Any, start: Integer, stop: Integer, decimals: Integer
+) -> tuple[Integer, Integer]:
+    """Parse a non-negative number, scaled by 10^decimals, and return it with the index after it.
 
-    Returns it times 10^decimals, and where it ends. Further decimals are cut off. The end is -1 where there is no number, or where it
-    has decimals and `decimals` is 0; -2 where it is over 2^63.
+    Further decimals are cut off. The index is -1 where there is no number, or where it has decimals and `decimals` is
+    0; -2 where the result exceeds 2^63.
     """
     value = np.uint64(0)
     at = start
@@ -247,11 +237,12 @@ def _is_digit(byte: Integer) -> Any:
 
 @compiled
 def append_normalised(source: Any, start: Integer, stop: Integer, target: Any, at: Integer, numbers: bool) -> Integer:
-    """Write a word without what varies from run to run, and return where it ends.
+    """Write a word without the parts that vary from run to run, and return the index after it.
 
-    An address, 0x and hexadecimal digits, becomes 0x#. With `numbers`, a number that is no part of a name, as in `size=21984`,
-    `0:00:00.040000000` or `-1`, becomes #; those of `filesrc0`, `avdec_mpeg4-0` and `640x480` stay. It is what these regular
-    expressions do: `(?<![0-9])0[xX][0-9a-fA-F]+` and `(?<![A-Za-z0-9_.-])-?[0-9][0-9.:]*+(?![A-Za-z_])`.
+    An address (0x and hexadecimal digits) becomes 0x#. With `numbers`, a number that is not part of a name becomes #,
+    as in `size=21984`, `0:00:00.040000000` or `-1`; those of `filesrc0`, `avdec_mpeg4-0` and `640x480` are kept.
+    Equivalent to replacing these regular expressions: `(?<![0-9])0[xX][0-9a-fA-F]+` and
+    `(?<![A-Za-z0-9_.-])-?[0-9][0-9.:]*+(?![A-Za-z_])`.
     """
     index = start
     while index < stop:
@@ -261,7 +252,7 @@ def append_normalised(source: Any, start: Integer, stop: Integer, target: Any, a
             at += 1
             index += 1
             continue
-        before = source[index - 1] if index > start else np.uint8(_BLANK)
+        before = source[index - 1] if index > start else np.uint8(_SPACE)
         if byte == _ZERO and index + 2 < stop and (source[index + 1] | 32) == 120 and not _is_digit(before):
             end = index + 2
             while end < stop and (_is_digit(source[end]) or 97 <= (source[end] | 32) <= 102):

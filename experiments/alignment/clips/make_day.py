@@ -14,13 +14,14 @@ _ROUNDS_A_REPORT = 16
 
 
 def _position(chance: random.Random) -> str:
-    """Say where a courier is."""
+    """Return the fact of where a courier is."""
     return f"(position (courier c{chance.randrange(40)}) (x {chance.randrange(_SIDE)}) (y {chance.randrange(_SIDE)}))"
 
 
 def _parcel(number: int, minute: int, chance: random.Random) -> str:
-    """Say where a parcel goes, and from which round on it waits no longer."""
-    return f"(parcel (number {number}) (x {chance.randrange(_SIDE)}) (y {chance.randrange(_SIDE)}) (due {minute + _PATIENCE}))"
+    """Return the fact of where a parcel goes, and from which round on it waits no longer."""
+    x, y = chance.randrange(_SIDE), chance.randrange(_SIDE)
+    return f"(parcel (number {number}) (x {x}) (y {y}) (due {minute + _PATIENCE}))"
 
 
 def _commands(rounds: int, parcels: int, positions: int, chance: random.Random) -> Iterator[str]:

@@ -11,7 +11,7 @@ enum { POLYGON_CORNERS = 6 };
 typedef struct {
     int count;
     Vector corners[POLYGON_CORNERS];
-    Vector normal; /* of length 1 */
+    Vector normal;                 /* of length 1 */
     Vector edges[POLYGON_CORNERS]; /* for each edge a direction in the plane that is normal to it, inwards */
 } Polygon;
 

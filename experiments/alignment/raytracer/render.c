@@ -16,10 +16,7 @@ static View view_of(const Camera *camera, int height)
     return (View){camera->eye, forward, scale(right, step), scale(cross(right, forward), step)};
 }
 
-static int level(double light)
-{
-    return light >= 1 ? 255 : (int)(256 * sqrt(light) * 0.999);
-}
+static int level(double light) { return light >= 1 ? 255 : (int)(256 * sqrt(light) * 0.999); }
 
 static void render_pixel(const Scene *scene, const View *view, double x, double y, FILE *out)
 {

@@ -1,7 +1,9 @@
-/* The scene: what there is to see, read from a file of lines. `#` begins a comment. Lengths and brightness have no unit.
+/* The scene: what there is to see, read from a file of lines. `#` begins a comment. Lengths and brightness have no
+ * unit.
  *
  *     camera  X Y Z  X Y Z  ANGLE           where it stands, where it looks, how many degrees of the height it sees
- *     travel  X Y Z                         how far the camera moves, looking the same way, from the first picture to the last
+ *     travel  X Y Z                         how far the camera moves, looking the same way, from the first picture
+ *                                           to the last
  *     sky     R G B                         colour where a ray meets nothing
  *     light   X Y Z  BRIGHTNESS
  *     surface R G B  MIRROR                 of all shapes that follow: colour, and the share of light that it mirrors

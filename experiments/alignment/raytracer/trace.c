@@ -4,8 +4,8 @@
 
 enum { MIRRORED = 3 }; /* mirrors that a ray is followed through */
 
-static const double ambient = 0.12;  /* light that comes from everywhere */
-static const double nearest = 1e-6;  /* so far a ray is clear of the surface that it leaves */
+static const double ambient = 0.12; /* light that comes from everywhere */
+static const double nearest = 1e-6; /* so far a ray is clear of the surface that it leaves */
 
 typedef struct {
     const Shape *shape; /* NULL: the sky */
@@ -71,7 +71,4 @@ static Vector follow(const Scene *scene, const Ray *ray, int mirrors)
     return add(colour, scale(follow(scene, &mirrored, mirrors + 1), surface->mirror));
 }
 
-Vector trace_ray(const Scene *scene, const Ray *ray)
-{
-    return follow(scene, ray, 0);
-}
+Vector trace_ray(const Scene *scene, const Ray *ray) { return follow(scene, ray, 0); }

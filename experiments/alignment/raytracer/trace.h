@@ -3,7 +3,8 @@
 
 #include "scene.h"
 
-/* The colour that is seen along a ray: of the nearest shape, lit by every light that no shape hides, and of what it mirrors.
+/* The colour that is seen along a ray: of the nearest shape, lit by every light that no shape hides, and of what it
+ * mirrors.
  *
  * A ray is held against every shape: no grid or tree of boxes spares it any, so that all rays take much the same work.
  */

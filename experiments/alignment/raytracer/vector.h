@@ -25,6 +25,9 @@ typedef struct {
     Vector direction; /* of length 1 */
 } Ray;
 
-static inline Vector ray_point(const Ray *ray, double distance) { return add(ray->origin, scale(ray->direction, distance)); }
+static inline Vector ray_point(const Ray *ray, double distance)
+{
+    return add(ray->origin, scale(ray->direction, distance));
+}
 
 #endif

@@ -31,7 +31,7 @@ def _records(count: int, first: int, cities: list[str], chance: random.Random) -
 def _commands(
     rounds: int, deletes: int, finds: int, book: dict[int, str], cities: list[str], chance: random.Random
 ) -> Iterator[str]:
-    """Yield the session: rounds of sorting, looking up, deleting, adding and reporting, each by other keys and of other sizes."""
+    """Yield the session: rounds of sorting, lookups, deletions, additions and reports, each by other keys and sizes."""
     for turn in range(rounds):
         yield f"sort {_KEYS[turn % len(_KEYS)]}"
         yield "totals" if turn % 3 else "listing"

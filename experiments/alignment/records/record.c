@@ -40,10 +40,7 @@ static const struct {
     [KEY_PHONE] = {"phone", by_phone},    [KEY_BALANCE] = {"balance", by_balance},
 };
 
-Compare *record_compare(Key key)
-{
-    return keys[key].compare;
-}
+Compare *record_compare(Key key) { return keys[key].compare; }
 
 bool key_parse(const char *word, Key *key)
 {

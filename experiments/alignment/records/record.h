@@ -21,7 +21,8 @@ typedef struct {
 
 typedef enum { KEY_NUMBER, KEY_NAME, KEY_CITY, KEY_PHONE, KEY_BALANCE, KEY_COUNT } Key;
 
-/* Negative, zero or positive, as strcmp(3). Records that agree in the key are ordered by their numbers, so that no two are equal. */
+/* Negative, zero or positive, as strcmp(3). Records that agree in the key are ordered by their numbers, so that no two
+ * are equal. */
 typedef int Compare(const Record *left, const Record *right);
 
 Compare *record_compare(Key key);

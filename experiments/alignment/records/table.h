@@ -1,6 +1,7 @@
 /* The table: records in memory, and the order in which they are listed.
  *
- * Records lie where they were put; the order is an array of pointers. A deleted record leaves a hole until the table is compacted.
+ * Records lie where they were put; the order is an array of pointers. A deleted record leaves a hole until the table is
+ * compacted.
  */
 #ifndef TABLE_H
 #define TABLE_H

@@ -1,4 +1,5 @@
-/* The agenda: whole matches whose rules have not fired. Higher salience first, and the latest match first among equals. */
+/* The agenda: whole matches whose rules have not fired. Higher salience first, and the latest match first among
+ * equals. */
 #ifndef AGENDA_H
 #define AGENDA_H
 

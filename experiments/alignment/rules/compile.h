@@ -9,8 +9,8 @@
  *     (rule NAME SALIENCE  CONDITION …  =>  ACTION …)
  *
  *     condition   (CLASS TERM …)  or  (not (CLASS TERM …))
- *     term        a word or a number; ?x, a variable; ~?x, <?x, >?x: other, less, more than a variable of an earlier condition;
- *                 ~word: another word;  _ : anything
+ *     term        a word or a number; ?x, a variable; ~?x, <?x, >?x: other, less, more than a variable of an earlier
+ *                 condition;  ~word: another word;  _ : anything
  *     action      (assert (CLASS VALUE …)),  (retract N) by the condition's number from 1,  (print VALUE …)
  *     value       a word, a number, ?x, (+ V V) or (- V V)
  */

@@ -39,7 +39,8 @@ static void carry_out(Network *network, const Action *action, Fact *const *facts
     }
 }
 
-/* The match itself may vanish with the first fact that is retracted; its facts lie with the retired ones until the end. */
+/* The match itself may vanish with the first fact that is retracted; its facts lie with the retired ones until the
+ * end. */
 static void fire(Network *network, const Token *match, FILE *out)
 {
     const Rule *rule = match->node->rule;

@@ -1,4 +1,5 @@
-/* rules: a rule engine. Its files hold rules, see compile.h; facts, (fact CLASS VALUE …); and (run), which fires what there is to fire. */
+/* rules: a rule engine. Its files hold rules, see compile.h; facts, (fact CLASS VALUE …); and (run), which fires what
+ * there is to fire. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@ _SIDE = 100_000  # of the city, in metres
 
 
 def _orders(count: int, customers: list[str], chance: random.Random) -> Iterator[tuple[str, str]]:
-    """Yield orders, a customer and a state each: two open ones a customer on average, so that one customer in eight gets nothing."""
+    """Yield orders with customer and state: two open ones a customer on average, so that one in eight gets nothing."""
     share_open = 2 * len(customers) / count
     for _ in range(count):
         state = "open" if chance.random() < share_open else chance.choice(_OTHER_STATES)

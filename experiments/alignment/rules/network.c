@@ -87,7 +87,8 @@ void network_retract(Network *network, Fact *fact)
         token_delete(fact->tokens);
     for (AlphaItem *item = fact->items; item; item = item->next_of_fact)
         forget(item);
-    /* First all counts, then all that follows: else a token that is made on the way would be counted down for a fact that it never met. */
+    /* First all counts, then all that follows: else a token that is made on the way would be counted down for a fact
+     * that it never met. */
     Token *freed = NULL;
     for (AlphaItem *item = fact->items; item; item = item->next_of_fact) {
         for (Node *node = item->memory->nodes; node; node = node->next_in_alpha) {

@@ -1,9 +1,10 @@
-/* The network of Rete (Forgy 1982; after Doorenbos 1995, chapter 2): what matches which condition is kept, and a fact that comes or
- * goes is held only against what it can change.
+/* The network of Rete (Forgy 1982; after Doorenbos 1995, chapter 2): what matches which condition is kept, and a fact
+ * that comes or goes is held only against what it can change.
  *
- * An alpha memory holds the facts that pass one condition's tests by themselves; conditions with the same tests share one. Each rule
- * has a chain of nodes, one a condition, and a last one for whole matches. A node holds tokens: matches of all conditions before its
- * own, which it joins with the facts of its alpha memory, or passes on while there is no such fact (a negative node).
+ * An alpha memory holds the facts that pass one condition's tests by themselves; conditions with the same tests share
+ * one. Each rule has a chain of nodes, one a condition, and a last one for whole matches. A node holds tokens: matches
+ * of all conditions before its own, which it joins with the facts of its alpha memory, or passes on while there is no
+ * such fact (a negative node).
  */
 #ifndef NETWORK_H
 #define NETWORK_H
@@ -83,7 +84,7 @@ struct Token {
     Token *next_in_node, *previous_in_node;
     Token *next_of_fact, *previous_of_fact;
     Token *next_freed;
-    int blockers;  /* in a negative node: facts that keep it from being passed on */
+    int blockers;   /* in a negative node: facts that keep it from being passed on */
     bool on_agenda; /* in a last node */
     Token *next_on_agenda, *previous_on_agenda;
 };
@@ -124,11 +125,12 @@ typedef struct {
     Fact *retired;
 } Network;
 
-/* Adds a fact, and everything that it completes. One that meets no condition by itself is not kept: no rule could ever reach it. */
+/* Adds a fact, and everything that it completes. One that meets no condition by itself is not kept: no rule could ever
+ * reach it. */
 void network_assert(Network *network, Value class, int slot_count, const Value *slots);
 
-/* Takes a fact away, everything that it was part of, and what it kept from matching is matched. The fact lies with the retired ones
- * until network_free_retired. */
+/* Takes a fact away, everything that it was part of, and what it kept from matching is matched. The fact lies with the
+ * retired ones until network_free_retired. */
 void network_retract(Network *network, Fact *fact);
 
 void network_free_retired(Network *network);

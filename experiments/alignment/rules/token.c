@@ -34,7 +34,8 @@ static inline bool compare_values(Value left, Relation relation, Value right)
 bool token_joins(const Node *node, const Token *token, const Fact *fact)
 {
     for (const JoinTest *test = node->tests; test < node->tests + node->test_count; test++) {
-        if (!compare_values(fact->slots[test->slot], test->relation, token->facts[test->condition]->slots[test->other_slot]))
+        if (!compare_values(fact->slots[test->slot], test->relation,
+                            token->facts[test->condition]->slots[test->other_slot]))
             return false;
     }
     return true;

@@ -6,7 +6,8 @@
 /* Tells whether a fact passes a node's tests together with a token. */
 bool token_joins(const Node *node, const Token *token, const Fact *fact);
 
-/* Adds a token to a node, and all that follow from it. Without a parent it is the empty match, with which every rule begins. */
+/* Adds a token to a node, and all that follow from it. Without a parent it is the empty match, with which every rule
+ * begins. */
 void token_add(Node *node, Token *parent, Fact *fact);
 
 /* Deletes a token and all that follow from it. */

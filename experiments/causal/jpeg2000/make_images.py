@@ -1,6 +1,7 @@
 """Make pictures of several kinds and sizes, as PGM files: the same from the same arguments, on every machine.
 
-Each kind is a window of an endless picture, so that a larger one holds more of the same, and not the same in more pixels.
+Each kind is a window of an endless picture, so that a larger one holds more of the same, and not the same in more
+pixels.
 
     make_images.py --widths 128,256 --heights 128,256 FOLDER
 """
@@ -14,8 +15,6 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["KINDS", "pgm", "picture"]
 
 Values = NDArray[np.float64]
 
@@ -67,11 +66,13 @@ def _cartoon(rows: int, columns: int, chance: np.random.Generator) -> Values:
 
 
 def _text(rows: int, columns: int, chance: np.random.Generator) -> Values:
-    """Return dark letters on white paper: cells of glyphs out of an alphabet of 40, spaces, a blank row between lines."""
+    """Return dark letters on white paper: glyphs of an alphabet of 40, spaces, a blank row between lines."""
     alphabet = np.zeros((40, _GLYPH, _GLYPH))
     alphabet[:, 1:7, 1:6] = chance.random((40, 6, 5)) < 0.45
     down, across = -(-rows // _GLYPH), -(-columns // _GLYPH)
-    letters = alphabet[chance.integers(0, 40, (down, across))] * (chance.random((down, across)) < 0.82)[:, :, None, None]
+    letters = (
+        alphabet[chance.integers(0, 40, (down, across))] * (chance.random((down, across)) < 0.82)[:, :, None, None]
+    )
     page = letters.transpose(0, 2, 1, 3).reshape(down * _GLYPH, across * _GLYPH)
     return np.asarray(245 - 225 * page)[:rows, :columns]
 
@@ -94,12 +95,15 @@ def picture(kind: str, width: int, height: int) -> NDArray[np.uint8]:
 
     Parameters
     ----------
-    kind : one of `KINDS`.
-    width, height : in pixels, at least 1.
+    kind : str
+        One of `KINDS`.
+    width, height : int
+        In pixels, at least 1.
 
     Returns
     -------
-    array of shape (height, width), grey levels from 0 to 255.
+    array of uint8, shape (height, width)
+        Grey levels from 0 to 255.
     """
     chance = np.random.default_rng([_SEED, list(KINDS).index(kind), width, height])
     return np.clip(np.rint(KINDS[kind](height, width, chance)), 0, 255).astype(np.uint8)

@@ -2,9 +2,9 @@
 
     python make_day.py --trips 1500 FILE
 
-As in mcf, the program of SPEC CPU2006 that the paper took: vehicles leave a depot, make trips with a fixed start and end, drive empty
-from the end of one to the start of a later one, and return. Every trip is made once; vehicles and empty kilometres cost. FILE is in the
-DIMACS format.
+As in mcf, the program of SPEC CPU2006 that the paper took: vehicles leave a depot, make trips with a fixed start and
+end, drive empty from the end of one to the start of a later one, and return. Every trip is made once; vehicles and
+empty kilometres cost. FILE is in the DIMACS format.
 """
 
 from __future__ import annotations

@@ -23,10 +23,7 @@ bool chase_open(Chase *chase)
     return true;
 }
 
-void chase_close(Chase *chase)
-{
-    free(chase->link);
-}
+void chase_close(Chase *chase) { free(chase->link); }
 
 uint32_t chase(Chase *chase, uint32_t amount)
 {

@@ -39,7 +39,8 @@ static int work_through(Work *work, FILE *order, const char *path)
         char rest;
         if (sscanf(line, "%15s %" SCNu32 " %c", name, &amount, &rest) != 2 || amount > AMOUNT_MOST ||
             !carry_out(work, name, amount, &result)) {
-            fprintf(stderr, "phases: %s:%u: give chase, compute, sort or stream and an amount up to %d\n", path, number, AMOUNT_MOST);
+            fprintf(stderr, "phases: %s:%u: give chase, compute, sort or stream and an amount up to %d\n", path, number,
+                    AMOUNT_MOST);
             return EXIT_WRONG;
         }
     }

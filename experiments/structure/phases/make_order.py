@@ -2,7 +2,8 @@
 
     python make_order.py --words 40 --seed 1 [--odd 0.05] FILE
 
-Two words of phases recur in random order: `chase compute sort compute stream` and `sort chase sort stream`. How long each phase lasts is random.
+Two words of phases recur in random order: `chase compute sort compute stream` and `sort chase sort stream`. How long
+each phase lasts is random.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ def phases(words: int, seed: int, odd: float) -> Iterator[tuple[str, int]]:
 
     Parameters
     ----------
-    words : how many words there are.
-    seed : of all that is random.
-    odd : share of phases that are left out, where that brings no two equal ones together.
+    words : int
+        How many words there are.
+    seed : int
+        Of all that is random.
+    odd : float
+        Share of phases that are left out, where that brings no two equal ones together.
     """
     draw = random.Random(seed)
     names = [name for _ in range(words) for name in WORDS[draw.random() >= SHARE_OF_FIRST]]

@@ -1,5 +1,5 @@
-/* Four kinds of work that a processor's counters tell apart. A phase does `amount` units of one kind, of some 10,000 basic blocks
- * each, and returns a number that depends on all that was done. */
+/* Four kinds of work that a processor's counters tell apart. A phase does `amount` units of one kind, of some 10,000
+ * basic blocks each, and returns a number that depends on all that was done. */
 #ifndef PHASES_H
 #define PHASES_H
 
@@ -29,10 +29,12 @@ uint32_t chase(Chase *chase, uint32_t amount);
 /* Arithmetic on a few registers: neither misses nor mispredicted branches. */
 uint32_t compute(uint32_t seed, uint32_t amount);
 
-/* Fills a small table with random numbers and sorts it by comparing: mispredicted branches, in the first-level cache. */
+/* Fills a small table with random numbers and sorts it by comparing: mispredicted branches, in the first-level
+ * cache. */
 uint32_t sort(uint32_t *state, uint32_t amount);
 
-/* Adds to a large table from its beginning to its end: a miss for each new line, and branches that are all predicted. */
+/* Adds to a large table from its beginning to its end: a miss for each new line, and branches that are all
+ * predicted. */
 typedef struct {
     uint32_t *table;
     uint32_t at;

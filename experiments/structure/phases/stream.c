@@ -11,10 +11,7 @@ bool stream_open(Stream *stream)
     return stream->table != NULL;
 }
 
-void stream_close(Stream *stream)
-{
-    free(stream->table);
-}
+void stream_close(Stream *stream) { free(stream->table); }
 
 uint32_t stream(Stream *stream, uint32_t amount)
 {

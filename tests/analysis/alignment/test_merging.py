@@ -12,11 +12,11 @@ from unperturbed.analysis.alignment import (
     merge,
     milestone_scores,
     possible_intervals,
+    redistribute_counts,
     resample,
-    share_out,
     summarise_scores,
 )
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 
 KINDS = {"IPC": ("derived", "counter"), "HELD": ("software", "gauge")}
@@ -24,7 +24,7 @@ WORK = 600
 
 
 def run(rng, configuration, repetition, metrics, *, noise=0.02):
-    """A program of three phases, run at an unsteady pace: each interval does some of its work, and counts a tick for each unit."""
+    """A program of three phases at an unsteady pace: each interval does some work, and counts a tick for each unit."""
     pace = 0.7 + 0.6 * rng.random(2 * WORK)
     done = np.concatenate(([0.0], np.cumsum(pace)))
     done = np.concatenate((done[done < WORK], [WORK]))
@@ -39,12 +39,17 @@ def run(rng, configuration, repetition, metrics, *, noise=0.02):
     }
     chosen = ("IPC", *metrics)
     described = [
-        Metric(name, KINDS.get(name, ("software", ""))[0], semantics=KINDS.get(name, ("", "counter"))[1]) for name in chosen
+        Metric(name, KINDS.get(name, ("software", ""))[0], semantics=KINDS.get(name, ("", "counter"))[1])
+        for name in chosen
     ]
     ends = np.arange(1, len(middles) + 1) * 1_000_000
     attributes = {"configuration": configuration, "pass": "main", "run": f"{configuration}{repetition}"}
     return Trace.from_columns(
-        described, {name: columns[name] for name in chosen}, begin_ns=ends - 1_000_000, end_ns=ends, attributes=attributes
+        described,
+        {name: columns[name] for name in chosen},
+        begin_ns=ends - 1_000_000,
+        end_ns=ends,
+        attributes=attributes,
     ), middles
 
 
@@ -87,14 +92,17 @@ def test_a_counters_total_is_kept_and_its_events_are_where_the_work_is(merged):
 
 
 def test_a_gauge_is_averaged_and_its_spread_tells_how_sure_it_is(merged, runs):
-    _, middles = next(pair for pair in runs if pair[0].attributes["run"] == merged.trace.attributes["merged"]["reference"])
+    _, middles = next(
+        pair for pair in runs if pair[0].attributes["run"] == merged.trace.attributes["merged"]["reference"]
+    )
     error = np.abs(merged.trace["HELD"] - middles)
     spread = merged.trace["spread:third/main"]
     assert np.median(error) < 2
     assert merged.trace.metrics["spread:third/main"].unit == "intervals"
     assert (spread >= 0).all()
     assert spread.max() > 0
-    # A unit of work is about an interval, and chance moves this alignment as much as those that the spread is taken from.
+    # A unit of work is about an interval, and chance moves this alignment as much as those that the spread is taken
+    # from.
     assert (error <= spread + 2).mean() > 0.8
 
 
@@ -125,7 +133,7 @@ def test_share_out_keeps_totals_and_resample_keeps_levels():
         x, y = rng.integers(0, 3, rng.integers(1, 20)), rng.integers(0, 3, rng.integers(1, 20))
         path = dtw(x, y)
         events = rng.random((len(y), 2))
-        shared = share_out(path, events, len(x))
+        shared = redistribute_counts(path, events, len(x))
         expected = np.zeros((len(x), 2))
         for i, j in zip(path.x_index, path.y_index, strict=True):
             expected[i] += events[j] / (path.y_index == j).sum()

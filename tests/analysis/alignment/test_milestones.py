@@ -1,4 +1,4 @@
-"""What deterministic milestones tell: positions, and the choice of anchors. `milestone_anchors` is tested beside `align`."""
+"""Positions by deterministic milestones, and the choice of anchors; `milestone_anchors` is tested with `align`."""
 
 from itertools import pairwise
 
@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unperturbed.analysis.alignment import choose_anchors, milestone_positions, milestone_scores, summarise_scores
-from unperturbed.analysis.alignment.pace import even_pace, path_through
-from unperturbed.analysis.alignment.warp import WarpPath
+from unperturbed.analysis.alignment.dtw.paths import WarpPath
+from unperturbed.analysis.alignment.flatness import even_pace, path_from_positions
 from unperturbed.errors import DataError
 
 
@@ -49,7 +49,7 @@ def test_positions_interpolate_between_all_milestones(both):
 @settings(max_examples=200, deadline=None)
 def test_a_path_through_positions_is_a_warp_path(both):
     x, y = both
-    assert_warp_path(*path_through(milestone_positions(x, y), len(y)), len(x), len(y))
+    assert_warp_path(*path_from_positions(milestone_positions(x, y), len(y)), len(x), len(y))
 
 
 def test_positions_of_a_run_with_itself_are_the_middles():
@@ -66,7 +66,7 @@ def test_milestones_of_their_own_path_score_nothing():
     rng = np.random.default_rng(2)
     runs = [np.sort(rng.choice(400, 300, replace=False)) for _ in "xy"]
     x, y = ([*run.tolist(), 400] for run in runs)
-    i, j = path_through(milestone_positions(x, y), len(y))
+    i, j = path_from_positions(milestone_positions(x, y), len(y))
     summary = summarise_scores(milestone_scores(WarpPath(i, j, 0.0), x, y))
     assert summary.perfect > 0.8
     assert summary.within_one > 0.98

@@ -15,7 +15,8 @@ from unperturbed.analysis.alignment import (
     milestone_scores,
     resample,
 )
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.analysis.alignment.traces import percentile
+from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 
 AS_THE_PAPER = {"penalty": 0.0, "flat": "warped", "pace": "time", "mend": False}
@@ -27,7 +28,9 @@ def trace(run="a", **columns):
     length = len(next(iter(columns.values())))
     kinds = {"IPC": ("derived", "gauge"), "GAUGE": ("hardware", "gauge")}
     metrics = [
-        Metric(name, *([kinds[name][0]] if name in kinds else ["software"]), semantics=kinds.get(name, ("", "counter"))[1])
+        Metric(
+            name, *([kinds[name][0]] if name in kinds else ["software"]), semantics=kinds.get(name, ("", "counter"))[1]
+        )
         for name in columns
     ]
     ends = np.arange(1, length + 1) * 1_000_000
@@ -127,7 +130,8 @@ def test_a_metric_that_is_mostly_constant_still_counts():
 
 
 def test_anchors_mend_the_alignment_of_a_flat_noisy_trace():
-    # Section 5.3 of the paper, in small: flat noise, and a milestone that says where the work is. Scored by another milestone.
+    # Section 5.3 of the paper, in small: flat noise, and a milestone that says where the work is. Scored by another
+    # milestone.
     rng = np.random.default_rng(14)
     speed = np.repeat([1.0, 0.5, 1.0], 100)
     work = [np.cumsum(one / one.sum()) for one in (speed, np.ones(280))]
@@ -146,7 +150,9 @@ def test_anchors_mend_the_alignment_of_a_flat_noisy_trace():
     assert len(anchored_path.anchors) == 32
     assert anchored.mean() < plain.mean() / 3
     assert (anchored <= 1).mean() > 0.4
-    assert np.array_equal(anchored_path.x_index, anchored_dtw(runs[0]["IPC"], runs[1]["IPC"], anchored_path.anchors).x_index)
+    assert np.array_equal(
+        anchored_path.x_index, anchored_dtw(runs[0]["IPC"], runs[1]["IPC"], anchored_path.anchors).x_index
+    )
 
 
 def test_alignment_of_swapped_traces_is_the_same():
@@ -176,3 +182,9 @@ def test_what_cannot_be_aligned_is_refused_by_name():
     for anchor in ("GAUGE", "RATE"):
         with pytest.raises(DataError, match=f"'{anchor}' is no event counter"):
             align(good, good, anchor=anchor)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60), st.sampled_from([5, 95, 0, 100, 50]))
+def test_percentiles_are_numpys_to_the_last_bit(values, percent):
+    ascending = np.sort(np.array(values))
+    assert percentile(ascending, percent) == np.percentile(ascending, percent)

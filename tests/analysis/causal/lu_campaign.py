@@ -1,10 +1,11 @@
 """A synthetic campaign of the paper's LU decomposition (section 8.2), whose causes are known.
 
-What varies from seed to seed: the constants of each data type, the cache, and how noisy instructions, misses and cycles are.
+What varies from seed to seed: the constants of each data type, the cache, and how noisy instructions, misses and cycles
+are.
 
     n            uniform from 5 to 300                  datatype     one of six                    optimisation  0 or 1
     elementsize  = bytes(datatype)
-    instr        = base(datatype) − saving(datatype) · optimisation + noise                        a basic operation's instructions
+    instr        = base(datatype) − saving(datatype) · optimisation + noise           a basic operation's instructions
     L2M          = (n² · elementsize > cache) · elementsize / 64 + noise                           its misses
     C            = CPI(datatype) · instr + penalty · L2M − gain(datatype) · optimisation + noise   its cycles
     ops          = n (n − 1) (2n − 1) / 6
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from unperturbed.analysis.causal.knowledge import Knowledge
+from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 __all__ = ["ALL", "SEVEN", "SIZES", "Quality", "draw", "knowledge", "quality", "true_edges"]
 
@@ -48,7 +49,8 @@ _TIERS = (("n", "datatype", "optimisation"), ("elementsize", "ops"), ("instr", "
 def draw(seed: int, rows: int = 400, *, noise: float = 1.0) -> pl.DataFrame:
     """Return a campaign's table.
 
-    `noise` multiplies all noise: 1 is 1–4 % of the instructions, .5–2 % of the cycles and 5–15 % of the smallest jump in misses.
+    `noise` multiplies all noise: 1 is 1–4 % of the instructions, .5–2 % of the cycles and 5–15 % of the smallest jump
+    in misses.
     """
     random = np.random.default_rng(seed)
     types = list(SIZES)
@@ -60,7 +62,8 @@ def draw(seed: int, rows: int = 400, *, noise: float = 1.0) -> pl.DataFrame:
     cache = random.uniform(40, 250) * 1024
     clock = random.uniform(1e9, 3e9)
     noise_instr, noise_misses, noise_cycles = (
-        noise * part for part in (random.uniform(0.01, 0.04), random.uniform(0.05, 0.15) * 2 / 64, random.uniform(0.005, 0.02))
+        noise * part
+        for part in (random.uniform(0.01, 0.04), random.uniform(0.05, 0.15) * 2 / 64, random.uniform(0.005, 0.02))
     )
 
     n = random.integers(5, 301, rows)
@@ -100,7 +103,7 @@ def knowledge(names: tuple[str, ...]) -> Knowledge:
 
 @dataclass(frozen=True)
 class Quality:
-    """Of the undirected edges found: the share that is true, and the share of true ones that were found; the false and the lost ones."""
+    """Of the undirected edges found: precision and recall, the false ones and the lost ones."""
 
     precision: float
     recall: float

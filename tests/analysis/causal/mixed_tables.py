@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from .graphs import random_graph
+from tests.analysis.causal.graphs import random_graph
 
 __all__ = ["independent_table", "structured_table"]
 
 
 def independent_table(seed: int, rows: int, columns: int = 10) -> pl.DataFrame:
-    """Return columns that have nothing to do with each other: normal, lognormal, heavy-tailed, whole numbers, text, two values."""
+    """Return independent columns: normal, lognormal, heavy-tailed, whole numbers, text, two values."""
     random = np.random.default_rng(seed)
     kinds = (
         lambda: random.standard_normal(rows),
@@ -25,7 +25,9 @@ def independent_table(seed: int, rows: int, columns: int = 10) -> pl.DataFrame:
     return pl.DataFrame({f"v{at}": kinds[at % len(kinds)]() for at in range(columns)})
 
 
-def structured_table(seed: int, rows: int, size: int = 20, density: float = 0.12) -> tuple[pl.DataFrame, dict[str, list[str]]]:
+def structured_table(
+    seed: int, rows: int, size: int = 20, density: float = 0.12
+) -> tuple[pl.DataFrame, dict[str, list[str]]]:
     """Return a table and the parents of each of its columns; a third of them are discrete."""
     random = np.random.default_rng(seed)
     parents = random_graph(random, size, density)

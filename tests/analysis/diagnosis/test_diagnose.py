@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.analysis.diagnosis.players import MS, play, references
 from unperturbed.analysis.diagnosis import (
-    KINDS,
     EventTrace,
     Kind,
     LabelledTrace,
+    anomaly_kinds,
     calibrate,
     diagnose,
     read_events,
@@ -25,8 +26,7 @@ from unperturbed.analysis.diagnosis.comparison import compare, fill
 from unperturbed.analysis.diagnosis.events import Reading
 from unperturbed.errors import DataError
 
-from .players import MS, play, references
-
+KINDS = anomaly_kinds()
 CRASH, LOST, APART, SLOW = KINDS
 REFERENCES = references()
 
@@ -77,7 +77,8 @@ def test_a_log_that_is_cut_off_is_a_truncation_even_if_nothing_marks_the_end() -
         marks = {"player:end of stream", "player:stop", "player:report", "player:close"}
         pairs = zip(trace.timestamps.tolist(), trace.events.tolist(), strict=True)
         return EventTrace.from_pairs(
-            [(time, trace.types[event].name) for time, event in pairs if trace.types[event].name not in marks], unit="ns"
+            [(time, trace.types[event].name) for time, event in pairs if trace.types[event].name not in marks],
+            unit="ns",
         )
 
     whole = [headless(one) for one in REFERENCES]
@@ -109,14 +110,17 @@ def test_lost_events_are_no_delay() -> None:
     assert [one.kind for one in diagnose(REFERENCES, play(2, lost=0.5)).findings] == [LOST]
 
 
-# Logs of gst-launch-1.0 1.22 playing a clip of 75 pictures and 116 pieces of sound: what sinks, `identity` and errors say, messages cut off
+# Logs of gst-launch-1.0 1.22 playing a clip of 75 pictures and 116 pieces of sound: what sinks, `identity` and errors
+# say, messages cut off
 PLAYING = Path(__file__).parent / "data" / "playing"
 
 
 @pytest.fixture(scope="module")
 def logs() -> dict[str, EventTrace]:
     identity = ("level", "function", "object", "word")
-    return {path.name.removesuffix(".log.gz"): read_events(path, identity=identity) for path in sorted(PLAYING.iterdir())}
+    return {
+        path.name.removesuffix(".log.gz"): read_events(path, identity=identity) for path in sorted(PLAYING.iterdir())
+    }
 
 
 def of_reference(logs: dict[str, EventTrace]) -> list[EventTrace]:
@@ -164,7 +168,9 @@ def test_streams_are_sinks_where_the_log_tells_them_apart_and_plugins_elsewhere(
 def test_two_anomalies_at_once() -> None:
     kinds = [one.kind for one in diagnose(REFERENCES, play(7, lost=0.2, offset_ms=500)).findings]
     assert kinds == [LOST, APART]
-    assert [one.kind for one in diagnose(REFERENCES, play(7, lost=0.2, offset_ms=500), first_only=True).findings] == [LOST]
+    assert [one.kind for one in diagnose(REFERENCES, play(7, lost=0.2, offset_ms=500), first_only=True).findings] == [
+        LOST
+    ]
 
 
 def test_one_reference_decides_only_what_is_plain() -> None:
@@ -186,7 +192,9 @@ def test_time_of_an_unknown_unit() -> None:
 def test_json_holds_everything() -> None:
     told = json.loads(
         json.dumps(
-            diagnose(REFERENCES, play(1, lost=0.3), distances=("dropping", "occurrence", "temporal", "mannila")).to_json()
+            diagnose(
+                REFERENCES, play(1, lost=0.3), distances=("dropping", "occurrence", "temporal", "mannila")
+            ).to_dict()
         )
     )
     assert told["verdict"] == "anomalous"
@@ -204,9 +212,9 @@ def test_a_picture_can_be_drawn_of_what_the_diagnosis_stands_on() -> None:
 
 
 def test_the_papers_rule_takes_any_distance_for_an_anomaly() -> None:
-    same = diagnose(REFERENCES[0], REFERENCES[0], distances=("temporal",), as_paper=True)
+    same = diagnose(REFERENCES[0], REFERENCES[0], distances=("temporal",), method="paper")
     assert (same.verdict, same.distances[0].value) == ("clean", 0)
-    assert diagnose(REFERENCES, play(1), distances=("temporal",), as_paper=True).verdict == "anomalous"
+    assert diagnose(REFERENCES, play(1), distances=("temporal",), method="paper").verdict == "anomalous"
 
 
 def test_the_documented_kind_of_ones_own_works() -> None:
@@ -239,7 +247,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="distances are"):
         diagnose(REFERENCES, play(1), distances=["manhattan"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="needs a distance"):
-        diagnose(REFERENCES, play(1), as_paper=True)
+        diagnose(REFERENCES, play(1), method="paper")
 
 
 def test_another_program_is_said_to_be_one() -> None:
@@ -250,7 +258,7 @@ def test_another_program_is_said_to_be_one() -> None:
 
 
 def logged(trace: EventTrace, levels: dict[str, int]) -> EventTrace:
-    reading = Reading(trace.name, "gstreamer", len(trace), levels=levels)
+    reading = Reading(trace.name, "gstreamer", len(trace), levels=levels, regular_levels=("DEBUG", "LOG"))
     return EventTrace(trace.timestamps, trace.events, trace.types, trace.unit, trace.name, reading)
 
 
@@ -282,7 +290,9 @@ def test_missing_times_go_into_the_largest_gaps() -> None:
 
 def test_the_noise_floor_is_what_references_give_among_themselves() -> None:
     comparison = compare(REFERENCES, play(1, lost=0.5))
-    assert comparison.noise_floor(lambda one: float(one.observed.trace.duration)) == max(one.duration for one in REFERENCES)
+    assert comparison.noise_floor(lambda one: float(one.observed.trace.duration)) == max(
+        one.duration for one in REFERENCES
+    )
     assert compare(REFERENCES[:1], play(1)).noise_floor(lambda _: 1.0) is None
 
 
@@ -325,7 +335,9 @@ def _moved(trace: EventTrace, move: Callable[[int], int | None]) -> EventTrace:
         (move(time), trace.types[event].name)
         for time, event in zip(trace.since_start.tolist(), trace.events.tolist(), strict=True)
     )
-    return EventTrace.from_pairs(sorted((time, name) for time, name in pairs if time is not None), unit="ns", name=trace.name)
+    return EventTrace.from_pairs(
+        sorted((time, name) for time, name in pairs if time is not None), unit="ns", name=trace.name
+    )
 
 
 def test_a_stall_that_is_made_up_for_is_told_as_such() -> None:
@@ -357,7 +369,9 @@ def test_other_parts_that_go_on_working_are_another_pipeline() -> None:
     def renamed(trace: EventTrace, old: str, new: str) -> EventTrace:
         pairs = zip(trace.timestamps.tolist(), trace.events.tolist(), strict=True)
         named = [(time, trace.types[event].name) for time, event in pairs]
-        return EventTrace.from_pairs([(time, re.sub(f"^{old}:", f"{new}:", name)) for time, name in named], unit="ns", name=new)
+        return EventTrace.from_pairs(
+            [(time, re.sub(f"^{old}:", f"{new}:", name)) for time, name in named], unit="ns", name=new
+        )
 
     other = renamed(play(2), "audio", "text")
     with pytest.raises(
@@ -378,3 +392,18 @@ def test_one_reference_leaves_a_small_loss_undecided() -> None:
     few, many = (diagnose(REFERENCES[0], play(1, lost=lost)) for lost in (0.05, 0.4))
     assert (few.verdict, [one.kind for one in few.findings]) == ("undecided", [LOST])
     assert (many.verdict, [one.kind for one in many.findings]) == ("anomalous", [LOST])
+
+
+def test_a_diagnosis_is_a_result(tmp_path: Path) -> None:
+    late = diagnose(REFERENCES, play(1, pace=2), distances=["dropping"])
+    assert late.headline().endswith(f"slow streaming, against {len(REFERENCES)} references")
+    assert repr(late) == f"<Diagnosis: {late.headline()}>"
+    assert late.summary().startswith(late.headline())
+    assert late.to_frame()["kind"].to_list() == [one.kind for one in late.findings]
+    assert [table.caption for table in late.tables()][1:] == [
+        "Event types that carry: slow streaming",
+        "The paper's distances",
+    ]
+    assert "The trace is anomalous: slow streaming" in late.write_html(tmp_path / "page.html").read_text()
+    clean = diagnose(REFERENCES, REFERENCES[0])
+    assert (clean.tables(), len(clean.to_frame())) == ([], 0)

@@ -28,7 +28,9 @@ def test_pairs_are_kept_and_counted(pairs: list[tuple[int, str]]) -> None:
 
 
 @given(_PAIRS, st.integers(0, 1000), st.integers(0, 1000))
-def test_parts_of_a_trace_are_as_if_only_they_had_been_recorded(pairs: list[tuple[int, str]], start: int, end: int) -> None:
+def test_parts_of_a_trace_are_as_if_only_they_had_been_recorded(
+    pairs: list[tuple[int, str]], start: int, end: int
+) -> None:
     trace = EventTrace.from_pairs(pairs)
     expected = EventTrace.from_pairs([(time, name) for time, name in pairs if start <= time < end])
     found = trace.between(start, max(start, end))

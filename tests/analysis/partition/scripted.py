@@ -16,10 +16,14 @@ class Scripted:
 
     Parameters
     ----------
-    verdicts : subset (letters) to its verdict; or a function from the subset to it.
-    settled : subset to the repetitions from which on its verdict is given; it is undecided before.
-    certificates : subset to what its certifications say, in turn; as explored by default.
-    costs : metric to added instructions.
+    verdicts : mapping of str to str or callable, default NOTHING
+        Subset (letters) to its verdict; or a function from the subset to it.
+    settled : mapping of str to int, default NOTHING
+        Subset to the repetitions from which on its verdict is given; it is undecided before.
+    certificates : mapping of str to list of str, default NOTHING
+        Subset to what its certifications say, in turn; as explored by default.
+    costs : mapping of str to float, default NOTHING
+        Metric to added instructions.
     """
 
     def __init__(
@@ -69,4 +73,6 @@ class Scripted:
         cost = Cost(instructions=sum(self._costs.get(metric, 0.0) for metric in name))
         if self.pool[name] < needed:
             return Outcome("undecided", repetitions, needed, cost=cost)
-        return Outcome(verdict, repetitions, cost=cost, carried=() if verdict == "unperturbed" else ("inner A – B +0.30",))  # type: ignore[arg-type]
+        return Outcome(
+            verdict, repetitions, cost=cost, carried=() if verdict == "unperturbed" else ("inner A – B +0.30",)
+        )  # type: ignore[arg-type]

@@ -2,11 +2,13 @@
 
 Two kinds of cause, neither monotone:
 
-- *pressures*: each metric adds to a few totals, more or less its cost; where a total goes over its threshold, some pairs change. Half of the
-  pressures are relieved by one metric: while it is there, they change nothing, however large the total.
+- *pressures*: each metric adds to a few totals, more or less its cost; where a total goes over its threshold, some
+  pairs change. Half of the pressures are relieved by one metric: while it is there, they change nothing, however large
+  the total.
 - *conflicts*: two metrics change some pairs when both are there; half of the conflicts are cancelled by a third metric.
 
-Beside these every metric changes some pairs a little. A subset is valid when no pair's true change exceeds the tolerance.
+Beside these every metric changes some pairs a little. A subset is valid when no pair's true change exceeds the
+tolerance.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.partition import Cost, Outcome, power
+from unperturbed.analysis.multiple_testing import holm_of_intervals
+from unperturbed.analysis.partition import Cost, Outcome, judging
 from unperturbed.analysis.perturbation import combine, holm
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import name_verdict
+from unperturbed.analysis.perturbation.decide import classify_change
 
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -90,12 +93,22 @@ def program(
 
     Parameters
     ----------
-    metrics, hardware : software and hardware metrics; all pairs of the latter are watched.
-    conflicts : two for each five metrics by default.
-    unmeasurable : metrics that perturb alone.
-    spread : standard deviations of pairs between runs, on Fisher's scale.
-    changed : |Δρ| of pressures and conflicts. touched : pairs that each of them changes.
-    rho : of the pairs, without software metrics.
+    metrics : int, default 20
+        TODO software and hardware metrics; all pairs of the latter are watched.
+    hardware : int, default 12
+        TODO.
+    conflicts : int, optional
+        Two for each five metrics by default.
+    unmeasurable : int, default 1
+        Metrics that perturb alone.
+    spread : tuple of float, default (0.02, 0.05)
+        Standard deviations of pairs between runs, on Fisher's scale.
+    changed : tuple of float, default (0.15, 0.35)
+        |Δρ| of pressures and conflicts.
+    touched : int, default 5
+        Pairs that each of them changes.
+    rho : tuple of float, default (-0.5, 0.6)
+        Of the pairs, without software metrics.
     """
     pairs = hardware * (hardware - 1) // 2
     conflicts = metrics * 2 // 5 if conflicts is None else conflicts
@@ -139,7 +152,14 @@ class FastJudge:
     runs_per_repetition = 1
 
     def __init__(
-        self, of: Program, seed: int, *, references: int = 20, tolerance: float = 0.1, alpha: float = 0.05, fresh: bool = False
+        self,
+        of: Program,
+        seed: int,
+        *,
+        references: int = 20,
+        tolerance: float = 0.1,
+        alpha: float = 0.05,
+        fresh: bool = False,
     ):
         self.of, self.seed, self.tolerance, self.alpha = of, seed, tolerance, alpha
         self.references, self.baseline_runs = references, references if fresh else 0
@@ -161,7 +181,7 @@ class FastJudge:
 
     def repetitions_to_certify(self, subset: tuple[str, ...], level: float, maximum: int) -> int | None:
         seen = self._seen(self.found[subset], len(self.pool[subset]))
-        return power.repetitions_to_certify(seen, level=level, tolerance=self.tolerance, maximum=maximum)
+        return judging.repetitions_to_certify(seen, level=level, tolerance=self.tolerance, maximum=maximum)
 
     def renew_baseline(self) -> None:
         self.renewed += 1
@@ -173,20 +193,34 @@ class FastJudge:
         mean = fisher(np.clip(self.of.rho + self.of.change(chosen)[0], -0.98, 0.98))
         return from_fisher(mean + self.of.spread * rng.standard_normal((count, len(mean))))
 
-    def _seen(self, compared: Comparison, repetitions: int) -> power.Seen:
-        return power.Seen(compared.reference_z, compared.effect_z, compared.standard_error, self.references, repetitions)
+    def _seen(self, compared: Comparison, repetitions: int) -> judging.ObservedChanges:
+        return judging.ObservedChanges(
+            compared.reference_mean,
+            compared.observed_mean - compared.reference_mean,
+            compared.standard_error,
+            self.references,
+            repetitions,
+        )
 
     def _judged(
         self, subset: tuple[str, ...], reference: FloatArray, observed: FloatArray, level: float
     ) -> tuple[Comparison, Outcome]:
         compared = compare_runs(reference, observed, intervals=INTERVALS, alpha=level)
         verdict = combine(
-            name_verdict(p, low, high, alpha=level, tolerance=self.tolerance)
-            for p, low, high in zip(holm(compared.p).tolist(), compared.low.tolist(), compared.high.tolist(), strict=True)
+            classify_change(*numbers, alpha=level, tolerance=self.tolerance)
+            for numbers in zip(
+                holm(compared.p).tolist(),
+                holm_of_intervals(compared.p_beyond(self.tolerance)).tolist(),
+                compared.low.tolist(),
+                compared.high.tolist(),
+                strict=True,
+            )
         )
         wanted = None
         if verdict != "unperturbed":
-            wanted = power.repetitions_to_accept(self._seen(compared, len(observed)), level=level, tolerance=self.tolerance)
+            wanted = judging.repetitions_to_accept(
+                self._seen(compared, len(observed)), level=level, tolerance=self.tolerance
+            )
         cost = Cost(instructions=float(self.of.cost @ self.of.row(subset)[0]))
         return compared, Outcome(verdict, len(observed), wanted, cost=cost)
 

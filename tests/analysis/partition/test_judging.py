@@ -10,10 +10,10 @@ import pytest
 
 from tests.analysis import simulate
 from tests.analysis.partition.traced import traced_program
-from unperturbed.analysis.partition import Reference, TraceJudge, partition
-from unperturbed.analysis.partition.outcome import Cost, by_cost
+from unperturbed.analysis.partition import Cost, Reference, TraceJudge, partition
+from unperturbed.analysis.partition.evaluation import by_cost
 from unperturbed.analysis.perturbation import Baseline
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 
 NAMES = ("H0", "H1", "H2")
@@ -27,7 +27,9 @@ class Campaign:
 
     def __init__(self, seed: int = 1, passes: tuple[str, ...] = (), loud_in: str = "") -> None:
         self.rng = np.random.default_rng(seed)
-        self.program = simulate.program(self.rng, correlation=MATRIX, intervals=300, phi=0.3, shared=0.3, run_effect=0.02)
+        self.program = simulate.program(
+            self.rng, correlation=MATRIX, intervals=300, phi=0.3, shared=0.3, run_effect=0.02
+        )
         self.passes, self.loud_in = passes, loud_in
         self.made = 0
         self.calls: list[tuple[tuple[str, ...], int]] = []
@@ -164,7 +166,9 @@ def test_too_few_runs_are_refused(campaign, reference):
 def test_a_missing_pass_is_refused():
     campaign = Campaign(passes=("main",))
     judge = TraceJudge(campaign, {name: campaign.baseline(name) for name in ("main", "caches")})
-    with pytest.raises(DataError, match="3 traces of pass main, and 3 traces of pass main, 3 traces of pass caches are needed"):
+    with pytest.raises(
+        DataError, match="3 traces of pass main, and 3 traces of pass main, 3 traces of pass caches are needed"
+    ):
         judge.explore(("a",), 3)
 
 
@@ -181,7 +185,8 @@ def test_runs_from_anywhere_need_no_names(campaign):
         attributes = ("run", "order")
         made = campaign(subset, repetitions)
         return [
-            replace(run, attributes={key: run.attributes[key] for key in run.attributes.keys() - attributes}) for run in made
+            replace(run, attributes={key: run.attributes[key] for key in run.attributes.keys() - attributes})
+            for run in made
         ]
 
     def baseline():
@@ -279,7 +284,9 @@ def test_a_partition_by_recorded_traces_goes_on_where_it_was_interrupted():
 
 
 def test_traces_of_a_program_with_interactions_are_partitioned_validly():
-    work = traced_program([3, 1], intervals=1000, metrics=4, hardware=4, pressures=1, conflicts=2, touched=1, rho=(0.0, 0.4))
+    work = traced_program(
+        [3, 1], intervals=1000, metrics=4, hardware=4, pressures=1, conflicts=2, touched=1, rho=(0.0, 0.4)
+    )
     plan = partition(work.of.metrics, work, work.baseline(12, tolerance=0.12), strategy="halving")
     assert plan.subsets
     assert all(work.of.is_valid(subset.metrics, 0.12) for subset in plan.subsets)

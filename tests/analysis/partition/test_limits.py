@@ -6,7 +6,7 @@ import pytest
 
 from tests.analysis.partition.scripted import Scripted
 from unperturbed.analysis.partition import STRATEGIES, Settings, Stop, forecast, search
-from unperturbed.analysis.partition.limits import Limits
+from unperturbed.analysis.partition.evaluation import Limits
 
 
 def test_runs_are_allowed_up_to_the_limit_and_not_beyond():

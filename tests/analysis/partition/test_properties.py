@@ -32,7 +32,8 @@ def cases(draw):
 
 
 class Recorded:
-    """Answers from what was recorded, and makes runs only beyond that; a judge round a judge, as a campaign is round its runs.
+    """Answers from what was recorded, and makes runs only beyond that; a judge round a judge, as a campaign is round
+    its runs.
 
     `interrupt_at` raises in the middle of that measurement, before it is recorded.
     """
@@ -69,7 +70,9 @@ class Recorded:
 def run(case, answers: list[tuple] | None = None, interrupt_at: int | None = None) -> Plan:
     of, seed, chosen, strategy, fresh = case
     judge = FastJudge(of, seed, references=10, fresh=fresh)
-    return search(of.metrics, Recorded(judge, [] if answers is None else answers, interrupt_at), chosen, strategy=strategy)
+    return search(
+        of.metrics, Recorded(judge, [] if answers is None else answers, interrupt_at), chosen, strategy=strategy
+    )
 
 
 @settings(max_examples=40)
@@ -88,7 +91,9 @@ def test_a_certified_subset_was_run_afresh_and_shown_unperturbed_at_its_level(ca
     for subset in plan.subsets:
         certifying = [each for each in plan.history if each.stage == "certify" and each.subset == subset.metrics]
         assert any(
-            each.outcome.verdict == "unperturbed" and each.level == subset.level and each.repetitions == subset.repetitions
+            each.outcome.verdict == "unperturbed"
+            and each.level == subset.level
+            and each.repetitions == subset.repetitions
             for each in certifying
         )
         assert subset.repetitions >= 3
@@ -193,7 +198,11 @@ def test_the_exact_number_of_subsets_is_that_of_all_partitions():
         assert exact.fewest(valid, mask) == naive_fewest(of, tuple(of.metrics[at] for at in range(6) if mask >> at & 1))
 
 
-@given(st.lists(st.sets(st.sampled_from("abcdefg"), min_size=1).map(lambda each: tuple(sorted(each))), unique=True, max_size=7))
+@given(
+    st.lists(
+        st.sets(st.sampled_from("abcdefg"), min_size=1).map(lambda each: tuple(sorted(each))), unique=True, max_size=7
+    )
+)
 def test_the_choice_among_certificates_is_the_best_of_all(subsets):
     chosen = best_choice([Certificate(subset, Outcome("unperturbed", 3), 0.025) for subset in subsets])
     disjoint = [

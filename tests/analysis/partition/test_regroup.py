@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 
 from tests.analysis.partition.scripted import Scripted
-from unperturbed.analysis.partition import Bench, Settings
-from unperturbed.analysis.partition.limits import Limits
-from unperturbed.analysis.partition.regroup import propose, regrouped, suspicions
+from unperturbed.analysis.partition import CandidateEvaluator, Settings
+from unperturbed.analysis.partition.evaluation import Limits
+from unperturbed.analysis.partition.improve import propose, regroup, suspicions
 
 
 def rows(names: list[str], metrics: str) -> np.ndarray:
@@ -19,7 +19,8 @@ def rows(names: list[str], metrics: str) -> np.ndarray:
 def naive_suspicions(
     names: list[str], failed: list[bool], metrics: str, prior: float, steps: int
 ) -> dict[frozenset[str], float]:
-    """Expectation and maximisation, pair by pair: how many failures a pair is expected to have caused, by how often it was there."""
+    """Expectation and maximisation, pair by pair: how many failures a pair is expected to have caused, by how often
+    it was there."""
     pairs = [frozenset(pair) for pair in combinations(metrics, 2)]
     u = dict.fromkeys(pairs, prior)
     for _ in range(steps):
@@ -85,12 +86,12 @@ def test_metrics_are_regrouped_by_what_was_measured():
     apart = ("ab", "cd", "ef")
     judge = Scripted(lambda name: "perturbed" if any(set(pair) <= set(name) for pair in apart) else "unperturbed")
     settings = Settings()
-    bench = Bench("abcdef", judge, settings, Limits(settings, lambda: 0.0), lambda _: None)
+    evaluator = CandidateEvaluator("abcdef", judge, settings, Limits(settings, lambda: 0.0), lambda _: None)
     for pair in ("ab", "cd", "ef", "ac", "bd", "ae"):
-        bench.accepts(pair)
-    found = regrouped(bench, [("a", "c"), ("b", "d"), ("e",), ("f",)])
+        evaluator.accepts(pair)
+    found = regroup(evaluator, [("a", "c"), ("b", "d"), ("e",), ("f",)])
     assert found is not None
     assert len(found) == 3
     assert sorted("".join(map("".join, found))) == list("abcdef")
-    assert all(bench.known(subset).unperturbed for subset in found)
-    assert regrouped(bench, [("a", "c"), ("b", "d")]) is None
+    assert all(evaluator.known(subset).unperturbed for subset in found)
+    assert regroup(evaluator, [("a", "c"), ("b", "d")]) is None

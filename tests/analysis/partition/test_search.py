@@ -26,7 +26,9 @@ def test_metrics_that_fit_together_take_one_candidate_and_one_certificate():
     judge = Scripted()
     plan = search("abcd", judge, Settings())
     assert judge.asked == [("explore", "abcd", 3), ("certify", "abcd", 4)]
-    assert [(subset.name, subset.metrics, subset.level) for subset in plan.subsets] == [("subset-1", tuple("abcd"), 0.025)]
+    assert [(subset.name, subset.metrics, subset.level) for subset in plan.subsets] == [
+        ("subset-1", tuple("abcd"), 0.025)
+    ]
     assert plan.complete
     assert plan.runs_used == judge.made == 7
 
@@ -60,7 +62,10 @@ def test_a_union_is_found_though_its_parts_perturb(strategy):
     """a and b change what c changes back: {a, b} is perturbed, {a, b, c} is not, and {a, b, c, d} is again."""
     perturbed = {"ab", "ac", "abcd", "abd", "acd", "bcd"}
     plan = search(
-        "abcd", Scripted(lambda name: "perturbed" if name in perturbed else "unperturbed"), Settings(), strategy=strategy
+        "abcd",
+        Scripted(lambda name: "perturbed" if name in perturbed else "unperturbed"),
+        Settings(),
+        strategy=strategy,
     )
     assert len(plan.subsets) == 2
     assert not found(plan) & perturbed
@@ -109,7 +114,9 @@ def test_no_subset_is_explored_again_once_it_is_settled():
 
 
 def test_a_certificate_needs_the_fresh_runs_to_show_it():
-    judge = Scripted(certificates={"ab": ["undecided", "undecided"], "a": ["unperturbed"], "b": ["perturbed", "perturbed"]})
+    judge = Scripted(
+        certificates={"ab": ["undecided", "undecided"], "a": ["unperturbed"], "b": ["perturbed", "perturbed"]}
+    )
     plan = search("ab", judge, Settings())
     assert found(plan) == {"a"}
     assert [each.metrics for each in plan.undecided] == [("b",)]
@@ -156,7 +163,8 @@ def test_max_runs_is_kept_and_what_was_found_is_certified():
 
 
 def test_what_was_accepted_before_is_certified_where_a_limit_allows_no_further_search():
-    """{a, b, c} is found and fails twice; then five runs are left, enough to certify {a, b}, and not to look for more."""
+    """{a, b, c} is found and fails twice; then five runs are left, enough to certify {a, b}, and not to look for
+    more."""
     judge = Scripted(
         lambda name: "unperturbed" if name in ("a", "b", "c", "d", "ab", "abc") else "perturbed",
         certificates={"abc": ["undecided"] * 2},
@@ -231,7 +239,8 @@ def test_the_observer_hears_of_every_measurement_in_order():
 
 def test_a_plan_is_plain_json():
     judge = Scripted(
-        lambda name: "perturbed" if len(name) > 2 or "d" in name else "unperturbed", certificates={"c": ["perturbed"] * 2}
+        lambda name: "perturbed" if len(name) > 2 or "d" in name else "unperturbed",
+        certificates={"c": ["perturbed"] * 2},
     )
     plan = search("abcd", judge, Settings(seed=7), tolerance=0.1)
     read = json.loads(json.dumps(plan.to_json()))
@@ -246,8 +255,8 @@ def test_a_strategy_of_ones_own_is_a_small_class():
     class EachAlone:
         name = "each-alone"
 
-        def search(self, bench, metrics):
-            return [(metric,) for metric in metrics if bench.accepts((metric,))]
+        def search(self, evaluator, metrics):
+            return [(metric,) for metric in metrics if evaluator.accepts((metric,))]
 
         def candidates(self, metrics, subsets):
             return metrics
@@ -272,7 +281,14 @@ def test_wrong_arguments_are_refused(metrics, options, said):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("repetitions", 2), ("max_repetitions", 2), ("alpha", 0.6), ("max_runs", 0), ("max_hours", -1), ("seconds_per_run", 0)],
+    [
+        ("repetitions", 2),
+        ("max_repetitions", 2),
+        ("alpha", 0.6),
+        ("max_runs", 0),
+        ("max_hours", -1),
+        ("seconds_per_run", 0),
+    ],
 )
 def test_settings_out_of_range_are_refused(field, value):
     with pytest.raises(ValueError, match=field):

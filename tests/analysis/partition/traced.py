@@ -1,4 +1,5 @@
-"""The simulated program as real traces: autocorrelated counts, interval by interval, in the correlations that a subset gives."""
+"""The simulated program as real traces: autocorrelated counts, interval by interval, in the correlations that a
+subset gives."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tests.analysis import simulate
 from tests.analysis.partition.simulated import FloatArray, Program, program
 from unperturbed.analysis.partition import Reference
 from unperturbed.analysis.perturbation import Baseline
-from unperturbed.collectors.trace import Trace
+from unperturbed.collectors.data import Trace
 
 SHARED = 0.3
 """Part of every signal that is the same in all runs, so that runs can be laid side by side."""
@@ -52,14 +53,17 @@ class TracedProgram:
 
 
 def traced_program(seed: Sequence[int], *, intervals: int = 2000, phi: float = 0.7, **options: object) -> TracedProgram:
-    """Draw programs until one has a correlation matrix for every subset of its metrics. `options` are those of `program`."""
+    """Draw programs until one has a correlation matrix for every subset of its metrics. `options` are those of
+    `program`."""
     rng = np.random.default_rng(seed)
     while True:
         of = program(rng, **options)  # type: ignore[arg-type]
         correlation = _gaussian(of.rho)
         if np.linalg.eigvalsh(correlation)[0] < 0.05:
             continue
-        traced = simulate.program(rng, correlation=correlation, intervals=intervals, phi=phi, shared=SHARED, run_effect=0.02)
+        traced = simulate.program(
+            rng, correlation=correlation, intervals=intervals, phi=phi, shared=SHARED, run_effect=0.02
+        )
         n = len(of.cost)
         every = [[name for at, name in enumerate(of.metrics) if mask >> at & 1] for mask in range(2**n)]
         if all(np.linalg.eigvalsh(own_correlation(of, traced, subset))[0] > 0.01 for subset in every):

@@ -7,13 +7,15 @@ import pytest
 from tests.analysis import simulate
 from tests.analysis.perturbation import naive
 from unperturbed.analysis.perturbation import Baseline
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 
 
 @pytest.fixture(scope="module")
 def program():
-    return simulate.program(np.random.default_rng(0), correlation=simulate.equicorrelated(4, 0.5), intervals=80, phi=0.5)
+    return simulate.program(
+        np.random.default_rng(0), correlation=simulate.equicorrelated(4, 0.5), intervals=80, phi=0.5
+    )
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,9 @@ def test_inner_verdict_equals_the_textbook(program, baseline_runs):
     corrected = naive.holm([change.p for change in verdict.changes])
     for change, p in zip(verdict.changes, corrected, strict=True):
         assert change.check == "inner"
-        assert change.observed == pytest.approx([naive.spearman(run[change.first], run[change.second]) for run in checked])
+        assert change.observed == pytest.approx(
+            [naive.spearman(run[change.first], run[change.second]) for run in checked]
+        )
         assert change.observed_runs == ("counted-0", "counted-1", "counted-2")
         expected = naive.compare(change.reference, change.observed, 0.05)
         assert (change.effect, change.low, change.high, change.p) == pytest.approx(expected)
@@ -92,7 +96,9 @@ def test_pairs_that_share_an_event_and_metrics_of_other_kinds_are_left_out(basel
         "SWITCHES": Metric("SWITCHES", "os", source="getrusage"),
     }
     rng = np.random.default_rng(5)
-    traces = [changed(run, metrics=extra, columns={name: rng.random(len(run)) for name in extra}) for run in baseline_runs]
+    traces = [
+        changed(run, metrics=extra, columns={name: rng.random(len(run)) for name in extra}) for run in baseline_runs
+    ]
     baseline = Baseline(traces)
     assert baseline.metrics == ("H0", "H1", "H2", "H3", "PAPI_TOT_INS", "IPC")
     assert ("PAPI_TOT_INS", "IPC") not in baseline.pairs
@@ -187,7 +193,9 @@ REFUSED = {
         "no metric varies .H0 is constant",
     ),
     "software only": (
-        lambda runs: [changed(run, metrics={name: None for name in run.metrics if name != "MILESTONE"}) for run in runs],
+        lambda runs: [
+            changed(run, metrics={name: None for name in run.metrics if name != "MILESTONE"}) for run in runs
+        ],
         "no metric to compare among MILESTONE",
     ),
 }
@@ -224,8 +232,9 @@ def test_wrong_arguments_are_refused(baseline_runs):
     for alpha in (0, 0.5, float("nan")):
         with pytest.raises(ValueError, match="alpha is"):
             Baseline(baseline_runs, alpha=alpha)
-    with pytest.raises(ValueError, match="tolerance is 0"):
-        Baseline(baseline_runs, tolerance=0)
+    for tolerance in (-0.1, 2):
+        with pytest.raises(ValueError, match=f"tolerance is {tolerance}: give a change of ρ from 0 to below 2"):
+            Baseline(baseline_runs, tolerance=tolerance)
     with pytest.raises(DataError, match="no metric 'H9'"):
         Baseline(baseline_runs, metrics=["H9"])
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from tests.analysis.perturbation import naive
 from unperturbed.analysis.perturbation.compare import MAXIMUM_RUNS, compare_runs, runs_to_decide, smallest_visible
-from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
-from unperturbed.analysis.perturbation.outer import outer_of_reference, pair_variance
+from unperturbed.analysis.perturbation.correlation import FISHER, fisher, from_fisher
+from unperturbed.analysis.perturbation.outer import OUTER_SCALE, pair_variance, reference_outer_rho
 
 ALPHA = 0.05
 
@@ -16,18 +16,57 @@ def around(rng, rho, runs, *, spread=0.1, replicates=1):
     return from_fisher(fisher(rho) + spread * rng.standard_normal((runs, replicates)))
 
 
-@given(st.integers(5, 12), st.integers(1, 6), st.floats(-0.95, 0.95), st.booleans(), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(5, 12),
+    st.integers(1, 6),
+    st.floats(-0.95, 0.95),
+    st.booleans(),
+    st.sampled_from([0.02, 0.1, 0.4]),
+    st.integers(0, 2**32 - 1),
+)
 @settings(max_examples=200, deadline=None)
-def test_equals_the_textbook(k, r, rho, outer, seed):
+def test_equals_the_textbook(k, r, rho, outer, tolerance, seed):
     rng = np.random.default_rng(seed)
     reference, observed = around(rng, rho, k, replicates=3), around(rng, rho / 2, r, spread=0.3, replicates=3)
     pair_variance = np.array([0.0, 0.01, 0.3]) if outer else None
-    compared = compare_runs(reference, observed, intervals=100, alpha=ALPHA, pair_variance=pair_variance)
+    scale = OUTER_SCALE if outer else FISHER
+    compared = compare_runs(reference, observed, intervals=100, alpha=ALPHA, pair_variance=pair_variance, scale=scale)
     for at in range(3):
-        allowed = ((k - 1) / (k - 2), pair_variance[at] / (k * (k - 1))) if outer else ()
-        expected = naive.compare(reference[:, at].tolist(), observed[:, at].tolist(), ALPHA, *allowed)
+        allowed = {"scale": naive.SIGNAL_TO_NOISE if outer else naive.FISHER}
+        if outer:
+            allowed |= {"inflation": (k - 1) / (k - 2), "shared": pair_variance[at] / (k * (k - 1))}
+        runs = reference[:, at].tolist(), observed[:, at].tolist()
         found = (compared.effect[at], compared.low[at], compared.high[at], compared.p[at])
-        assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        assert found == pytest.approx(naive.compare(*runs, ALPHA, **allowed), rel=1e-6, abs=1e-9)
+        beyond = naive.p_beyond(*runs, tolerance, **allowed)
+        assert compared.p_beyond(tolerance)[at] == pytest.approx(beyond, rel=1e-5, abs=1e-9)
+
+
+def test_without_a_tolerance_any_change_is_beyond_it():
+    rng = np.random.default_rng(11)
+    compared = compare_runs(
+        around(rng, 0.5, 10, replicates=50), around(rng, 0.6, 3, replicates=50), intervals=100, alpha=ALPHA
+    )
+    assert compared.p_beyond(0.0).tolist() == compared.p.tolist()
+    almost = compared.p_beyond(1e-9)
+    assert almost == pytest.approx(compared.p, rel=0.2, abs=0.02)  # by the interval of ρ, not by Fisher's scale
+
+
+@pytest.mark.parametrize("tolerance", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize(("k", "r"), [(5, 3), (10, 3), (10, 5), (20, 5)])
+@pytest.mark.parametrize("direction", [-1, 1])
+def test_a_change_of_the_tolerance_is_seldom_shown_to_be_beyond_it(k, r, tolerance, direction):
+    rng = np.random.default_rng([12, k, r])
+    n = 20_000
+    reference = around(rng, 0.5, k, replicates=n)
+    observed = around(rng, 0.5 + direction * tolerance, r, replicates=n)
+    p = compare_runs(reference, observed, intervals=165, alpha=ALPHA).p_beyond(tolerance)
+    for level in (0.05, 0.001):
+        assert (p <= level).mean() <= 1.3 * level + 3.5 * np.sqrt(level / n)
+    within = around(rng, 0.5 + direction * tolerance / 2, r, replicates=n)
+    assert (compare_runs(reference, within, intervals=165, alpha=ALPHA).p_beyond(tolerance) <= 0.05).mean() < 0.05
+    far = around(rng, 0.5 + direction * (tolerance + 0.19), r, replicates=n)
+    assert (compare_runs(reference, far, intervals=165, alpha=ALPHA).p_beyond(tolerance) <= 0.05).mean() > 0.5
 
 
 def test_one_run_gives_the_prediction_interval():
@@ -64,7 +103,9 @@ def test_checked_runs_without_spread_are_no_degenerate_case():
 
 def test_a_wider_spread_of_the_checked_runs_is_said():
     rng = np.random.default_rng(3)
-    compared = compare_runs(around(rng, 0.5, 10, spread=0.01), around(rng, 0.5, 5, spread=0.5), intervals=165, alpha=ALPHA)
+    compared = compare_runs(
+        around(rng, 0.5, 10, spread=0.01), around(rng, 0.5, 5, spread=0.5), intervals=165, alpha=ALPHA
+    )
     assert "times as wide as the reference's" in compared.notes[0]
 
 
@@ -72,7 +113,9 @@ def test_a_wider_spread_of_the_checked_runs_is_said():
 def test_false_alarms_of_one_test_are_alpha_when_nothing_changed(k, r):
     rng = np.random.default_rng([4, k, r])
     n = 20_000
-    compared = compare_runs(around(rng, 0.5, k, replicates=n), around(rng, 0.5, r, replicates=n), intervals=165, alpha=ALPHA)
+    compared = compare_runs(
+        around(rng, 0.5, k, replicates=n), around(rng, 0.5, r, replicates=n), intervals=165, alpha=ALPHA
+    )
     for level in (0.05, 0.05 / 66):
         assert (compared.p <= level).mean() == pytest.approx(level, abs=3.5 * np.sqrt(level / n))
 
@@ -88,10 +131,14 @@ def test_outer_values_depend_on_one_another_and_false_alarms_stay_near_alpha(k, 
     z = 0.5 + effects[:, None] + effects[None, :] + np.triu(np.ones((k + r, k + r)), 1)[:, :, None] * noise
     z = np.where(np.tri(k + r, dtype=bool)[:, :, None], z.transpose(1, 0, 2), z)
     matrix = z[:k, :k] * ~np.eye(k, dtype=bool)[:, :, None]
-    reference, observed = outer_of_reference(matrix), from_fisher(z[:k, k:].mean(axis=0))
-    compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA, pair_variance=pair_variance(matrix))
+    reference, observed = reference_outer_rho(matrix), from_fisher(z[:k, k:].mean(axis=0))
+    compared = compare_runs(
+        reference, observed, intervals=165, alpha=ALPHA, pair_variance=pair_variance(matrix), scale=OUTER_SCALE
+    )
     assert ALPHA / 5 < (compared.p <= ALPHA).mean() <= ALPHA + 3.5 * np.sqrt(ALPHA / n)
-    accepted = ((compared.low > -np.inf) & (compared.high < 0)).mean()  # a bound at the true change is missed by α at most
+    accepted = (
+        (compared.low > -np.inf) & (compared.high < 0)
+    ).mean()  # a bound at the true change is missed by α at most
     assert accepted <= ALPHA + 0.01
 
 
@@ -130,8 +177,8 @@ def test_the_runs_that_are_said_to_decide_decide(change, k, r, family):
     rng = np.random.default_rng([7, k, r, family])
     rho, spread, tolerance, n = 0.5, 0.15, 0.1, 4000
     error = spread * np.sqrt(1 / k + 1 / r)
-    shift = float(fisher(rho + change) - fisher(rho))
-    runs = runs_to_decide(float(fisher(rho)), shift, error, k, r, alpha=ALPHA, tolerance=tolerance, family=family)
+    before, after = float(fisher(rho)), float(fisher(rho + change))
+    runs = runs_to_decide(before, after, error, k, r, alpha=ALPHA, tolerance=tolerance, family=family)
     assert runs is not None
 
     def decided(runs):
@@ -139,7 +186,7 @@ def test_the_runs_that_are_said_to_decide_decide(change, k, r, family):
         observed = around(rng, rho + change, runs, spread=spread, replicates=n)
         compared = compare_runs(reference, observed, intervals=165, alpha=ALPHA)
         inside = (compared.low > -tolerance) & (compared.high < tolerance)
-        return (inside | (compared.p <= ALPHA / family)).mean()
+        return (inside | (compared.p_beyond(tolerance) <= ALPHA / family)).mean()
 
     assert decided(runs) >= 0.75
     if runs > 2 * r:
@@ -148,7 +195,7 @@ def test_the_runs_that_are_said_to_decide_decide(change, k, r, family):
 
 def test_runs_that_would_never_decide_are_none():
     # Wide spread, and a change as large as the tolerance: neither inside nor significant within reach.
-    needed = runs_to_decide(0.5, 0.01, 10.0, 10, 3, alpha=ALPHA, tolerance=0.05, family=66)
+    needed = runs_to_decide(0.5, 0.51, 10.0, 10, 3, alpha=ALPHA, tolerance=0.05, family=66)
     assert needed is None
     assert MAXIMUM_RUNS == 200
 
@@ -161,13 +208,36 @@ def test_an_error_that_is_known_is_the_limit_of_many_degrees_of_freedom():
 def test_a_plan_from_nothing_may_take_fewer_baseline_runs_than_there_were():
     spread = 0.05
     error = spread * np.sqrt(2 / 20)
-    kept = runs_to_decide(0.5, 0.0, error, 20, 20, alpha=ALPHA, tolerance=0.1, family=10)
-    anew = runs_to_decide(0.5, 0.0, error, 20, 20, alpha=ALPHA, tolerance=0.1, family=10, fewest=3)
+    kept = runs_to_decide(0.5, 0.5, error, 20, 20, alpha=ALPHA, tolerance=0.1, family=10)
+    anew = runs_to_decide(0.5, 0.5, error, 20, 20, alpha=ALPHA, tolerance=0.1, family=10, fewest=3)
     assert kept == 21
     assert 3 < anew < 20
 
 
 def test_a_tolerance_beyond_the_scale_has_no_upper_bound_to_keep():
     # ρ = .97 cannot rise by .1: only a fall can leave the tolerance.
-    needed = runs_to_decide(float(fisher(0.97)), 0.1, 0.1, 10, 3, alpha=ALPHA, tolerance=0.1, family=10)
+    needed = runs_to_decide(
+        float(fisher(0.97)), float(fisher(0.97)) + 0.1, 0.1, 10, 3, alpha=ALPHA, tolerance=0.1, family=10
+    )
     assert needed == 4
+
+
+@pytest.mark.parametrize("scale", [FISHER, OUTER_SCALE])
+def test_a_scale_is_undone_and_its_slope_is_that_of_rho(scale):
+    rho = np.array([-1, -0.9, -0.3, 0, 0.5, 0.9, 0.999, 1])
+    values = scale.of_rho(rho)
+    assert scale.to_rho(values) == pytest.approx(rho)
+    inside = values[1:-1]
+    step = 1e-6 * (1 + np.abs(inside))
+    assert (scale.to_rho(inside + step) - scale.to_rho(inside - step)) / (2 * step) == pytest.approx(
+        scale.slope(inside), rel=1e-5
+    )
+
+
+def test_runs_that_are_as_good_as_equal_across_runs_are_shown_unperturbed():
+    # Outer correlations of a program that is nearly the same in every run: .999 and 1 are no different in kind.
+    reference = np.array([[1.0], [0.9995], [0.999], [1.0], [0.998]])
+    compared = compare_runs(
+        reference, reference[1:4], intervals=100, alpha=ALPHA, scale=OUTER_SCALE, pair_variance=np.array([1.0])
+    )
+    assert -0.02 < compared.low[0] < compared.high[0] < 0.02

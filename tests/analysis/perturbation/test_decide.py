@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.analysis.perturbation import naive
+from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm_of_intervals
 from unperturbed.analysis.perturbation import Change, Overhead, Verdict, combine_checks, holm
-from unperturbed.analysis.perturbation.decide import decide, discovery, name_verdict
+from unperturbed.analysis.perturbation.decide import classify_change, decide
 from unperturbed.errors import DataError
 
 
-def change(p=0.5, low=-0.2, high=0.2, check="inner", first="A", second="B"):
+def change(p=0.5, low=-0.2, high=0.2, check="inner", first="A", second="B", p_beyond=0.5, tolerance=0.1):
     return Change(
         check=check,
         first=first,
@@ -26,8 +27,9 @@ def change(p=0.5, low=-0.2, high=0.2, check="inner", first="A", second="B"):
         p=p,
         p_corrected=p,
         smallest_visible=float("inf"),
-        tolerance=0.1,
+        tolerance=tolerance,
         verdict="undecided",
+        p_beyond=p_beyond,
         standard_error=0.05,
     )
 
@@ -47,35 +49,64 @@ def test_holm_known_values():
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_the_false_discovery_view_equals_scipys(p):
-    assert discovery(p).tolist() == pytest.approx(stats.false_discovery_control(p).tolist())
+    assert benjamini_hochberg(p).tolist() == pytest.approx(stats.false_discovery_control(p).tolist())
 
 
 def test_the_false_discovery_view_finds_what_the_family_wise_one_leaves_open():
     found = decide([change(p=p, low=0.05, high=0.3) for p in (0.004, 0.01, 0.02, 0.03, 0.9)], alpha=0.05)
-    assert [one.verdict for one in found] == ["perturbed", "perturbed", "undecided", "undecided", "undecided"]
+    assert [one.verdict for one in found] == ["shifted", "shifted", "undecided", "undecided", "undecided"]
     assert [one.p_discovery <= 0.05 for one in found] == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("p", "p_beyond", "low", "high", "verdict"),
+    [
+        (0.9, 0.99, -0.05, 0.05, "unperturbed"),
+        (0.001, 0.99, 0.02, 0.06, "unperturbed"),  # a change is shown, and shown to be negligible
+        (0.001, 0.01, 0.12, 0.2, "perturbed"),
+        (0.05, 0.05, -0.3, -0.11, "perturbed"),
+        (0.001, 0.4, 0.02, 0.2, "shifted"),  # a change, perhaps within the tolerance
+        (0.001, 0.06, 0.11, 0.2, "shifted"),  # beyond by itself, not in its family
+        (0.001, 0.01, 0.09, 0.3, "shifted"),  # the spread changed, so that the interval reaches into the tolerance
+        (0.2, 0.9, -0.2, 0.05, "undecided"),  # not significant alone is never unperturbed
+        (0.9, 0.99, -0.1, 0.05, "undecided"),  # the tolerance itself is not inside
+        (0.001, 0.01, -0.1, 0.4, "undecided"),  # the spread changed, the mean may not have
+        (0.06, 0.01, 0.12, 0.4, "undecided"),  # what is not shown to differ is not shown to differ by much
+    ],
+)
+def test_the_four_verdicts(p, p_beyond, low, high, verdict):
+    assert classify_change(p, p_beyond, low, high, alpha=0.05, tolerance=0.1) == verdict
 
 
 @pytest.mark.parametrize(
     ("p", "low", "high", "verdict"),
     [
-        (0.9, -0.05, 0.05, "unperturbed"),
-        (0.001, 0.02, 0.06, "unperturbed"),  # significant, and shown to be small
-        (0.001, 0.02, 0.2, "perturbed"),
-        (0.05, -0.3, -0.01, "perturbed"),
-        (0.2, -0.2, 0.05, "undecided"),  # not significant alone is never unperturbed
-        (0.9, -0.1, 0.05, "undecided"),  # the tolerance itself is not inside
-        (0.001, -0.1, 0.4, "undecided"),  # the spread changed, the mean may not have
+        (0.001, 0.001, 0.01, "perturbed"),
+        (0.06, 0.001, 0.01, "undecided"),
+        (0.001, -0.001, 0.01, "undecided"),
     ],
 )
-def test_the_three_verdicts(p, low, high, verdict):
-    assert name_verdict(p, low, high, alpha=0.05, tolerance=0.1) == verdict
+def test_without_a_tolerance_every_change_that_is_shown_is_perturbed(p, low, high, verdict):
+    assert classify_change(p, p, low, high, alpha=0.05, tolerance=0) == verdict
+    family = [change(p=p, low=low, high=high, p_beyond=p, tolerance=0.0), *[change(tolerance=0.0)] * 2]
+    found = decide(family, alpha=0.05)
+    assert [one.p_beyond_corrected for one in found] == [one.p_corrected for one in found]
+
+
+@given(st.lists(st.floats(0, 1), max_size=20))
+def test_of_interval_hypotheses_the_likely_ones_leave_the_family(p):
+    kept = [each / 0.5 for each in p if each <= 0.5]
+    expected = iter(naive.holm(kept))
+    assert holm_of_intervals(p).tolist() == pytest.approx([next(expected) if each <= 0.5 else 1.0 for each in p])
 
 
 def test_decide_corrects_over_the_family_and_says_what_would_decide():
-    alone = decide([change(p=0.02, low=0.05, high=0.3)], alpha=0.05)
+    alone = decide([change(p=0.02, low=0.12, high=0.3, p_beyond=0.02)], alpha=0.05)
     assert alone[0].verdict == "perturbed"
     assert alone[0].runs_to_decide is None
+    shifted = decide([change(p=0.02, low=0.05, high=0.3, p_beyond=0.2)], alpha=0.05)
+    assert shifted[0].verdict == "shifted"
+    assert shifted[0].is_open
     together = decide([change(p=0.02, low=0.05, high=0.3), change(), change()], alpha=0.05)
     assert together[0].p_corrected == pytest.approx(0.06)
     assert together[0].verdict == "undecided"
@@ -94,7 +125,9 @@ def test_both_checks_are_corrected_together():
     assert both.overhead.time == 0.1
     assert both.of("outer") == both.changes[1:]
     small = replace(inner, changes=(replace(inner.changes[0], p=0.01),))
-    assert combine_checks("c", small, outer).verdict == "perturbed"
+    assert combine_checks("c", small, outer).verdict == "shifted"
+    beyond = replace(inner, changes=(replace(inner.changes[0], p=0.01, p_beyond=0.005, low=0.12),))
+    assert combine_checks("c", beyond, outer).verdict == "perturbed"
 
 
 def test_unperturbed_needs_every_change_of_both_checks():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.analysis import simulate
-from unperturbed.analysis.perturbation import inner_of_few
+from unperturbed.analysis.perturbation import inner_by_bootstrap
 from unperturbed.errors import DataError
 
 
@@ -20,8 +20,8 @@ def program():
 def test_one_baseline_run_gives_a_verdict_that_says_it_is_weaker(program):
     rng = np.random.default_rng(2)
     reference = simulate.run(program, rng, name="b")
-    same = inner_of_few(reference, simulate.runs(program, rng, 3, configuration="same"), tolerance=0.3)
-    other = inner_of_few(
+    same = inner_by_bootstrap(reference, simulate.runs(program, rng, 3, configuration="same"), tolerance=0.3)
+    other = inner_by_bootstrap(
         reference, simulate.runs(program, rng, 2, configuration="other", correlation=simulate.equicorrelated(3, 0.1))
     )
     assert (same.verdict, other.verdict) == ("unperturbed", "perturbed")
@@ -34,7 +34,7 @@ def test_one_baseline_run_gives_a_verdict_that_says_it_is_weaker(program):
 def test_it_is_the_same_with_the_same_seed(program):
     rng = np.random.default_rng(3)
     runs = simulate.runs(program, rng, 3)
-    first, second, third = (inner_of_few(runs[:2], runs[2], seed=seed) for seed in (5, 5, 6))
+    first, second, third = (inner_by_bootstrap(runs[:2], runs[2], seed=seed) for seed in (5, 5, 6))
     assert first == second
     assert first.changes[0].standard_error != third.changes[0].standard_error
     assert first.notes[0].startswith("2 baseline runs:")
@@ -43,7 +43,7 @@ def test_it_is_the_same_with_the_same_seed(program):
 def test_false_alarms_of_a_program_whose_runs_are_alike():
     rng = np.random.default_rng(4)
     program = simulate.program(rng, correlation=simulate.equicorrelated(2, 0.5), intervals=400, phi=0.5, run_effect=0.0)
-    found = [inner_of_few(*simulate.runs(program, rng, 2)).changes[0].p <= 0.05 for _ in range(60)]
+    found = [inner_by_bootstrap(*simulate.runs(program, rng, 2)).changes[0].p <= 0.05 for _ in range(60)]
     assert 0.0 < np.mean(found) < 0.17
 
 
@@ -51,8 +51,8 @@ def test_runs_that_cannot_be_compared_are_refused(program):
     rng = np.random.default_rng(5)
     one, two = simulate.runs(program, rng, 2)
     with pytest.raises(DataError, match="program is another"):
-        inner_of_few(one, replace(two, attributes={**two.attributes, "program": "another"}))
+        inner_by_bootstrap(one, replace(two, attributes={**two.attributes, "program": "another"}))
     with pytest.raises(DataError, match="no pair of metrics"):
-        inner_of_few(one, two, metrics=["H0"])
+        inner_by_bootstrap(one, two, metrics=["H0"])
     with pytest.raises(DataError, match="are needed at least"):
-        inner_of_few([], two)
+        inner_by_bootstrap([], two)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline, with_origins
-from unperturbed.analysis.perturbation.layout import origin_of
+from unperturbed.analysis.perturbation.layout import origin_of_change
 
 PLAIN, CHANGED = simulate.equicorrelated(3, 0.6), simulate.with_pair(simulate.equicorrelated(3, 0.6), (0, 1), 0.1)
 
@@ -23,7 +23,7 @@ PLAIN, CHANGED = simulate.equicorrelated(3, 0.6), simulate.with_pair(simulate.eq
     ],
 )
 def test_what_was_shown_is_named(layout, counting, origin):
-    assert origin_of(layout, counting) == origin
+    assert origin_of_change(layout, counting) == origin
 
 
 @pytest.mark.parametrize(("of_sham", "origin"), [(CHANGED, "layout"), (PLAIN, "counting")])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from unperturbed.analysis.perturbation import Overhead, overhead
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.collectors.data import Metric, Trace
 
 
 def trace(begin=0, kind="hardware", **columns):
@@ -12,7 +12,10 @@ def trace(begin=0, kind="hardware", **columns):
 
 
 def test_ratios_of_mean_totals():
-    reference = [trace(PAPI_TOT_INS=[50, 50], PAPI_TOT_CYC=[100, 100]), trace(PAPI_TOT_INS=[60, 40], PAPI_TOT_CYC=[150, 50])]
+    reference = [
+        trace(PAPI_TOT_INS=[50, 50], PAPI_TOT_CYC=[100, 100]),
+        trace(PAPI_TOT_INS=[60, 40], PAPI_TOT_CYC=[150, 50]),
+    ]
     checked = [trace(begin=7, PAPI_TOT_INS=[50, 50, 3], PAPI_TOT_CYC=[100, 100, 100])]
     added = overhead(reference, checked)
     assert added.instructions == pytest.approx(0.03)

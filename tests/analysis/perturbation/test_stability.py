@@ -10,12 +10,18 @@ from scipy import stats
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.perturbation.correlation import fisher
-from unperturbed.analysis.perturbation.stability import Columns, Stability, advised_runs, find_apart, find_drift
+from unperturbed.analysis.perturbation.stability import (
+    RunStatistics,
+    Stability,
+    advised_runs,
+    find_drift,
+    find_outliers,
+)
 
 
 def columns(values, correlations=None, **least):
     values = np.asarray(values, float)
-    return Columns(
+    return RunStatistics(
         tuple(f"column {at}" for at in range(values.shape[1])),
         values,
         values.shape[1] if correlations is None else correlations,
@@ -38,7 +44,7 @@ def test_a_run_apart_is_students_t_against_the_others():
     rng = np.random.default_rng(2)
     values = rng.normal(0.5, 0.1, (10, 4))
     values[6, 2] += 1.2
-    found = find_apart(columns(values, 0), [f"r{at}" for at in range(10)], alpha=0.05)
+    found = find_outliers(columns(values, 0), [f"r{at}" for at in range(10)], alpha=0.05)
     others = np.delete(values[:, 2], 6).tolist()
     t = abs(values[6, 2] - fmean(others)) / (stdev(others) * np.sqrt(1 + 1 / 9))
     assert [(one.run, one.label) for one in found] == [("r6", "column 2")]
@@ -52,7 +58,7 @@ def test_steady_baselines_are_called_unsteady_as_rarely_as_said():
     for _ in range(1500):
         values = columns(rng.normal(0.5, 0.1, (10, 20)))
         drifts += bool(find_drift(values, range(10), alpha=0.05))
-        aparts += bool(find_apart(values, [str(at) for at in range(10)], alpha=0.05))
+        aparts += bool(find_outliers(values, [str(at) for at in range(10)], alpha=0.05))
     assert 0.03 < drifts / 1500 < 0.07
     assert 0.03 < aparts / 1500 < 0.07
 
@@ -60,10 +66,10 @@ def test_steady_baselines_are_called_unsteady_as_rarely_as_said():
 def test_columns_without_variation_and_few_runs_say_nothing():
     same = columns(np.full((6, 2), 0.3))
     assert find_drift(same, range(6), alpha=0.05) == ()
-    assert find_apart(same, list("abcdef"), alpha=0.05) == ()
+    assert find_outliers(same, list("abcdef"), alpha=0.05) == ()
     few = columns(np.random.default_rng(4).normal(size=(3, 2)))
     assert find_drift(few, range(3), alpha=0.05) == ()
-    assert find_apart(few, list("abc"), alpha=0.05) == ()
+    assert find_outliers(few, list("abc"), alpha=0.05) == ()
     assert find_drift(columns(np.arange(6.0)[:, None]), [1.0] * 6, alpha=0.05) == ()
 
 
@@ -85,8 +91,8 @@ def test_a_baseline_tells_how_steady_it_is():
     runs.append(simulate.run(program, rng, correlation=simulate.equicorrelated(3, 0.0), name="odd"))
     unsteady = Baseline(runs).stability({"baseline-3": "2.00 s stolen by other guests"})
     assert not unsteady.steady
-    assert [one.run for one in unsteady.apart] == ["odd"]
-    assert unsteady.apart[0].value < 0.2 < unsteady.apart[0].others < 0.6
+    assert [one.run for one in unsteady.outliers] == ["odd"]
+    assert unsteady.outliers[0].value < 0.2 < unsteady.outliers[0].others < 0.6
     said = unsteady.sentences()
     assert any(sentence.startswith("Baseline run odd stands apart: ρ of H") for sentence in said)
     assert "Baseline run baseline-3 was made on a disturbed host: 2.00 s stolen by other guests." in said
@@ -126,7 +132,7 @@ def test_of_what_hardly_moves_nothing_is_said(level, size, spoken, kind):
     trend = level + size * np.linspace(0, 1, 10)[:, None]
     assert bool(find_drift(columns(trend, **kind), range(10), alpha=0.05)) == spoken
     apart = level + size * np.append(np.random.default_rng(8).normal(0, 0.05, 9), 1.0)[:, None]
-    assert bool(find_apart(columns(apart, **kind), list("abcdefghij"), alpha=0.05)) == spoken
+    assert bool(find_outliers(columns(apart, **kind), list("abcdefghij"), alpha=0.05)) == spoken
 
 
 def test_columns_that_drift_together_are_told_in_one_sentence():

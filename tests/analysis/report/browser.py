@@ -66,17 +66,25 @@ class ReportPage:
         """Wait until the last figure stands."""
         self.wait("return document.documentElement.dataset.state === 'drawn'", seconds)
 
+    def unfold(self) -> None:
+        """Open all folded parts and wait until their figures stand."""
+        self.js("for (const folded of document.querySelectorAll('details')) folded.open = true")
+        self.wait("return [...document.querySelectorAll('figure .chart')].every((chart) => chart.querySelector('svg'))")
+        self.wait_drawn()
+
     def console(self) -> list[str]:
         """Return all that the console has shown since the last call: errors, warnings and the rest."""
         return [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Return the addresses that the page has asked for since the last call; data and blob addresses live in the page."""
+        """Return the addresses that the page has asked for since the last call; data and blob addresses live in the
+        page."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         asked = [
             message["params"]["request"]["url"]
             for message in messages
-            if message["method"] in {"Network.requestWillBeSent", "Network.webSocketCreated"} and "request" in message["params"]
+            if message["method"] in {"Network.requestWillBeSent", "Network.webSocketCreated"}
+            and "request" in message["params"]
         ]
         return [url for url in asked if not url.startswith(("data:", "blob:"))]
 
@@ -93,10 +101,16 @@ class ReportPage:
         """Return ms since navigation began: first paint, plotly ready, all figures drawn."""
         return dict(
             self.js(
-                "return Object.fromEntries([...performance.getEntriesByType('paint'), ...performance.getEntriesByType('mark')]"
+                "return Object.fromEntries([...performance.getEntriesByType('paint'), "
+                "...performance.getEntriesByType('mark')]"
                 ".map((entry) => [entry.name, Math.round(entry.startTime)]))"
             )
         )
+
+    def busy_seconds(self) -> float:
+        """Return the processor time that the page's thread has spent since it was opened: on a busy host too."""
+        found = self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return float(next(metric["value"] for metric in found if metric["name"] == "TaskDuration"))
 
     def text(self, selector: str) -> str:
         """Return the text that a reader sees in the first element that fits."""
@@ -112,7 +126,9 @@ class ReportPage:
         import base64
 
         if whole:
-            shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
+            shot = self.driver.execute_cdp_cmd(
+                "Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"}
+            )
             path.write_bytes(base64.b64decode(shot["data"]))
         else:
             path.write_bytes(self.driver.get_screenshot_as_png())
@@ -136,6 +152,7 @@ def open_report(path: Path, *, width: int = 1280, height: int = 900, dark: bool 
                 "Emulation.setDeviceMetricsOverride",
                 {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
             )
+            driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
             page.emulate(dark=dark)
             page.open(path)
             yield page

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from unperturbed.analysis.report.content import ReportContent
-from unperturbed.analysis.report.page import render
-
-from .synthetic import make_content
+from tests.analysis.report.synthetic import make_content
+from unperturbed.analysis.report.campaign.content import ReportContent
+from unperturbed.analysis.report.campaign.page import render
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,5 @@
-"""A campaign that never ran, seeded: a block-sorting program with phases, one configuration of each verdict, failed runs."""
+"""A campaign that never ran, seeded: a block-sorting program with phases, one configuration of each verdict, failed
+runs."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
+from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import Change, Overhead, Verdict, VerdictName, combine
-from unperturbed.analysis.report.content import AlignmentExample, CounterSource, Headline, ReportContent, RunRow, Settings
-from unperturbed.analysis.report.results import mean_rho
-from unperturbed.collectors.trace import Metric, Trace
+from unperturbed.analysis.report.alignment import AlignmentExample
+from unperturbed.analysis.report.campaign.content import CounterSource, Headline, ReportContent, RunRow, Settings
+from unperturbed.collectors.data import Metric, Trace
 
 HARDWARE = {
     "PAPI_TOT_INS": ("Ir", "instructions completed", 2.6e6),
@@ -141,9 +143,13 @@ def _spearman(x: np.ndarray, y: np.ndarray) -> float:
     return float(stats.spearmanr(x, y).statistic)
 
 
-def _verdict(configuration: str, traces: dict[str, tuple[Trace, ...]], reference: str, rng: np.random.Generator) -> Verdict:
+def _verdict(
+    configuration: str, traces: dict[str, tuple[Trace, ...]], reference: str, rng: np.random.Generator
+) -> Verdict:
     names = list(HARDWARE)
-    run_names = tuple(tuple(str(trace.attributes["run"]) for trace in traces[key]) for key in (reference, configuration))
+    run_names = tuple(
+        tuple(str(trace.attributes["run"]) for trace in traces[key]) for key in (reference, configuration)
+    )
     changes = []
     for first, second in combinations(names, 2):
         before = [_spearman(trace[first], trace[second]) for trace in traces[reference]]
@@ -181,7 +187,8 @@ def _verdict(configuration: str, traces: dict[str, tuple[Trace, ...]], reference
 
 
 def make_content(seed: int = 20, *, baseline_runs: int = 10, runs: int = 5, intervals: int = 170) -> ReportContent:
-    """35 runs: a baseline, an anchor, and subsets `light` (unperturbed), `medium` (undecided) and `heavy` (perturbed)."""
+    """35 runs: a baseline, an anchor, and subsets `light` (unperturbed), `medium` (undecided) and `heavy`
+    (perturbed)."""
     rng = np.random.default_rng(seed)
     traces: dict[str, tuple[Trace, ...]] = {}
     rows: list[RunRow] = []
@@ -225,31 +232,47 @@ def make_content(seed: int = 20, *, baseline_runs: int = 10, runs: int = 5, inte
                 )
             )
         traces[configuration] = tuple(made)
-    rows.append(RunRow("medium-06", "medium", 6, 2, "failed", 120.0, None, 0, 0.3, 0.5, "no end after 120 s: timed out"))
+    rows.append(
+        RunRow("medium-06", "medium", 6, 2, "failed", 120.0, None, 0, 0.3, 0.5, "no end after 120 s: timed out")
+    )
     verdicts = tuple(_verdict(name, traces, "baseline", rng) for name in ADDED)
     return ReportContent(
         campaign="quickstart",
         verdicts=verdicts,
         source=CounterSource(
             "simulated by callgrind",
-            "This host has no processor counters that a program may read, so callgrind's model of caches (32 KiB L1, 1 MiB last "
+            "This host has no processor counters that a program may read, so callgrind's model of caches (32 "
+            "KiB L1, 1 MiB last "
             "level) and branch prediction counted instead; counts are repeatable and do not depend on the host.",
             simulated=True,
         ),
         settings=Settings(0.05, 0.1, "20 ms", "process-cpu", ("IPC",), "blocks", baseline_runs, runs),
-        headline=Headline("blocksort", "blocksort -c corpus.txt", "2031-05-04 10:12 UTC", 176.0, "2 CPUs, Linux 6.18", "0.1.0"),
+        headline=Headline(
+            "blocksort", "blocksort -c corpus.txt", "2031-05-04 10:12 UTC", 176.0, "2 CPUs, Linux 6.18", "0.1.0"
+        ),
         traces=traces,
         software_by_configuration=SOFTWARE,
         alignment=make_alignment(traces),
         runs=tuple(rows),
         failures=("medium-06: no end after 120 s: timed out (2 attempts)",),
         provenance={
-            "Host": {"CPU": "Model of 2 vCPUs at 2.6 GHz", "kernel": "6.18.2", "CPUs used": "1", "governor": "performance"},
+            "Host": {
+                "CPU": "Model of 2 vCPUs at 2.6 GHz",
+                "kernel": "6.18.2",
+                "CPUs used": "1",
+                "governor": "performance",
+            },
             "Tools": {"unperturbed": "0.1.0", "compiler": "gcc 12.2.0", "valgrind": "3.19.0", "Python": "3.11.2"},
-            "Campaign": {"seed": "1", "order": "blocks", "spec digest": "sha256:5f2c…", "output digest": "sha256:9a1b…"},
+            "Campaign": {
+                "seed": "1",
+                "order": "blocks",
+                "spec digest": "sha256:5f2c…",
+                "output digest": "sha256:9a1b…",
+            },
             "Simulated caches": {"I1": "32 KiB 8-way 64 B", "D1": "32 KiB 8-way 64 B", "LL": "1 MiB 16-way 64 B"},
         },
-        spec_text='name: quickstart\nprogram:\n  source: blocksort\n  run: "{build}/blocksort -c {inputs}/corpus.txt"\n',
+        spec_text='name: quickstart\nprogram:\n  source: blocksort\n  run: "{build}/blocksort -c '
+        '{inputs}/corpus.txt"\n',
     )
 
 
@@ -291,7 +314,8 @@ def make_hostile(content: ReportContent) -> ReportContent:
         for verdict in content.verdicts
     )
     traces = {
-        renamed.get(name, name): tuple(_renamed_trace(trace, evil) for trace in group) for name, group in content.traces.items()
+        renamed.get(name, name): tuple(_renamed_trace(trace, evil) for trace in group)
+        for name, group in content.traces.items()
     }
     assert content.alignment is not None
     return replace(

@@ -18,7 +18,8 @@ def motif(chance, letters, length):
 def planted(seed, noise, *, motifs=3, size=290, letters="abcde", lengths=(5, 12)):
     """Return a sequence of about so many symbols, and its motifs.
 
-    A symbol in `noise` of all is lost, replaced, or followed by another, each as often. What is equal side by side is collapsed before and after.
+    A symbol in `noise` of all is lost, replaced, or followed by another, each as often. What is equal side by side is
+    collapsed before and after.
     """
     chance = random.Random(seed)
     words = [motif(chance, letters, chance.randint(*lengths)) for _ in range(motifs)]

@@ -1,4 +1,4 @@
-"""The workloads on which alignment is tried out do what they say, and their milestones are counted where they happen."""
+"""The workloads of the alignment experiment do what they claim, and their milestones are counted where they happen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.harness.build import build
+from unperturbed.harness.program.build import build_configuration
 from unperturbed.harness.spec import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "alignment"
@@ -69,7 +69,9 @@ def test_programs_of_the_world_hold_both_milestones_beside_their_anchor(name: st
 @pytest.mark.parametrize("name", MILESTONES)
 def test_each_metric_has_one_place_in_the_source(name: str, tmp_path: Path) -> None:
     campaign = load_spec(FOLDER / f"{name}.yaml")
-    built = build(campaign.program, FOLDER / name, tmp_path / "00", campaign.measure.software, spec_folder=FOLDER)
+    built = build_configuration(
+        campaign.program, FOLDER / name, tmp_path / "00", campaign.measure.software, spec_folder=FOLDER
+    )
     assert built.sites == dict.fromkeys(campaign.measure.software, 1)
     assert not built.skipped
 
@@ -123,7 +125,9 @@ def test_records_does_what_a_list_of_rows_would(programs: dict[str, Path], tmp_p
         ("sort city\nfind A\n", "2: names are"),
     ],
 )
-def test_records_says_which_command_is_wrong(programs: dict[str, Path], tmp_path: Path, session: str, message: str) -> None:
+def test_records_says_which_command_is_wrong(
+    programs: dict[str, Path], tmp_path: Path, session: str, message: str
+) -> None:
     (tmp_path / "book").write_text("1,Ann,Rome,5,-7\n")
     (tmp_path / "session").write_text(session)
     done = run(programs["records"], tmp_path / "book", tmp_path / "session")
@@ -229,13 +233,17 @@ def picture(program: Path, folder: Path, scene: str, width: int, height: int) ->
 
 
 def test_mirror_shows_what_is_behind_the_camera(programs: dict[str, Path], tmp_path: Path) -> None:
-    scene = CAMERA.replace("sky 0 0 0", "sky 0.2 0.4 0.6") + "surface 1 1 1 {}\npolygon -2 0 -2  2 0 -2  2 0 2  -2 0 2\n"
+    scene = (
+        CAMERA.replace("sky 0 0 0", "sky 0.2 0.4 0.6") + "surface 1 1 1 {}\npolygon -2 0 -2  2 0 -2  2 0 2  -2 0 2\n"
+    )
     perfect, none = (picture(programs["raytracer"], tmp_path, scene.format(mirror), 30, 30) for mirror in (1, 0))
     assert {pixel for row in perfect for pixel in row} == {perfect[0][0]}
     assert none[15][15] != none[0][0] == perfect[0][0]
 
 
-def test_film_is_one_picture_behind_the_other_from_a_camera_that_moves(programs: dict[str, Path], tmp_path: Path) -> None:
+def test_film_is_one_picture_behind_the_other_from_a_camera_that_moves(
+    programs: dict[str, Path], tmp_path: Path
+) -> None:
     ball = "sphere 0 0 0 1\n"
     moved = [CAMERA.replace("0 -10 0  0 0 0", f"{x} -10 0  {x} 0 0") + ball for x in (0, 2)]
     pictures = [picture(programs["raytracer"], tmp_path, scene, 20, 20) for scene in moved]
@@ -243,7 +251,9 @@ def test_film_is_one_picture_behind_the_other_from_a_camera_that_moves(programs:
     film = run(programs["raytracer"], tmp_path / "scene", "20", "20", "2").stdout
     header = b"P6\n20 20\n255\n"
     assert pictures[0] != pictures[1]
-    assert film == b"".join(header + bytes(part for row in rows for pixel in row for part in pixel) for rows in pictures)
+    assert film == b"".join(
+        header + bytes(part for row in rows for pixel in row for part in pixel) for rows in pictures
+    )
 
 
 CAMERA = "camera 0 -10 0  0 0 0  53.13010235415598\nsky 0 0 0\n"  # at the origin the picture is 10 high
@@ -251,7 +261,8 @@ CAMERA = "camera 0 -10 0  0 0 0  53.13010235415598\nsky 0 0 0\n"  # at the origi
 
 def test_sphere_covers_the_disc_that_its_silhouette_has(programs: dict[str, Path], tmp_path: Path) -> None:
     rows = picture(programs["raytracer"], tmp_path, CAMERA + "sphere 0 0 0 3\n", 60, 60)
-    # From distance 10 the silhouette of radius 3 is seen under asin(0.3); in the plane of the centre that is 10 tan(asin(0.3)).
+    # From distance 10 the silhouette of radius 3 is seen under asin(0.3); in the plane of the centre that is 10
+    # tan(asin(0.3)).
     silhouette = 10 * 0.3 / (1 - 0.3**2) ** 0.5
     for row in range(60):
         for column in range(60):
@@ -281,7 +292,9 @@ def test_polygon_covers_its_shape_and_casts_a_shadow(programs: dict[str, Path], 
         ("cube 1 2 3\n", "1: not understood"),
     ],
 )
-def test_raytracer_says_which_line_is_wrong(programs: dict[str, Path], tmp_path: Path, scene: str, message: str) -> None:
+def test_raytracer_says_which_line_is_wrong(
+    programs: dict[str, Path], tmp_path: Path, scene: str, message: str
+) -> None:
     (tmp_path / "scene").write_text(scene)
     done = run(programs["raytracer"], tmp_path / "scene", "4", "4", "1")
     assert done.returncode == WRONG

@@ -1,29 +1,16 @@
-"""The evaluation half of the diagnosis experiment: what it makes of verdicts, and one cell of made-up logs from end to end."""
+"""The evaluation half of the diagnosis experiment: tables of verdicts, and one cell of made-up logs from end to end."""
 
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
 import random
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "experiments" / "diagnosis"
-
-
-@pytest.fixture
-def evaluate(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The script, which is no package."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    sys.modules.pop("evaluate", None)
-    yield importlib.import_module("evaluate")
-    sys.modules.pop("evaluate", None)
+from experiments.diagnosis import evaluate
 
 
 def log(seed: int, *, kept: float = 1.0) -> str:
@@ -42,7 +29,7 @@ def log(seed: int, *, kept: float = 1.0) -> str:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Four references, two clean traces, one that loses half of its pictures and one in which nothing is to be noticed."""
+    """Four references, two clean traces, one that loses half of its pictures and one without anything to notice."""
     (tmp_path / "traces").mkdir()
     plan: list[tuple[str, str, float, dict[str, str]]] = [(f"r{n}", "reference", 1.0, {}) for n in range(4)]
     plan += [("c0", "clean", 1.0, {}), ("c1", "clean", 1.0, {}), ("lost", "anomalous", 0.5, {"lost events": "many"})]
@@ -66,7 +53,7 @@ def recorded(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_cell_is_diagnosed_and_told(evaluate: ModuleType, recorded: Path) -> None:
+def test_a_cell_is_diagnosed_and_told(recorded: Path) -> None:
     said: list[str] = []
     found = evaluate.diagnose_all(recorded, evaluate.read_rows(recorded), said.append)
     by_name = {one.row["name"]: one for one in found}
@@ -82,8 +69,8 @@ def test_a_cell_is_diagnosed_and_told(evaluate: ModuleType, recorded: Path) -> N
     assert said == ["decode, ball: 1 of 1"]
     page = evaluate.page(found, 4, 1.0)
     assert (
-        "**0 of 2 clean traces are called anomalous. Of 1 noticeable anomalies 1 are found, and the kind of 1 is named rightly.**"
-        in page
+        "**0 of 2 clean traces are called anomalous. Of 1 noticeable anomalies 1 are found, and the kind of 1 is named "
+        "rightly.**" in page
     )
     assert "| drop coded | 0.5 probability | 1 | 1 | 1 | 1 | 1 |" in page
     assert "| lost events, noticeable | 1 | 0 | 0 | 1 | 0 | 1 | 0 | 0 |" in page
@@ -91,12 +78,12 @@ def test_a_cell_is_diagnosed_and_told(evaluate: ModuleType, recorded: Path) -> N
     assert "{" not in page
 
 
-def test_the_best_threshold_errs_least(evaluate: ModuleType) -> None:
+def test_the_best_threshold_errs_least() -> None:
     assert evaluate.best_threshold([1, 2, 3, 9], [4, 5, 6, 7]) == 3
     assert evaluate.best_threshold([1, 2], [1, 2]) in (1, 2)
 
 
-def test_what_is_told_wrongly_is_listed(evaluate: ModuleType) -> None:
+def test_what_is_told_wrongly_is_listed() -> None:
     def told(role: str, noticed: dict[str, str], verdict: str, *kinds: str) -> Any:
         return evaluate.Diagnosed({"name": "x", "role": role, "noticed": noticed}, verdict, kinds, (0, 0), 0, 0.0)
 

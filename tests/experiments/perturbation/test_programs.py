@@ -1,4 +1,4 @@
-"""The programs of the perturbation experiment run the same twice, and each of their metrics is counted where it should be."""
+"""The programs of the perturbation experiment run the same twice, and each metric is counted where it should be."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.collectors.runtime_build import user_cache
+from unperturbed.collectors.runtime import user_cache
 from unperturbed.errors import HostError
-from unperturbed.harness.build import build, find_source
-from unperturbed.harness.spec import Campaign, load_spec
+from unperturbed.harness.program.build import build_configuration, find_source
+from unperturbed.harness.spec import CampaignSpec, load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "perturbation"
 SITES = {
@@ -66,11 +66,11 @@ MakeDay = Callable[[int], str]
 
 
 @pytest.fixture(params=SITES)
-def program(request: pytest.FixtureRequest) -> Campaign:
+def program(request: pytest.FixtureRequest) -> CampaignSpec:
     return load_spec(FOLDER / f"{request.param}.yaml")
 
 
-def source_of(program: Campaign) -> Path:
+def source_of(program: CampaignSpec) -> Path:
     """Return the program's source from the user's cache; without registry and cache it cannot be tested."""
     package = str(program.program.debian)
     try:
@@ -84,20 +84,22 @@ def source_of(program: Campaign) -> Path:
 
 
 @pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Campaign], Path]:
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Callable[[CampaignSpec], Path]:
     """Return a function from a program to the folder of its build without counters, which is made once."""
     made: dict[str, Path] = {}
 
-    def folder(program: Campaign) -> Path:
+    def folder(program: CampaignSpec) -> Path:
         if program.name not in made:
             place = tmp_path_factory.mktemp(program.name) / "00"
-            made[program.name] = build(program.program, source_of(program), place, None, spec_folder=FOLDER).folder
+            made[program.name] = build_configuration(
+                program.program, source_of(program), place, None, spec_folder=FOLDER
+            ).folder
         return made[program.name]
 
     return folder
 
 
-def test_each_subset_adds_one_metric_to_the_one_before(program: Campaign) -> None:
+def test_each_subset_adds_one_metric_to_the_one_before(program: CampaignSpec) -> None:
     assert program.name in SITES
     before: tuple[str, ...] = ()
     for name, metrics in program.campaign.subsets.items():
@@ -115,13 +117,17 @@ def test_every_spec_measures_the_same_machine_in_the_same_way() -> None:
         assert (machine.source, machine.clock) == ("simulated", "work")
 
 
-def test_each_metric_has_the_places_that_it_should_have(program: Campaign, tmp_path: Path) -> None:
-    built = build(program.program, source_of(program), tmp_path / "00", program.measure.software, spec_folder=FOLDER)
+def test_each_metric_has_the_places_that_it_should_have(program: CampaignSpec, tmp_path: Path) -> None:
+    built = build_configuration(
+        program.program, source_of(program), tmp_path / "00", program.measure.software, spec_folder=FOLDER
+    )
     assert built.sites == SITES[program.name]
     assert not built.skipped
 
 
-def test_result_is_the_same_twice(program: Campaign, untouched: Callable[[Campaign], Path], tmp_path: Path) -> None:
+def test_result_is_the_same_twice(
+    program: CampaignSpec, untouched: Callable[[CampaignSpec], Path], tmp_path: Path
+) -> None:
     inputs = tmp_path / "inputs"
     inputs.mkdir()
     for name in program.program.inputs:
@@ -140,7 +146,7 @@ def filled(text: str, known: dict[str, str]) -> str:
     return text
 
 
-def result(program: Campaign, known: dict[str, str], folder: Path) -> bytes:
+def result(program: CampaignSpec, known: dict[str, str], folder: Path) -> bytes:
     """Run a program natively; return its standard output and the files that belong to its result."""
     folder.mkdir()
     settings = {name: filled(value, known) for name, value in program.program.environment.items()}
@@ -181,7 +187,9 @@ def test_day_has_a_solution_and_as_many_arcs_as_it_says(tmp_path: Path, seed: in
     assert all(cost >= 0 for *_, cost in arcs)
 
 
-def test_network_simplex_finds_the_cheapest_of_all_assignments(untouched: Callable[[Campaign], Path], tmp_path: Path) -> None:
+def test_network_simplex_finds_the_cheapest_of_all_assignments(
+    untouched: Callable[[CampaignSpec], Path], tmp_path: Path
+) -> None:
     folder = untouched(load_spec(FOLDER / "network.yaml"))
     for seed in range(3):
         lines = written(tmp_path, 7, seed)
@@ -198,7 +206,9 @@ def cheapest(arcs: dict[tuple[int, int], int], trips: int) -> int:
             return sum(arcs[2 * end + 3, 1] for end in ended)
         start, now = 2 * trip + 2, ended | {trip}
         ways = [arcs[1, start] + best(trip + 1, now)]
-        ways += [arcs[2 * end + 3, start] + best(trip + 1, now - {end}) for end in ended if (2 * end + 3, start) in arcs]
+        ways += [
+            arcs[2 * end + 3, start] + best(trip + 1, now - {end}) for end in ended if (2 * end + 3, start) in arcs
+        ]
         return min(ways)
 
     return best(0, frozenset())

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
+from experiments.perturbation import evaluate, figures, findings, series
 from unperturbed.collectors import Metric, Trace
 from unperturbed.harness.spec import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "perturbation"
-MODULES = ("series", "findings", "figures", "evaluate")
 INTERVALS, INSTRUCTIONS, EVENTS = 400, 200_000, 50
 PERTURBED, PAIR = "runs", ("PAPI_L1_DCM", "PAPI_L2_TCM")
 
 
-@pytest.fixture
-def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
-    """The experiment's modules, which are no package."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    for name in MODULES:
-        sys.modules.pop(name, None)
-    yield {name: importlib.import_module(name) for name in MODULES}
-    for name in MODULES:
-        sys.modules.pop(name, None)
-
-
-def write_run(folder: Path, number: int, configuration: str, software: list[str], *, run: str = "", sham_of: str = "") -> None:
+def write_run(
+    folder: Path, number: int, configuration: str, software: list[str], *, run: str = "", sham_of: str = ""
+) -> None:
     """Write the trace of a run, in which the pair's correlation is lost when the planted metric came in last."""
     spec = load_spec(FOLDER / "bzip2.yaml")
     chance = np.random.default_rng(number)
@@ -76,8 +63,8 @@ def campaign(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_planted_step_is_perturbed_by_both_rules_and_its_pair_is_named(modules: dict[str, ModuleType], campaign: Path) -> None:
-    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+def test_planted_step_is_perturbed_by_both_rules_and_its_pair_is_named(campaign: Path) -> None:
+    found = series.judge(series.PROGRAMS[0], campaign)
     assert len(found.baseline.traces) == 10  # without the pilot
     planted = next(step for step in found.steps if step.metric == PERTURBED)
     assert planted.verdict.verdict == "perturbed"
@@ -90,56 +77,54 @@ def test_planted_step_is_perturbed_by_both_rules_and_its_pair_is_named(modules: 
     assert PAIR[0] in pair
     assert found.steps[at].metric in (PERTURBED, "simple")  # it falls with the one and comes back with the next
     assert abs(by) > 0.5
-    assert set(modules["figures"].paired(found.pairs, *PAIR)) == set(PAIR)
+    assert set(figures.paired(found.pairs, *PAIR)) == set(PAIR)
 
 
-def test_increments_are_counted_and_held_against_the_baselines_instructions(
-    modules: dict[str, ModuleType], campaign: Path
-) -> None:
-    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+def test_increments_are_counted_and_held_against_the_baselines_instructions(campaign: Path) -> None:
+    found = series.judge(series.PROGRAMS[0], campaign)
     assert [step.events for step in found.steps] == [INTERVALS * EVENTS * (at + 1) for at in range(9)]
     assert found.steps[3].increment_ratio == pytest.approx(4 * EVENTS / INSTRUCTIONS, rel=1e-3)
     assert [step.metric for step in found.steps] == list(load_spec(FOLDER / "bzip2.yaml").measure.software)
 
 
-def test_sham_runs_are_judged_apart(modules: dict[str, ModuleType], campaign: Path) -> None:
-    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+def test_sham_runs_are_judged_apart(campaign: Path) -> None:
+    found = series.judge(series.PROGRAMS[0], campaign)
     shams = {step.metric: step.sham for step in found.steps}
     assert [metric for metric, sham in shams.items() if sham is not None] == ["rows"]
     assert shams["rows"].verdict != "perturbed"
     assert {change.check for change in shams["rows"].changes} == {"inner", "outer"}
-    table = "\n".join(modules["evaluate"].step_tables([found]))
+    table = "\n".join(evaluate.step_tables([found]))
     assert " its sham |" in table
     rows = next(step for step in found.steps if step.metric == "rows")
     assert f"{rows.of_sham('outer', rows.largest_outer[0]):+.3f}" in table
-    assert "Of 1 step with a sham, 0 are perturbed" in "\n".join(modules["findings"].findings([found]))
+    assert "Of 1 step with a sham, 0 are perturbed" in "\n".join(findings.findings([found]))
 
 
-def test_false_alarms_of_both_rules_are_counted_on_each_baseline_run(modules: dict[str, ModuleType], campaign: Path) -> None:
-    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
+def test_false_alarms_of_both_rules_are_counted_on_each_baseline_run(campaign: Path) -> None:
+    found = series.judge(series.PROGRAMS[0], campaign)
     assert len(found.left_out) == len(found.left_out_verdicts) == 10
     # Of ten runs, for each pair, one lies farthest out, whatever the pair.
     assert sum(found.left_out) >= len(found.pairs) / 2
     assert found.left_out_verdicts.count("perturbed") <= 1
 
 
-def test_page_says_what_was_found_and_figures_are_drawn(modules: dict[str, ModuleType], campaign: Path, tmp_path: Path) -> None:
-    found = modules["series"].judge(modules["series"].PROGRAMS[0], campaign)
-    page = modules["evaluate"].page([found], "a command")
+def test_page_says_what_was_found_and_figures_are_drawn(campaign: Path, tmp_path: Path) -> None:
+    found = series.judge(series.PROGRAMS[0], campaign)
+    page = evaluate.page([found], "a command")
     assert f"when {PERTURBED} comes in" in page
     assert "it recovers as more is added" in page
     assert "was seen in bzip2" in page
     assert "Not recorded yet: chess, network, redcode." in page
     assert "{" not in page
     (tmp_path / "figures").mkdir()
-    modules["figures"].draw_all(tmp_path / "figures", [found])
+    figures.draw_all(tmp_path / "figures", [found])
     drawn = {path.name: path.read_text() for path in (tmp_path / "figures").iterdir()}
     assert set(drawn) == {"figure3.svg", "figures4-6.svg", "figure5.svg", "figures7-8.svg"}
     assert "L1_DCM" in drawn["figure5.svg"]
 
 
-def test_step_without_runs_is_refused(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_step_without_runs_is_refused(tmp_path: Path) -> None:
     for number in range(10):
         write_run(tmp_path, number + 1, "baseline", [])
     with pytest.raises(ValueError, match="no run of with-blocks"):
-        modules["series"].judge(modules["series"].PROGRAMS[0], tmp_path)
+        series.judge(series.PROGRAMS[0], tmp_path)

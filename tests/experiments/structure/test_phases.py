@@ -1,40 +1,27 @@
-"""The phases of a program are found in its counters, and are those that its milestones tell: the experiment at a small size."""
+"""The phases of a program are found in its counters, and agree with its milestones: the experiment at a small size."""
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
-from unperturbed.analysis.structure import decompose
-from unperturbed.collectors.trace import Metric, Trace
-from unperturbed.harness.build import build
+from experiments.structure import evaluate, milestones
+from experiments.structure.figures import draw
+from experiments.structure.milestones import PHASES, Program, adjusted_rand_index, score, truth_of
+from unperturbed.analysis.structure import decompose, structural_sequence
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.harness.program.build import build_configuration
 from unperturbed.harness.spec import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "structure"
 ORDER = FOLDER / "phases" / "make_order.py"
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 GOOD, USAGE, WRONG = 0, 2, 3
-
-
-@pytest.fixture(scope="module")
-def scripts() -> Iterator[ModuleType]:
-    """The experiment's scripts, which are no package: `evaluate`, which loads the others."""
-    names = ("evaluate", "milestones", "planted", "figures")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        for name in names:
-            sys.modules.pop(name, None)
-        yield importlib.import_module("evaluate")
-        for name in names:
-            sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +67,8 @@ def test_program_says_how_to_use_it(program: Path, tmp_path: Path) -> None:
     assert "No such file" in run(program, tmp_path / "missing").stderr
 
 
-def test_order_is_of_whole_words_but_for_phases_left_out(scripts: ModuleType, tmp_path: Path) -> None:
-    words = scripts.PHASES.words
+def test_order_is_of_whole_words_but_for_phases_left_out(tmp_path: Path) -> None:
+    words = PHASES.words
     phases = order_of(tmp_path / "order.txt", 30, 4)
     left = tuple(phases)
     while left:
@@ -93,14 +80,16 @@ def test_order_is_of_whole_words_but_for_phases_left_out(scripts: ModuleType, tm
 
 
 @pytest.mark.parametrize("name", ["PHASES", "BLOCKSORT"])
-def test_each_milestone_has_one_place_in_the_source(scripts: ModuleType, name: str, tmp_path: Path) -> None:
-    chosen = getattr(scripts, name)
+def test_each_milestone_has_one_place_in_the_source(name: str, tmp_path: Path) -> None:
+    chosen = getattr(milestones, name)
     campaign = load_spec(FOLDER / f"{chosen.name}.yaml")
-    assert campaign.campaign.subsets == {"milestones": list(chosen.milestones)} or [*campaign.campaign.subsets.values()] == [
-        tuple(chosen.milestones)
-    ]
+    assert campaign.campaign.subsets == {"milestones": list(chosen.milestones)} or [
+        *campaign.campaign.subsets.values()
+    ] == [tuple(chosen.milestones)]
     source = FOLDER / str(campaign.program.source)
-    built = build(campaign.program, source, tmp_path / "00", campaign.measure.software, spec_folder=FOLDER)
+    built = build_configuration(
+        campaign.program, source, tmp_path / "00", campaign.measure.software, spec_folder=FOLDER
+    )
     assert built.sites == dict.fromkeys(chosen.milestones, 1)
     assert not built.skipped
 
@@ -120,28 +109,28 @@ def small_spec(folder: Path) -> Path:
     return spec
 
 
-def test_phases_of_a_real_run_are_those_of_its_milestones(scripts: ModuleType, tmp_path: Path) -> None:
-    campaign = scripts.campaign_of(scripts.PHASES, tmp_path / "campaigns", small_spec(tmp_path))
-    runs = scripts.runs_of(campaign, scripts.PHASES)
+def test_phases_of_a_real_run_are_those_of_its_milestones(tmp_path: Path) -> None:
+    campaign = evaluate.campaign_of(PHASES, tmp_path / "campaigns", small_spec(tmp_path))
+    runs = evaluate.runs_of(campaign, PHASES)
     assert len(runs) == 3
-    found = scripts.analyse(scripts.PHASES, runs)
-    scores = scripts.score(found.sequence, found.truth)
+    found = evaluate.analyse(PHASES, runs)
+    scores = score(found.sequence, found.truth)
     assert scores.classes == 4
     assert scores.whole > 60
-    assert (scores.right, scores.rand, scores.met, scores.needless, scores.edits) == (1, 1, 1, 0, 0)
+    assert (scores.right, scores.rand, scores.met, scores.spurious, scores.edits) == (1, 1, 1, 0, 0)
     for further in runs[1:]:
-        alike = scripts.structural_sequence(further, classes=found.sequence.classes)
-        again = scripts.score(alike, scripts.truth_of(further, scripts.PHASES))
+        alike = structural_sequence(further, classes=found.sequence.classes)
+        again = score(alike, truth_of(further, PHASES))
         assert (again.right, again.met) == (1, 1)
-    phases = [scripts.PHASES.phases.index(name) for name in _told(campaign / "inputs" / "order.txt")]
+    phases = [PHASES.phases.index(name) for name in _phases_in(campaign / "inputs" / "order.txt")]
     assert found.truth.order.tolist() == phases
-    own = [scripts.PHASES.numbers(word) for word in scripts.PHASES.words]
+    own = [PHASES.numbers(word) for word in PHASES.words]
     assert decompose(phases, own).cost <= 3  # phases that were left out
-    scripts.draw(tmp_path / "phases.svg", found, scripts.phase_of_classes(found))
+    draw(tmp_path / "phases.svg", found, evaluate.phase_of_classes(found))
     assert (tmp_path / "phases.svg").stat().st_size > 10_000
 
 
-def _told(order: Path) -> list[str]:
+def _phases_in(order: Path) -> list[str]:
     return [line.split()[0] for line in order.read_text().splitlines()]
 
 
@@ -154,57 +143,55 @@ def trace_of(milestones: dict[str, list[int]], values: list[float]) -> Trace:
     return Trace.from_columns(metrics, {"h": values, **milestones}, begin_ns=ends - 10, end_ns=ends)
 
 
-def test_words_and_scores_are_told(scripts: ModuleType) -> None:
+def test_words_and_scores_are_in_the_text() -> None:
     rng = np.random.default_rng(1)
-    milestones = {"a": "one", "b": "two", "c": "three"}
-    program = sys.modules["milestones"].Program("p", milestones, (("one", "two", "three", "two"),))
+    places = {"a": "one", "b": "two", "c": "three"}
+    program = Program("p", places, (("one", "two", "three", "two"),))
     order = np.repeat(np.tile([0, 1, 2, 1], 15), rng.integers(2, 6, 60))
     begins = np.append(True, order[1:] != order[:-1])
-    marks = {name: (begins & (order == phase)).astype(int).tolist() for phase, name in enumerate(milestones)}
-    found = scripts.analyse(program, [trace_of(marks, (order * 1000.0).tolist())])
-    assert scripts.cells(scripts.score(found.sequence, found.truth)).startswith("3 | 100.0% of")
-    assert ", one, two, three, two" in "\n".join(scripts.words_table(found))
-    assert "60 symbols" in scripts.words_said(found)
+    marks = {name: (begins & (order == phase)).astype(int).tolist() for phase, name in enumerate(places)}
+    found = evaluate.analyse(program, [trace_of(marks, (order * 1000.0).tolist())])
+    assert " | ".join(evaluate.cells(score(found.sequence, found.truth))).startswith("3 | 100.0% of")
+    assert ", one, two, three, two" in "\n".join(evaluate.words_table(found))
+    assert "60 symbols" in evaluate.words_paragraph(found)
 
 
-def test_milestones_tell_phases_from_the_interval_behind_them(scripts: ModuleType) -> None:
-    program = sys.modules["milestones"].Program("p", {"a": "one", "b": "two"}, (("one", "two"),))
+def test_milestones_tell_phases_from_the_interval_behind_them() -> None:
+    program = Program("p", {"a": "one", "b": "two"}, (("one", "two"),))
     trace = trace_of({"a": [0, 1, 0, 0, 0, 0, 1, 0], "b": [0, 0, 0, 1, 0, 0, 1, 0]}, [0.0] * 8)
-    truth = scripts.truth_of(trace, program)
+    truth = truth_of(trace, program)
     assert truth.labels.tolist() == [-1, -1, 0, -1, 1, 1, -1, 1]
     assert (truth.begins.tolist(), truth.order.tolist()) == ([1, 3, 6, 6], [0, 1, 0, 1])
 
 
-def test_scores_of_a_good_and_a_bad_sequence(scripts: ModuleType) -> None:
-    program = sys.modules["milestones"].Program("p", {"a": "one", "b": "two"}, (("one", "two"),))
+def test_scores_of_a_good_and_a_bad_sequence() -> None:
+    program = Program("p", {"a": "one", "b": "two"}, (("one", "two"),))
     a = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
     b = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
-    truth = scripts.truth_of(trace_of({"a": a, "b": b}, [0.0] * 12), program)
-    good = scripts.score(scripts.structural_sequence([5, 5, 5, 5, 7, 7, 7, 7, 7, 5, 5, 5]), truth)
-    assert (good.right, good.rand, good.met, good.off, good.needless, good.phases, good.edits) == (1, 1, 1, 0, 0, 3, 0)
-    bad = scripts.score(scripts.structural_sequence([5, 5, 5, 5, 5, 5, 7, 7, 7, 7, 5, 5]), truth)
+    truth = truth_of(trace_of({"a": a, "b": b}, [0.0] * 12), program)
+    good = score(structural_sequence([5, 5, 5, 5, 7, 7, 7, 7, 7, 5, 5, 5]), truth)
+    assert (good.right, good.rand, good.met, good.off, good.spurious, good.phases, good.edits) == (1, 1, 1, 0, 0, 3, 0)
+    bad = score(structural_sequence([5, 5, 5, 5, 5, 5, 7, 7, 7, 7, 5, 5]), truth)
     assert (bad.whole, bad.right) == (9, 7 / 9)
-    assert (bad.met, bad.off, bad.needless) == (0.0, 1, 2)
+    assert (bad.met, bad.off, bad.spurious) == (0.0, 1, 2)
 
 
-def test_adjusted_rand_index(scripts: ModuleType) -> None:
+def test_adjusted_rand_index() -> None:
     labels = np.array([0, 0, 1, 1, 2, 2])
-    assert sys.modules["milestones"].adjusted_rand_index(labels, np.array([2, 2, 0, 0, 1, 1])) == 1
+    assert adjusted_rand_index(labels, np.array([2, 2, 0, 0, 1, 1])) == 1
     # Hubert and Arabie's formula by hand: 2 pairs together in both, of 3 and 6 pairs, 15 in all.
-    assert sys.modules["milestones"].adjusted_rand_index(labels, np.array([0, 0, 0, 0, 1, 1])) == pytest.approx(
-        (3 - 21 / 15) / (5 - 21 / 15)
-    )
-    assert sys.modules["milestones"].adjusted_rand_index(np.zeros(4, int), np.zeros(4, int)) == 1
+    assert adjusted_rand_index(labels, np.array([0, 0, 0, 0, 1, 1])) == pytest.approx((3 - 21 / 15) / (5 - 21 / 15))
+    assert adjusted_rand_index(np.zeros(4, int), np.zeros(4, int)) == 1
     rng = np.random.default_rng(0)
-    assert abs(sys.modules["milestones"].adjusted_rand_index(rng.integers(0, 3, 5000), rng.integers(0, 4, 5000))) < 0.01
+    assert abs(adjusted_rand_index(rng.integers(0, 3, 5000), rng.integers(0, 4, 5000))) < 0.01
 
 
-def test_noise_is_added_to_counters_alone(scripts: ModuleType) -> None:
+def test_noise_is_added_to_counters_alone() -> None:
     ends = np.arange(1, 501) * 10
     metrics = [Metric("PAPI_TOT_INS", "simulated"), Metric("PAPI_L1_DCM", "simulated"), Metric("a", "software")]
     columns = {metric.name: np.full(500, 10_000) for metric in metrics}
     trace = Trace.from_columns(metrics, columns, begin_ns=ends - 10, end_ns=ends)
-    noisy = scripts.disturbed(trace, 0.1, 1)
+    noisy = evaluate.with_noise(trace, 0.1, 1)
     assert (noisy["PAPI_TOT_INS"] == 10_000).all()
     assert (noisy["a"] == 10_000).all()
     assert np.log(noisy["PAPI_L1_DCM"] / 10_000).std() == pytest.approx(0.1, rel=0.1)

@@ -37,10 +37,7 @@ static void sweep(int steps)
         found += table[i];
 }
 
-static void begin_round(int round)
-{
-    found += round;
-}
+static void begin_round(int round) { found += round; }
 
 int main(int argc, char **argv)
 {

@@ -1,4 +1,5 @@
-/* A small program for the tests of sweeps: points STEPS WAY. It walks so many steps, or touches so many pages, and ends in some way. */
+/* A small program for the tests of sweeps: points STEPS WAY. It walks so many steps, or touches so many pages, and ends
+ * in some way. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-"""Which metrics are compared: all that gcov and a naive reader of the source can tell the count of, thousands in one build."""
+"""Which metrics are compared.
+
+All that gcov and a naive reader of the source can tell the count of, thousands in one build.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from .gcov import Coverage
-from .source_text import SourceText
-
-__all__ = ["Choice"]
+from tests.instrument.real.gcov import Coverage
+from tests.instrument.real.source_text import SourceText
 
 
 class Choice:
@@ -93,11 +94,15 @@ class Choice:
             for loop in text.loops:
                 if loop.body is not None and lines[loop.line] == 1:
                     self.add_place("loop", file, loop.line, loop.body)
-        several = {name for name, times in Counter(function.name for function in self.coverage.functions).items() if times > 1}
+        several = {
+            name for name, times in Counter(function.name for function in self.coverage.functions).items() if times > 1
+        }
         for function, count in self.coverage.functions.items():
             if function.file in self.texts and count and function.name not in several and function.name.isidentifier():
                 loops = self.texts[function.file].loops_between(function.first, function.last)
-                found = [self.coverage.statement(function.file, loop.body) if loop.body else frozenset() for loop in loops]
+                found = [
+                    self.coverage.statement(function.file, loop.body) if loop.body else frozenset() for loop in loops
+                ]
                 if len(loops) > 1 and all(len(counts) == 1 for counts in found):
                     numbers = [min(counts) for counts in found]
                     self.add(f"loops of {function.name}", {"loop": function.name}, sum(numbers))
@@ -115,10 +120,12 @@ class Choice:
                     self.add(f"label {target}", {"label": target}, *counts)
 
     def calls(self, most: int | None = None) -> None:
-        """Choose `call:` of C functions that are named to be called and for nothing else, and `call:` with `in:` of their callers.
+        """Choose `call:` of C functions that are named to be called and for nothing else.
 
-        All calls are as many as the entries; calls in one function are as many as the statements that begin with one. `most` takes the
-        functions that are entered most often.
+        And `call:` with `in:` of their callers.
+
+        All calls are as many as the entries; calls in one function are as many as the statements that begin with one.
+        `most` takes the functions that are entered most often.
         """
         times = Counter(function.name for function in self.coverage.functions)
         alone = {function for function in self.coverage.functions if times[function.name] == 1}
@@ -127,14 +134,24 @@ class Choice:
             uses = [(file, *use) for file, text in self.texts.items() for use in text.uses.get(name, ())]
             inside = [(file, line, called) for file, line, called in uses if self.coverage.around(file, line)]
             bodies = [use for use in inside if use[:2] not in heads]
-            if len(heads) != 1 or not bodies or not all(called for _, _, called in uses) or not self._only_declared(name, uses):
+            if (
+                len(heads) != 1
+                or not bodies
+                or not all(called for _, _, called in uses)
+                or not self._only_declared(name, uses)
+            ):
                 continue
             self.add(f"call {name}", {"call": name}, count)
             for caller in {self.coverage.around(file, line) for file, line, _ in bodies}:
                 places = [(file, line) for file, line, _ in bodies if self.coverage.around(file, line) == caller]
                 found = [self.coverage.statement(*place) for place in places]
                 plain = all(self.texts[file].starts_with_call(line, name) for file, line in places)
-                if caller in alone and plain and len(set(places)) == len(places) and all(len(counts) == 1 for counts in found):
+                if (
+                    caller in alone
+                    and plain
+                    and len(set(places)) == len(places)
+                    and all(len(counts) == 1 for counts in found)
+                ):
                     sums = sum(min(counts) for counts in found)
                     self.add(f"call {name} in {caller.name}", {"call": name, "in": caller.name}, sums)
 

@@ -7,12 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from unperturbed.instrument.toolchain import SiteReport
-
-from .choice import Choice
-from .gcov import Coverage, Function
-
-__all__ = ["CxxChoice"]
+from tests.instrument.real.choice import Choice
+from tests.instrument.real.gcov import Coverage, Function
+from unperturbed.instrument.compiler import SiteReport
 
 _CONSTANT = "constexpr|CONSTEXPR"
 
@@ -20,8 +17,8 @@ _CONSTANT = "constexpr|CONSTEXPR"
 class CxxChoice(Choice):
     """As `Choice`, with what C++ needs.
 
-    gcc evaluates some calls of constexpr functions in the compiler, but not those that hold a counter: of these gcov tells the least
-    number only. It has no numbers of its own for functions that are always inlined.
+    gcc evaluates some calls of constexpr functions in the compiler, but not those that hold a counter: of these gcov
+    tells the least number only. It has no numbers of its own for functions that are always inlined.
 
     Parameters
     ----------
@@ -34,7 +31,10 @@ class CxxChoice(Choice):
         self._least: set[str] = set()
 
     def names(self, most: int | None = None) -> None:
-        """Choose `enter:` of the qualified names that are entered most often, and of all lambdas; `settle` says what they must count."""
+        """Choose `enter:` of the qualified names that are entered most often, and of all lambdas.
+
+        `settle` says what they must count.
+        """
         for place, (name, count) in enumerate(self.coverage.by_name(self.texts).most_common()):
             chosen = count and (most is None or place < most or "::lambda" in name)
             if chosen and re.fullmatch(r"[\w:~]+(?:operator.*)?", name):
@@ -95,6 +95,8 @@ class CxxChoice(Choice):
 
     def _is_nested(self, inner: Function) -> bool:
         around = [
-            f for f in self.coverage.functions if f.file == inner.file and f.first <= inner.first and inner.last <= f.last
+            f
+            for f in self.coverage.functions
+            if f.file == inner.file and f.first <= inner.first and inner.last <= f.last
         ]
         return any(f.last - f.first > inner.last - inner.first for f in around)

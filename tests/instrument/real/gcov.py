@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-__all__ = ["Coverage", "Function", "plain_name", "read_coverage"]
-
 _LINE = re.compile(r"\s*([-\d#=]+)\*?:\s*(\d+):")
 _BLOCK = re.compile(r"\s*(\d+|[%$]+)\*?:\s*(\d+)-block +(\d+)")
 _CALLED = re.compile(r"function (\S+) called \d+ returned (\d+)%")
@@ -72,12 +70,17 @@ class Coverage:
         return sums
 
     def statement(self, file: str, line: int) -> frozenset[int]:
-        """Return the numbers by which gcov may tell how often a line's first statement was reached; none for a line it does not count.
+        """Return the numbers by which gcov may tell how often a line's first statement was reached.
 
-        Its line count also counts what comes back to a line, such as the end of a block of the line's `if`; its first block does not.
+        None for a line it does not count.
+
+        Its line count also counts what comes back to a line, such as the end of a block of the line's `if`; its first
+        block does not.
         """
         place = file, line
-        return frozenset(counts[place] for counts in (self.lines, self.starts) if place in counts and place in self.lines)
+        return frozenset(
+            counts[place] for counts in (self.lines, self.starts) if place in counts and place in self.lines
+        )
 
     def with_entries(self, name: str, count: int) -> Coverage:
         """Return the coverage with another number of entries of one function."""
@@ -124,7 +127,9 @@ def read_coverage(folder: Path) -> Coverage:
                 lines[name, line["line_number"]] += line["count"]
     jumps = any(0 < percent < _WHOLE for seen in returned.values() for percent in seen)
     returning = {
-        function for function, seen in returned.items() if seen == {_WHOLE} and (functions[function] < _EXACT or not jumps)
+        function
+        for function, seen in returned.items()
+        if seen == {_WHOLE} and (functions[function] < _EXACT or not jumps)
     }
     return Coverage(functions, frozenset(returning), lines, starts)
 

@@ -1,4 +1,7 @@
-"""Building real programs from Debian's sources three ways, and running them: as gcc has it, with gcov's counters, with ours."""
+"""Building real programs from Debian's sources three ways, and running them.
+
+As gcc has it, with gcov's counters, with ours.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,25 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.collectors.runtime_build import user_cache
-from unperturbed.harness.sources import debian_source
+from tests.instrument.real.gcov import Coverage, read_coverage
+from unperturbed.collectors.runtime import user_cache
+from unperturbed.harness.program.sources import debian_source
+from unperturbed.instrument.compiler import SiteReport, missing_metrics, read_sites, write_toolchain
 from unperturbed.instrument.events import parse_event
-from unperturbed.instrument.toolchain import SiteReport, missing_metrics, read_sites, write_toolchain
-
-from .gcov import Coverage, read_coverage
-
-__all__ = ["CLANG", "Counted", "Covered", "Program", "Run", "check_debug_lines", "shell"]
 
 _SOURCES = (".c", ".cc", ".cpp", ".h")
 RUNTIME = Path(__file__).parents[1] / "runtime.c"
-CLANG = pytest.param(True, id="clang", marks=pytest.mark.skipif(not shutil.which("clang++"), reason="clang is not installed"))
+CLANG = pytest.param(
+    True, id="clang", marks=pytest.mark.skipif(not shutil.which("clang++"), reason="clang is not installed")
+)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the program: its arguments (the first is the program, in the build's folder), its input, its exit code."""
+    """One run of the program.
+
+    Its arguments (the first is the program, in the build's folder), its input, its exit code.
+    """
 
     arguments: Sequence[str]
     given: bytes = b""
@@ -63,13 +68,18 @@ class Program:
 
     def prepare(self, folder: Path) -> Path:
         """Copy the source and the files to a folder."""
-        shutil.copytree(self.source(), folder, symlinks=True, ignore=shutil.ignore_patterns("*.o", "*.a", "*.gcda", ".pc"))
+        shutil.copytree(
+            self.source(), folder, symlinks=True, ignore=shutil.ignore_patterns("*.o", "*.a", "*.gcda", ".pc")
+        )
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
         return folder
 
     def covered(self, folder: Path) -> Covered:
-        """Build by gcc with gcov's counters, without optimisation (gcov counts no function that was inlined early), and run."""
+        """Build by gcc with gcov's counters, without optimisation (gcov counts no function that was inlined early).
+
+        And run.
+        """
         self.build(self.prepare(folder), "gcc", "g++", "-O0 -g --coverage")
         outputs = [self._run(folder, run, None)[0] for run in self.runs]
         return Covered(self, folder, outputs + self._made(folder), read_coverage(folder))
@@ -80,7 +90,9 @@ class Program:
         """Build with our counters, and run."""
         events = {name: parse_event(event) for name, event in software.items()}
         compilers = {"cc": "clang", "cxx": "clang++"} if clang else {"cc": "gcc", "cxx": "g++"}
-        toolchain = write_toolchain(folder.with_name(f"{folder.name}.tools"), events, compilers=compilers, runtime=[RUNTIME])
+        toolchain = write_toolchain(
+            folder.with_name(f"{folder.name}.tools"), events, compilers=compilers, runtime=[RUNTIME]
+        )
         self.build(self.prepare(folder), str(toolchain.cc), str(toolchain.cxx), flags)
         counts: Counter[str] = Counter()
         outputs = []
@@ -121,7 +133,10 @@ class Program:
 
 @dataclass(frozen=True)
 class Covered:
-    """A program that gcov counted: its folder, what it wrote (standard output and error of each run, then files), the counts."""
+    """A program that gcov counted.
+
+    Its folder, what it wrote (standard output and error of each run, then files), the counts.
+    """
 
     program: Program
     folder: Path
@@ -152,10 +167,12 @@ def shell(folder: Path, *commands: str) -> None:
 
 
 def check_debug_lines(folder: Path, words: Sequence[str], source: str) -> None:
-    """Check that with counters in all functions and at all calls each line has code that had some, and no other but where a counter is.
+    """Check that with counters in all functions and at all calls each line has code that had some.
 
-    That may be the brace of an empty function, or a call that needs no code; also, one line in a hundred, where a statement of several
-    lines goes on.
+    And no other but where a counter is.
+
+    That may be the brace of an empty function, or a call that needs no code; also, one line in a hundred, where a
+    statement of several lines goes on.
 
     Parameters
     ----------
@@ -163,7 +180,9 @@ def check_debug_lines(folder: Path, words: Sequence[str], source: str) -> None:
     words : the compiler and its flags.
     """
     events = {"enters": parse_event({"enter": "*"}), "calls": parse_event({"call": "*"})}
-    toolchain = write_toolchain(folder.with_name(f"{folder.name}.debug"), events, compilers={"cc": words[0], "cxx": words[0]})
+    toolchain = write_toolchain(
+        folder.with_name(f"{folder.name}.debug"), events, compilers={"cc": words[0], "cxx": words[0]}
+    )
     found = []
     for compiler, name in ((words[0], "plain.o"), (str(toolchain.cc), "counted.o")):
         subprocess.run([compiler, *words[1:], "-O0", "-g", "-c", source, "-o", name], cwd=folder, check=True)
@@ -171,7 +190,11 @@ def check_debug_lines(folder: Path, words: Sequence[str], source: str) -> None:
     plain, counted = found
     report = read_sites(toolchain.folder)
     sites = {(Path(site.file).name, site.line) for found in report.sites.values() for site in found}
-    texts = {path.name: path.read_text(errors="replace").splitlines() for path in folder.rglob("*") if path.suffix in _SOURCES}
+    texts = {
+        path.name: path.read_text(errors="replace").splitlines()
+        for path in folder.rglob("*")
+        if path.suffix in _SOURCES
+    }
     strange = {place for place in counted - plain - sites if "{" not in texts[place[0]][place[1] - 1]}
     assert len(plain) > 100 < len(sites), report.skipped
     assert plain <= counted, plain - counted

@@ -1,4 +1,6 @@
-"""A naive reader of source text, which finds where statements, loops, labels, calls and writes stand by looking at the lines alone.
+"""A naive reader of source text.
+
+It finds where statements, loops, labels, calls and writes stand by looking at the lines alone.
 
 It knows nothing of the tool that is tested. What it cannot tell surely it leaves out.
 """
@@ -10,8 +12,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-
-__all__ = ["Loop", "SourceText"]
 
 _HIDDEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'', re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
@@ -54,7 +54,10 @@ class SourceText:
 
     @cached_property
     def statements(self) -> frozenset[int]:
-        """Return lines that begin with a statement which is no loop, ends there (or begins a block), and on which no loop turns."""
+        """Return lines that begin with a statement which is no loop, ends there (or begins a block).
+
+        And on which no loop turns.
+        """
         found = set()
         before, depth = ";", 0
         for number, line in enumerate(self._lines, 1):
@@ -125,7 +128,10 @@ class SourceText:
 
     @cached_property
     def records(self) -> list[tuple[set[str], list[str]]]:
-        """Return (names, fields) of every struct and union with a body, the inner ones too: tag and the typedef's name."""
+        """Return (names, fields) of every struct and union with a body, the inner ones too.
+
+        Tag and the typedef's name.
+        """
         found = []
         for head in re.finditer(r"\b(?:struct|union)\s*(\w*)\s*\{", self._code):
             end = self._behind(head.end() - 1, "{", "}")
@@ -147,13 +153,19 @@ class SourceText:
                 yield from re.findall(r"\w+", self._blank[found.end() : self._behind(found.end(), "(", ")")])
 
     def has_body(self, line: int) -> bool:
-        """Tell whether the function whose head is on this line is written out, and no lambda; `= default` and what a class is given are not."""
+        """Tell whether the function whose head is on this line is written out, and no lambda.
+
+        `= default` and what a class is given are not.
+        """
         text = self._lines[line - 1]
         end = re.compile(r"[;{]|=\s*default").search(self._code, self._start(line))
         return end is not None and end[0] == "{" and not re.match(r"\s*(?:struct|class|union)\b|.*\]\s*\(", text)
 
     def parameters(self, line: int, name: str) -> list[str] | None:
-        """Return the types of the parameters of the function whose head is on this line; None when they are not plainly written."""
+        """Return the types of the parameters of the function whose head is on this line.
+
+        None when they are not plainly written.
+        """
         opening = re.compile(rf"[^\n]*?{re.escape(name)}\s*(?=\()").match(self._code, self._start(line))
         if opening is None:
             return None

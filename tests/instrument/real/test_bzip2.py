@@ -1,4 +1,7 @@
-"""Debian's bzip2, by its own Makefile, with gcc and clang: counts equal gcov's and the file's own bits, the output stays byte for byte."""
+"""Debian's bzip2, by its own Makefile, with gcc and clang.
+
+Counts equal gcov's and the file's own bits, the output stays byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from .choice import Choice
-from .programs import CLANG, Program, Run, check_debug_lines, shell
+from tests.instrument.real.choice import Choice
+from tests.instrument.real.programs import CLANG, Program, Run, check_debug_lines, shell
 
 RECORDS = ("EState", "DState", "bz_stream", "bzFile")
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .choice import Choice
-from .programs import Program, Run, check_debug_lines, shell
+from tests.instrument.real.choice import Choice
+from tests.instrument.real.programs import Program, Run, check_debug_lines, shell
 
-RECORDS = ("cmark_node", "cmark_parser", "cmark_renderer", "subject", "delimiter", "bracket", "cmark_strbuf", "cmark_iter")
+RECORDS = (
+    "cmark_node",
+    "cmark_parser",
+    "cmark_renderer",
+    "subject",
+    "delimiter",
+    "bracket",
+    "cmark_strbuf",
+    "cmark_iter",
+)
 
 
 def build(folder: Path, cc: str, _cxx: str, flags: str) -> None:

@@ -1,11 +1,14 @@
-"""Debian's {fmt} in C++20: templates, lambdas, overloads, constexpr functions and inline namespaces, called by a program of ours."""
+"""Debian's {fmt} in C++20.
+
+Templates, lambdas, overloads, constexpr functions and inline namespaces, called by a program of ours.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from .choice_cxx import CxxChoice
-from .programs import Program, Run, check_debug_lines, shell
+from tests.instrument.real.choice_cxx import CxxChoice
+from tests.instrument.real.programs import Program, Run, check_debug_lines, shell
 
 
 def build(folder: Path, _cc: str, cxx: str, flags: str) -> None:
@@ -16,17 +19,22 @@ def build(folder: Path, _cc: str, cxx: str, flags: str) -> None:
     shell(folder, f"{compiling} && wait $! && {cxx} {flags} main.o format.o -o main")
 
 
-FMT = Program("fmtlib", build, [Run(["main"])], files={"main.cc": Path(__file__).with_name("fmt_program.cc").read_bytes()})
+FMT = Program(
+    "fmtlib", build, [Run(["main"])], files={"main.cc": Path(__file__).with_name("fmt_program.cc").read_bytes()}
+)
 
 
 def test_counts_equal_gcovs_over_all_instantiations(tmp_path):
     covered = FMT.covered(tmp_path / "covered")
-    choice = CxxChoice(covered.coverage, covered.sources("main.cc", "src/format.cc", "include/fmt/*.h"), inlined="FMT_INLINE")
+    choice = CxxChoice(
+        covered.coverage, covered.sources("main.cc", "src/format.cc", "include/fmt/*.h"), inlined="FMT_INLINE"
+    )
     choice.names(150)
     choice.heads()
     choice.loops()
     choice.lines("format.h", "main.cc")
-    # The first is a class in a function that is always inlined; the second, gcov counts when it is over, and it ends by exceptions too.
+    # The first is a class in a function that is always inlined; the second, gcov counts when it is over, and it ends by
+    # exceptions too.
     choice.leave_out("head core.h:2700", "line format.h:4128")
     choice.add("lambdas of write_int", {"enter": "fmt::detail::write_int::lambda*"}, lambdas(choice, "write_int"))
 

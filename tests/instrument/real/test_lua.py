@@ -1,12 +1,15 @@
-"""Debian's Lua interpreter, whose virtual machine jumps by computed gotos: counts equal gcov's, a script prints what it always prints."""
+"""Debian's Lua interpreter, whose virtual machine jumps by computed gotos.
+
+Counts equal gcov's, a script prints what it always prints.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from .choice import Choice
-from .programs import Program, Run, check_debug_lines, shell
+from tests.instrument.real.choice import Choice
+from tests.instrument.real.programs import Program, Run, check_debug_lines, shell
 
 RECORDS = ("lua_State", "global_State", "CallInfo", "FuncState", "LexState", "Proto", "Token", "LoadState", "BlockCnt")
 # The addresses of strings, and of what else not, decide neither a hash nor what is cached: so each run does the same.

@@ -1,4 +1,7 @@
-"""Debian's TinyXML-2, C++ with overloads, virtual methods and class templates, by its own Makefile: counts equal gcov's, its tests pass."""
+"""Debian's TinyXML-2, C++ with overloads, virtual methods and class templates, by its own Makefile.
+
+Counts equal gcov's, its tests pass.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from .choice_cxx import CxxChoice
-from .programs import CLANG, Program, Run, check_debug_lines, shell
+from tests.instrument.real.choice_cxx import CxxChoice
+from tests.instrument.real.programs import CLANG, Program, Run, check_debug_lines, shell
 
 
 def build(folder: Path, _cc: str, cxx: str, flags: str) -> None:
@@ -54,7 +57,10 @@ def test_counts_equal_gcovs_and_the_programs_own(tmp_path, covered, clang):
 
 
 def overloads(choice: CxxChoice) -> Counter[str]:
-    """Return gcov's entries of overloads, each by its name with the types of its parameters; one for const objects is the same name."""
+    """Return gcov's entries of overloads, each by its name with the types of its parameters.
+
+    One for const objects is the same name.
+    """
     counts = choice.coverage.functions
     bodies = Counter(function.name for function in counts)
     found: Counter[str] = Counter()

@@ -1,4 +1,7 @@
-"""Debian's zlib, by its own configure and make, static and shared: counts equal gcov's, all that is written stays the same."""
+"""Debian's zlib, by its own configure and make, static and shared.
+
+Counts equal gcov's, all that is written stays the same.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import random
 import zlib
 from pathlib import Path
 
-from .choice import Choice
-from .programs import Program, Run, check_debug_lines, shell
+from tests.instrument.real.choice import Choice
+from tests.instrument.real.programs import Program, Run, check_debug_lines, shell
 
 RECORDS = ("z_stream_s", "internal_state", "inflate_state")
 
@@ -41,7 +44,9 @@ ZLIB = Program(
 
 def test_counts_equal_gcovs_in_library_and_program(tmp_path):
     covered = ZLIB.covered(tmp_path / "covered")
-    sources = [path for path in covered.sources("*.[ch]", "test/minigzip.c", "test/example.c") if path.name != "zconf.h"]
+    sources = [
+        path for path in covered.sources("*.[ch]", "test/minigzip.c", "test/example.c") if path.name != "zconf.h"
+    ]
     choice = Choice(covered.coverage, sources)
     choice.everything(*RECORDS)
     # Its dictionary is the word hello with the zero behind it.

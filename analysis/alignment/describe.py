@@ -1,0 +1,155 @@
+"""An alignment in words and tables, for the terminal, the page and a notebook alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import BAD, counted, number
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.alignment.merging import MergedTrace
+    from unperturbed.analysis.alignment.milestones import ScoreSummary
+    from unperturbed.analysis.alignment.pairwise_alignment import PairwiseAlignment
+    from unperturbed.analysis.alignment.traces import Alignment
+    from unperturbed.collectors.data import Trace
+
+_MATRIX_COLUMNS = 12
+
+
+def run_name(trace: Trace, otherwise: str = "a run") -> str:
+    """Return the run's name among a trace's attributes."""
+    return str(trace.attributes.get("run", otherwise))
+
+
+def facts(alignment: Alignment) -> list[tuple[str, str]]:
+    """Return how two runs were aligned, as pairs of name and value."""
+    a, b = alignment.runs
+    on = ", ".join(f"{name} (÷ {scale:.4g})" for name, scale in zip(alignment.on, alignment.scale or (), strict=True))
+    pairs = [
+        ("intervals", f"{len(a)} and {len(b)}"),
+        ("aligned on", on),
+        ("method", alignment.method),
+        ("penalty", f"{alignment.penalty:.4g}"),
+        ("cost", f"{alignment.cost:.6g}, {alignment.cost / len(alignment):.4g} a path element"),
+    ]
+    if alignment.method == "dtw":
+        if alignment.anchor:
+            pairs.append(("anchors", f"{len(alignment.anchors)} milestones of {alignment.anchor}"))
+        guide = "" if alignment.pace == "time" else ", which guides the path too"
+        flat = f"{alignment.flat_share:.0%} of the path, longest stretch {alignment.longest_flat} intervals"
+        pairs += [("progress", f"{alignment.pace}{guide}"), ("flat", flat)]
+    return pairs
+
+
+def scores_table(scores: Mapping[str, ScoreSummary]) -> Table:
+    """Return a row for each milestone by which an alignment is scored."""
+    columns = [
+        Column("milestone"),
+        *(
+            Column(head, "right")
+            for head in ("scored elements", "in the very interval", "within one", "largest, intervals")
+        ),
+    ]
+    rows = [
+        (name, f"{one.elements}", f"{one.perfect:.1%}", f"{one.within_one:.1%}", f"{one.largest}")
+        for name, one in scores.items()
+    ]
+    return Table(columns, rows, "Scores: by how many intervals the path misses milestones")
+
+
+def different_campaigns(a: Trace, b: Trace) -> str:
+    """Return a warning if two runs are of different campaigns, and perhaps of different work; else ''."""
+    names = [str(trace.attributes.get("campaign", "")) for trace in (a, b)]
+    if names[0] == names[1]:
+        return ""
+    first, second = (name or "none" for name in names)
+    return (
+        f"these runs are of different campaigns ({first} and {second}): aligning them makes sense only if both did the"
+        " same work"
+    )
+
+
+def notes(alignment: Alignment) -> list[str]:
+    """Return the reasons to distrust an alignment."""
+    return [note for note in (different_campaigns(*alignment.runs), alignment.warning) if note]
+
+
+def merge_table(merged: MergedTrace, rejected: tuple[str, ...] = ()) -> Table:
+    """Return a row for each group of repetitions in a merged trace.
+
+    Parameters
+    ----------
+    merged : MergedTrace
+        The trace.
+    rejected : tuple of str, default ()
+        Configurations that the outer check shows perturbed; they are marked.
+
+    Returns
+    -------
+    Table
+        With the run, its metrics and the spread of its alignments.
+    """
+    columns = [
+        *(Column(head) for head in ("from", "run", "metrics")),
+        *(Column(head, "right") for head in ("spread, median", "90 %")),
+    ]
+    rows = []
+    for source in merged.sources:
+        bad = source.configuration in rejected
+        title = Cell(f"{source.title} {BAD} perturbed", "bad") if bad else source.title
+        run = f"{source.run} of {source.repetitions}" + (" (reference)" if source.alignment is None else "")
+        spread = ["–", "–"]
+        if source.spread is not None:
+            spread = [f"{value:.1f}" for value in np.quantile(source.spread, (0.5, 0.9)).tolist()]
+        rows.append((title, run, ", ".join(source.metrics), *spread))
+    return Table(columns, rows, "One trace with every metric")
+
+
+def distances_table(pairs: PairwiseAlignment) -> Table:
+    """Return the distance matrix, or the nearest and the furthest of each series where there are many."""
+    if len(pairs.names) <= _MATRIX_COLUMNS:
+        columns = [Column(""), *(Column(name, "right") for name in pairs.names)]
+        rows = [
+            [name, *(number(value, 4) for value in row)]
+            for name, row in zip(pairs.names, pairs.distances.tolist(), strict=True)
+        ]
+        return Table(columns, rows, "Distances")
+    others = pairs.distances + np.where(np.eye(len(pairs.names), dtype=bool), np.inf, 0.0)
+    nearest, furthest = others.argmin(axis=1), pairs.distances.argmax(axis=1)
+    columns = [
+        Column("series"),
+        Column("nearest"),
+        Column("distance", "right"),
+        Column("furthest"),
+        Column("distance", "right"),
+    ]
+    rows = [
+        [
+            name,
+            pairs.names[nearest[at]],
+            number(float(pairs.distances[at, nearest[at]]), 4),
+            pairs.names[furthest[at]],
+            number(float(pairs.distances[at, furthest[at]]), 4),
+        ]
+        for at, name in enumerate(pairs.names)
+    ]
+    return Table(columns, rows, "Nearest and furthest of each series")
+
+
+def pairwise_headline(pairs: PairwiseAlignment) -> str:
+    """Return the number of series and the range of their distances, in one line."""
+    size = len(pairs.names)
+    if size < 2:
+        return f"{counted(size, 'series', 'series')}, no pair"
+    first, second = np.triu_indices(size, 1)
+    values = pairs.distances[first, second]
+    least, most = int(values.argmin()), int(values.argmax())
+    ends = [
+        f"{number(float(values[at]), 4)} ({pairs.names[first[at]]} and {pairs.names[second[at]]})"
+        for at in (least, most)
+    ]
+    return f"{size} series: distances from {ends[0]} to {ends[1]}"

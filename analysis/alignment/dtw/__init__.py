@@ -1,0 +1,1 @@
+"""Dynamic time warping of series: exact warp paths, plain and through anchors, and all pairs of a set."""

@@ -1,0 +1,58 @@
+"""The compiled functions of dynamic time warping, for each type of cells.
+
+Importing this module loads the compiler (about half a second): only an alignment does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from unperturbed.analysis.alignment.dtw import checkpoints
+from unperturbed.analysis.alignment.dtw import lanes as kernels_lanes
+from unperturbed.analysis.alignment.dtw.series import UNREACHED, CellArray, FloatArray, IntArray
+from unperturbed.analysis.compiling import compiled
+
+_RECORDED_CELLS = 1 << 24
+"""A matrix of so many cells is computed once: what is recorded of it, 4 MB, fits the last cache."""
+
+
+def path_through(
+    x: CellArray, y: CellArray, corners: IntArray, penalty: float, band: int, most_recorded: int = _RECORDED_CELLS
+) -> tuple[IntArray, float, int]:
+    """Return the cheapest path through corners, compiled; see `checkpoints.path_through`."""
+    number, unreached = _numbers(x)
+    kernel = _compiled("path_through", x.dtype.name)
+    path, cost, segment = kernel(x, y, corners, number(penalty), band, unreached, most_recorded)
+    return path, cost, segment
+
+
+def pair_costs(series: CellArray, starts: IntArray, pairs: IntArray, penalty: float, band: int) -> FloatArray:
+    """Return the cost of each pair of series, compiled; see `checkpoints.pair_costs`."""
+    number, unreached = _numbers(series)
+    kernel = _compiled("pair_costs", series.dtype.name)
+    costs: FloatArray = kernel(series, starts, pairs, number(penalty), band, unreached)
+    return costs
+
+
+def _numbers(cells: CellArray) -> tuple[Callable[[float], Any], Any]:
+    """Return what makes a number of the cells' type, and one that no path costs."""
+    number: Callable[[float], Any] = cells.dtype.type
+    return number, number(UNREACHED if cells.dtype.kind == "i" else math.inf)
+
+
+def _compiled(function: str, element: str) -> Callable[..., Any]:
+    """Return a function compiled for cells of one type."""
+    rows, indices = f"{element}[:, ::1]", "int64[:, ::1]"
+    signature = {
+        "path_through": f"{rows}, {rows}, {indices}, {element}, int64, {element}, int64",
+        "pair_costs": f"{rows}, int64[::1], {indices}, {element}, int64, {element}",
+    }[function]
+    return compiled(
+        checkpoints.__name__,
+        function,
+        (signature,),
+        calls=(kernels_lanes.__name__,),
+        called=f"the alignment kernel {function} for {element}",
+    )

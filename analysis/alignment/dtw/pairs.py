@@ -1,0 +1,182 @@
+"""All pairs of a set of series over the processor's cores: costs, and warp paths."""
+
+from __future__ import annotations
+
+import operator
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unperturbed.analysis.alignment.dtw.paths import WarpPath, align_rows
+from unperturbed.analysis.alignment.dtw.series import (
+    FloatArray,
+    IntArray,
+    Scale,
+    cells_of,
+    check_limits,
+    rows_of,
+    scaled,
+)
+from unperturbed.errors import DataError
+
+_Result = TypeVar("_Result")
+
+Progress = Callable[[int, int], None]
+"""Called with the number of pairs that are done, and of all."""
+
+_CHUNK_CELLS = 1 << 22
+"""Cells that are worth handing to a thread: half a millisecond."""
+_CHUNKS_A_WORKER = 16
+
+
+def distance_matrix(
+    series: Sequence[ArrayLike],
+    *,
+    penalty: float = 0.0,
+    band: int | None = None,
+    scale: Scale = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> FloatArray:
+    """Return the cost of aligning each pair of series.
+
+    Parameters
+    ----------
+    series : sequence of array_like
+        K arrays, each of shape (n,) or (n, metrics), of the same metrics; lengths may differ.
+    penalty, band : float, default 0.0
+        As for `dtw`.
+    scale : {"std", "range"} or array_like
+        As for `dtw`, with spreads over all series.
+    workers : int, optional
+        Threads. None takes as many as this process may use processors. The kernels run without Python's lock.
+    progress : callable, optional
+        Called with the number of pairs done and of all pairs, from this thread, optional.
+
+    Returns
+    -------
+    float64, shape (k, k)
+        Symmetric, zeros on the diagonal; each cost is to the last bit `dtw`'s.
+
+    Raises
+    ------
+    DataError
+        There is no series; one is empty, of another shape, of other metrics, or not finite; differences overflow.
+    ValueError
+        The penalty or the band is negative, or the number of workers not positive.
+    """
+    from unperturbed.analysis.alignment.dtw import kernels  # noqa: PLC0415  loads the compiler
+
+    rows, _ = _comparable(series, penalty, band, scale)
+    pairs, cells = _pairs(rows)
+    taken, step, exponent = cells_of(rows, penalty, int(cells.sum()))
+    together, starts = np.concatenate(taken), np.cumsum([0, *map(len, rows)])
+    everything = 2 * max(map(len, rows))
+    width = everything if band is None else min(operator.index(band), everything)
+
+    def costs_of(chunk: IntArray) -> list[float]:
+        return list(kernels.pair_costs(together, starts, chunk, step, width))
+
+    costs = np.ldexp(_over_pairs(costs_of, pairs, cells, workers, progress), -exponent)
+    wrong = np.flatnonzero(~np.isfinite(costs))
+    if len(wrong):
+        raise DataError("the differences of series {} and {} overflow: scale the series".format(*pairs[wrong[0]]))
+    matrix = np.zeros((len(rows), len(rows)))
+    matrix[pairs[:, 0], pairs[:, 1]] = matrix[pairs[:, 1], pairs[:, 0]] = costs
+    return matrix
+
+
+def warp_paths(
+    series: Sequence[ArrayLike],
+    *,
+    penalty: float = 0.0,
+    band: int | None = None,
+    scale: Scale = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> dict[tuple[int, int], WarpPath]:
+    """Return the warp path of each pair of series.
+
+    Parameters
+    ----------
+    series, penalty, band, scale, workers, progress : sequence of array_like
+        As for `distance_matrix`.
+
+    Returns
+    -------
+    dict
+        For each a < b the path with `series[a]` as x and `series[b]` as y, as `dtw` finds it.
+
+    Raises
+    ------
+    DataError, ValueError
+        As for `distance_matrix`.
+    """
+    rows, divisors = _comparable(series, penalty, band, scale)
+    pairs, cells = _pairs(rows)
+
+    def paths_of(chunk: IntArray) -> list[WarpPath]:
+        return [align_rows(rows[a], rows[b], (), penalty, band, divisors) for a, b in chunk]
+
+    paths = _over_pairs(paths_of, pairs, cells, workers, progress)
+    return {(int(a), int(b)): path for (a, b), path in zip(pairs, paths, strict=True)}
+
+
+def _comparable(
+    series: Sequence[ArrayLike], penalty: float, band: int | None, scale: Scale
+) -> tuple[list[FloatArray], tuple[float, ...] | None]:
+    """Return all series as rows of the same metrics, divided as asked, and the divisors."""
+    rows = [rows_of(f"series[{number}]", one) for number, one in enumerate(series)]
+    if not rows:
+        raise DataError("there is no series: give one at least")
+    for number, one in enumerate(rows):
+        if one.shape[1] != rows[0].shape[1]:
+            raise DataError(
+                f"series[0] has {rows[0].shape[1]} metrics and series[{number}] has {one.shape[1]}: give all the same "
+                "metrics"
+            )
+    check_limits(penalty, band)
+    return scaled(rows, scale)
+
+
+def _pairs(rows: Sequence[FloatArray]) -> tuple[IntArray, IntArray]:
+    """Return all pairs, shape (pairs, 2), and how many cells each has."""
+    pairs = np.array(list(combinations(range(len(rows)), 2)), np.int64).reshape(-1, 2)
+    lengths = np.array([len(one) for one in rows], np.int64)
+    return pairs, lengths[pairs].prod(axis=1)
+
+
+def _over_pairs(
+    results_of: Callable[[IntArray], list[_Result]],
+    pairs: IntArray,
+    cells: IntArray,
+    workers: int | None,
+    progress: Progress | None,
+) -> list[_Result]:
+    """Return the result of each pair, in order, computed by threads in chunks of about as many cells."""
+    threads = len(os.sched_getaffinity(0)) if workers is None else operator.index(workers)
+    if threads < 1:
+        raise ValueError(f"workers is {threads}: give 1 or more, or None")
+    share = max(_CHUNK_CELLS, int(cells.sum()) // (threads * _CHUNKS_A_WORKER))
+    ends = np.flatnonzero(np.diff(np.cumsum(cells) // share)) + 1
+    chunks = [chunk for chunk in np.split(pairs, ends) if len(chunk)]
+    from joblib import Parallel, delayed  # type: ignore[import-untyped]  # noqa: PLC0415  slow to load
+
+    pool = Parallel(n_jobs=threads, prefer="threads", return_as="generator", batch_size=1)
+    done: list[_Result] = []
+    in_order = pool(delayed(results_of)(chunk) for chunk in chunks)
+    try:
+        for results in in_order:
+            done += results
+            if progress is not None:
+                progress(len(done), len(pairs))
+    finally:
+        with warnings.catch_warnings():  # joblib warns of chunks that nobody takes, as when a user stops
+            warnings.simplefilter("ignore", UserWarning)
+            in_order.close()
+    return done

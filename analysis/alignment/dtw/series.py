@@ -1,0 +1,176 @@
+"""Arguments of an alignment: series as rows of metrics, their scale, and the limits of a path.
+
+Series become 32-bit integers where this changes no result: the kernels are twice as fast then.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.errors import DataError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+
+Scale: TypeAlias = Literal["std", "range"] | ArrayLike | None
+"""The divisor of the metrics: none, a spread of all series' values taken together, or one number for each metric."""
+
+_RANGE_PERCENT = (5, 95)
+"""Percentiles that span a program's phases without single outlying intervals."""
+
+
+def rows_of(name: str, series: ArrayLike) -> FloatArray:
+    """Return a series as contiguous, writable float64 rows, one an interval.
+
+    Raises
+    ------
+    DataError
+        It is empty, of another shape than (n,) or (n, metrics), or not finite.
+    """
+    rows = np.asarray(series, dtype=np.float64)
+    if rows.ndim not in (1, 2):
+        raise DataError(f"{name} has shape {rows.shape}: give (n,) or (n, metrics)")
+    if rows.size == 0:
+        raise DataError(f"{name} is empty (shape {rows.shape}): there is nothing to align")
+    if not np.isfinite(rows).all():
+        wrong = np.argwhere(~np.isfinite(rows))
+        at = tuple(int(index) for index in wrong[0])
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise DataError(f"{name}[{', '.join(map(str, at))}] is {rows[at]}{more}: drop or fill it before aligning")
+    return np.require(rows.reshape(len(rows), -1), requirements=("C", "A", "W"))
+
+
+def check_limits(penalty: float, band: int | None) -> None:
+    """Refuse a penalty or a band that is negative, or no number.
+
+    Raises
+    ------
+    ValueError
+        The penalty is negative or not finite, or the band negative; TypeError where the band is no whole number.
+    """
+    if not (math.isfinite(penalty) and penalty >= 0):
+        raise ValueError(f"penalty is {penalty}: give a finite number, 0 or more")
+    if band is not None and operator.index(band) < 0:
+        raise ValueError(f"band is {band}: give a number of intervals, 0 or more, or None")
+
+
+def scaled(series: Sequence[FloatArray], scale: Scale) -> tuple[list[FloatArray], tuple[float, ...] | None]:
+    """Divide series by one number for each metric, the same for all series.
+
+    Parameters
+    ----------
+    series : sequence of array of float64
+        Each of shape (n, metrics), of the same metrics.
+    scale : {"std", "range"} or array_like
+        `std` is the standard deviation of all series' values taken together, `range` their range from the 5th to the
+        95th percentile; an array holds the divisors, shape (metrics,). None divides by nothing.
+
+    Returns
+    -------
+    series : list of array
+        The divided series.
+    divisors : tuple of float or None
+        One for each metric; None where nothing is divided.
+
+    Raises
+    ------
+    DataError
+        A metric does not vary enough to have the spread asked for.
+    ValueError
+        The scale is unknown, or a divisor is not positive.
+    """
+    if scale is None:
+        return list(series), None
+    metrics = series[0].shape[1]
+    if isinstance(scale, str):
+        divisors = np.array([_spread(scale, metric, [rows[:, metric] for rows in series]) for metric in range(metrics)])
+    else:
+        divisors = np.asarray(scale, dtype=np.float64)
+        if divisors.shape != (metrics,):
+            raise ValueError(f"scale has shape {divisors.shape}: give one divisor for each of {metrics} metrics")
+        wrong = np.flatnonzero(~(np.isfinite(divisors) & (divisors > 0)))
+        if len(wrong):
+            raise ValueError(f"scale[{wrong[0]}] is {divisors[wrong[0]]}: give a positive number")
+    return [rows / divisors for rows in series], tuple(divisors.tolist())
+
+
+def _spread(scale: str, metric: int, values: Sequence[FloatArray]) -> float:
+    together = np.sort(np.concatenate(values))  # so that the order of the series does not show in the last bit
+    if scale == "std":
+        spread = float(together.std())
+    elif scale == "range":
+        low, high = np.percentile(together, _RANGE_PERCENT)
+        spread = float(high - low)
+    else:
+        raise ValueError(f"scale is {scale!r}: give 'std', 'range', an array of divisors, or None")
+    if not (math.isfinite(spread) and spread > 0):
+        raise DataError(
+            f"the {scale} of metric {metric} over all series is {spread:g}: leave it out, or give its divisor"
+        )
+    return spread
+
+
+CellArray: TypeAlias = NDArray[np.number[Any]]
+"""float64 or int32."""
+
+_INTEGER_CELLS = 1 << 28
+"""Cells from which on integers are tried: below they save less than 15 ms, and their kernels must be compiled once."""
+
+UNREACHED = (1 << 30) - 1
+"""More than any path costs: the cost of each is bounded below this, so that twice as much does not overflow."""
+
+_MARGIN = 256
+"""Steps that kernels take beyond the ends of the series, at most."""
+
+
+def cells_of(series: Sequence[FloatArray], penalty: float, cells: int) -> tuple[Sequence[CellArray], float, int]:
+    """Return series, penalty and exponent for the kernels of a matrix of this size: integers where exact and faster."""
+    whole = as_integers(series, penalty) if cells >= _INTEGER_CELLS else None
+    return whole if whole is not None else (series, penalty, 0)
+
+
+def as_integers(series: Sequence[FloatArray], penalty: float) -> tuple[list[CellArray], int, int] | None:
+    """Return series as integers whose alignment is the very same, or None where there are none.
+
+    Parameters
+    ----------
+    series : sequence of array of float64
+        Each of shape (n, metrics), finite, of the same metrics; two or more.
+    penalty : float
+        Of a step that is not diagonal.
+
+    Returns
+    -------
+    tuple of (list of array, int, int) or None
+        Series and penalty times 2^exponent, less the smallest value of each metric. All are whole and no path through
+        any two of the series costs as much as `UNREACHED`, so no sum is rounded, neither here nor in float64.
+
+    Notes
+    -----
+    The exponent is the largest that excludes an overflow: if values are not whole with it, they are with no smaller
+    one.
+    """
+    low = np.min([rows.min(axis=0) for rows in series], axis=0)
+    high = np.max([rows.max(axis=0) for rows in series], axis=0)
+    with np.errstate(over="ignore"):
+        dearest_step = float((high - low).sum()) + penalty
+    longest = sum(sorted(map(len, series))[-2:]) + _MARGIN
+    if not 0 < dearest_step < math.inf:
+        return None
+    exponent = math.floor(math.log2(UNREACHED / longest) - math.log2(dearest_step)) - 1
+    if not _are_whole(np.array([penalty]), exponent) or not all(_are_whole(rows, exponent) for rows in series):
+        return None
+    integers: list[CellArray] = [np.ldexp(rows - low, exponent).astype(np.int32) for rows in series]
+    return integers, int(math.ldexp(penalty, exponent)), exponent
+
+
+def _are_whole(values: FloatArray, exponent: int) -> bool:
+    with np.errstate(over="ignore", under="ignore"):
+        times = np.ldexp(values, exponent)
+    return bool((np.isfinite(times) & (times == np.rint(times)) & (np.ldexp(times, -exponent) == values)).all())

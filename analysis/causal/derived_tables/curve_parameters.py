@@ -1,0 +1,252 @@
+"""Parameters of fitted curves as variables: one row a cell of the discrete variables, one column a parameter.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.3: "If those curves have
+similar shapes, the parameters of the shapes can be analyzed by adding them to the data and the model. This allows
+characterization of the influence of the discrete variable." Section 8.3 does so with the jump and the threshold of the
+cache misses, eq. (17), and with the cycles an instruction and a miss, eq. (18).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from scipy import special
+
+from unperturbed.analysis.causal.describe import curve_table
+from unperturbed.analysis.causal.regression import Mechanism, Parameter, fit_mechanism
+from unperturbed.analysis.causal.table import Data, Kind, prepare
+from unperturbed.common.result import Result, finite_or_none
+from unperturbed.common.wording import counted, listing
+from unperturbed.errors import DataError
+
+if TYPE_CHECKING:
+    from unperturbed.common.table import Table
+
+_LOCATED = 0.05
+"""How probable a jump of no significance may be that the best of all thresholds nevertheless shows in a cell."""
+_JUMPS: Mapping[str, Callable[[float], float]] = {"jump of": float, "factor of": math.log}
+"""Parameters that go with a threshold, and the scale on which none is 0."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CurveParameters(Result):
+    """The parameters of one curve in each cell.
+
+    Attributes
+    ----------
+    target : str
+        The variable that the curves give.
+    over : tuple of str
+        The numbers that the curves go over.
+    frame : polars.DataFrame
+        One row a cell, in order of first appearance: the cells' variables; all other variables that have one value in
+        each cell, as the elementsize of a datatype; and the parameters, named `{target}_{parameter}`:
+        "L2M_op_jump_of_n", "L2M_op_threshold_of_n". A parameter that is the same in all cells (the description is
+        shorter so) is constant here. Null: the cell's runs do not determine it.
+    intervals : polars.DataFrame
+        One row a cell and parameter: the cells' variables, `runs`, `parameter`, `value`, `low`, `high`.
+    mechanism : Mechanism
+        The curve, fitted to all cells at once; values of discrete variables are text in it.
+    """
+
+    target: str
+    over: tuple[str, ...]
+    frame: pl.DataFrame
+    intervals: pl.DataFrame
+    mechanism: Mechanism
+
+    def headline(self) -> str:
+        """Return which curve, and in how many cells."""
+        return f"{self.target} over {listing(self.over)} in {counted(self.frame.height, 'cell')}"
+
+    def tables(self) -> Sequence[Table]:
+        """Return the parameters with their intervals."""
+        return (curve_table(self),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a cell, a column a parameter."""
+        return self.frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return formula and parameters with intervals as plain data; NaN is None."""
+        return {
+            "target": self.target,
+            "over": list(self.over),
+            "formula": self.mechanism.formula,
+            "parameters": [{name: _plain(value) for name, value in row.items()} for row in self.intervals.to_dicts()],
+        }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return finite_or_none(value)
+    return value if isinstance(value, str | int) or value is None else str(value)
+
+
+def curve_parameters(
+    data: Data, target: str, over: str | Sequence[str], *, cells: Sequence[str], level: float = 0.95
+) -> CurveParameters:
+    """Fit one form of curve to all cells, and return its parameters in each.
+
+    Parameters
+    ----------
+    data : Data
+        The table of runs.
+    target : str
+        The variable that the curves give, as L2M_op.
+    over : str or sequence of str
+        Numbers that the curves go over, as n; or several, as instr_op and L2M_op for C_op.
+    cells : sequence of str
+        Discrete variables; each combination of their values has a curve of its own.
+    level : float
+        Confidence of the intervals, from 0 to 1.
+
+    Returns
+    -------
+    CurveParameters
+        Its `frame` is a table for `prepare` again, in which the parameters are variables.
+
+    Raises
+    ------
+    DataError
+        Unknown names, cells that are continuous, a target or a variable to go over that is text or constant, a single
+        cell, a variable that has the name of a column of the result.
+
+    Notes
+    -----
+    The form is chosen by description length once for all cells (`fit_mechanism`), so that parameters compare; the paper
+    fits each curve alone and compares where the shapes happen to be similar. A parameter is one for all cells, or each
+    cell has its own from its own runs: values that some cells shared would stand in the table as observations that
+    agree. A threshold is given only where its jump could not come from chance at the best of all places (Bonferroni
+    over the cell's places, 5 %): where the data of a type always fit the cache there is no threshold to tell.
+    """
+    over = (over,) if isinstance(over, str) else tuple(over)
+    cells = tuple(cells)
+    if not over or not cells:
+        raise DataError(
+            f"curves of {target} go over one or more numbers, in cells of one or more discrete variables; name both"
+        )
+    if len({target, *over, *cells}) < 1 + len(over) + len(cells):
+        raise DataError(f"{', '.join([target, *over, *cells])}: each variable has one part in a curve")
+    found = _cells(data, over, cells)
+    curves = _with_text_cells(data, [target, *over], cells)
+    mechanism = fit_mechanism(curves, target, [*over, *cells], level=level, sharing=False)
+    of_cells = [_in_cell(mechanism.parameters, where, places, level) for where, places in found.places]
+    most = Counter[str]()
+    for here in of_cells:
+        most |= Counter(parameter.name for parameter, _ in here)
+    determined = [
+        (number, _column(target, parameter.name, copy), parameter)
+        for number, here in enumerate(of_cells)
+        for parameter, copy in _numbered(here, most)
+    ]
+    columns = dict.fromkeys(name for _, name, _ in determined)
+    taken = (set(columns) & set(found.frame.columns)) | ({"runs", "parameter", "value", "low", "high"} & set(cells))
+    if taken:
+        raise DataError(f"{min(taken)} is the name of a column of the result; rename the variable")
+    values = {(number, name): parameter.value for number, name, parameter in determined}
+    rows = range(len(of_cells))
+    frame = found.frame.with_columns(
+        *(pl.Series(name, [values.get((row, name)) for row in rows], pl.Float64) for name in columns),
+    )
+    which = found.frame.select(*cells, pl.Series("runs", found.runs))[[number for number, _, _ in determined]]
+    intervals = which.with_columns(
+        pl.Series("parameter", [name for _, name, _ in determined], pl.String),
+        *(
+            pl.Series(part, [getattr(one, part) for _, _, one in determined], pl.Float64)
+            for part in ("value", "low", "high")
+        ),
+    )
+    return CurveParameters(target, over, frame, intervals, mechanism)
+
+
+def _with_text_cells(data: Data, numbers: Sequence[str], cells: Sequence[str]) -> Data:
+    """Return the variables of the curves with discrete ones as text: numbers would become part of one formula for
+    all cells."""
+    texts = [pl.Series(name, [str(data.categories(name)[code]) for code in data.codes(name)]) for name in cells]
+    continuous: dict[str, Kind] = dict.fromkeys(numbers, "continuous")
+    discrete: dict[str, Kind] = dict.fromkeys(cells, "discrete")
+    for name in numbers:
+        data.values(name)
+    return prepare(data.frame.select(numbers).with_columns(texts), kinds=continuous | discrete)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    frame: pl.DataFrame
+    runs: list[int]
+    places: list[tuple[dict[str, str], int]]
+    """For each cell its values as text, and at how many places curves go over it."""
+
+
+def _cells(data: Data, over: Sequence[str], cells: Sequence[str]) -> _Cells:
+    """Group the rows by cell; keep the other variables that have one value in each cell."""
+    named = data.frame.with_columns(
+        pl.Series(f"text {name}", [str(data.categories(name)[code]) for code in data.codes(name)]) for name in cells
+    )
+    others = [name for name in data.names if name not in {*over, *cells}]
+    found = named.group_by(cells, maintain_order=True).agg(
+        pl.len().alias("number of runs"),
+        pl.struct(over).n_unique().alias("number of places"),
+        pl.col(others).first(),
+        *(pl.col(f"text {name}").first() for name in cells),
+        *(pl.col(name).n_unique().alias(f"distinct {name}") for name in others),
+    )
+    if found.height < 2:
+        raise DataError(
+            f"all runs have the same {' and '.join(cells)}: there is one curve, whose parameters have nothing to "
+            "depend on"
+        )
+    kept = [*cells, *(name for name in others if (found[f"distinct {name}"] == 1).all())]
+    texts = [dict(zip(cells, row, strict=True)) for row in found.select(f"text {name}" for name in cells).iter_rows()]
+    places = list(zip(texts, found["number of places"].to_list(), strict=True))
+    return _Cells(found.select(kept), found["number of runs"].to_list(), places)
+
+
+def _in_cell(
+    parameters: Sequence[Parameter], cell: Mapping[str, str], places: int, level: float
+) -> list[tuple[Parameter, bool]]:
+    """Return the parameters that hold in a cell, and whether its runs determine them."""
+    here = [one for one in parameters if not one.where or any(where.items() <= cell.items() for where in one.where)]
+    unlocated: set[int] = set()
+    for jump, scale in _JUMPS.items():
+        for about in {one.name.removeprefix(jump) for one in here if one.name.startswith(jump)}:
+            jumps = [one for one in here if one.name == jump + about]
+            thresholds = [one for one in here if one.name == "threshold of" + about]
+            # In order of the curve's steps; of a step with several terms it is open which belongs to which.
+            if len(jumps) == len(thresholds):
+                unlocated |= {
+                    id(threshold)
+                    for one, threshold in zip(jumps, thresholds, strict=True)
+                    if not _is_significant(one, scale, places, level)
+                }
+    return [(one, id(one) not in unlocated) for one in here]
+
+
+def _is_significant(jump: Parameter, scale: Callable[[float], float], places: int, level: float) -> bool:
+    """Test a jump against chance at the best of all places."""
+    deviation = (scale(jump.high) - scale(jump.low)) / 2 / special.ndtri(0.5 + level / 2)
+    return bool(abs(scale(jump.value)) > deviation * special.ndtri(1 - _LOCATED / 2 / places))
+
+
+def _numbered(here: Sequence[tuple[Parameter, bool]], most: Mapping[str, int]) -> Iterator[tuple[Parameter, int]]:
+    """Yield a cell's determined parameters, each numbered from 1 among those of its name; 0 if it is the only one."""
+    counts = Counter(parameter.name for parameter, _ in here)
+    seen = Counter[str]()
+    for parameter, is_determined in here:
+        seen[parameter.name] += 1
+        # Where a cell lacks one of several, it is open which.
+        if is_determined and counts[parameter.name] == most[parameter.name]:
+            yield parameter, seen[parameter.name] if most[parameter.name] > 1 else 0
+
+
+def _column(target: str, parameter: str, copy: int) -> str:
+    """Return the name of a parameter's column."""
+    suffix = re.sub(r"\W+", "_", parameter)
+    return f"{target}_{suffix}_{copy}" if copy else f"{target}_{suffix}"

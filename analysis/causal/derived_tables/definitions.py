@@ -1,0 +1,129 @@
+"""Derived variables: columns computed from others, and the columns that each uses.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.3: "At any time, the user can
+specify derived variables he wants to be added to the model." A derived variable is caused by the columns that it is
+computed from, and by nothing else: these edges are known and need not be learnt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import polars as pl
+
+from unperturbed.common.expressions import Evaluation, Undefined, parse_column_expression
+from unperturbed.errors import DataError
+
+Definitions = dict[str, tuple[str, ...]]
+"""For each derived variable the columns that its expression uses: `Knowledge(definitions=…)` makes them edges."""
+
+_DEFINITION = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d]\w*))\s*=(?!=)(?P<expression>.*)", re.DOTALL)
+
+
+def derive(
+    frame: pl.DataFrame, expressions: Mapping[str, str], *, undefined: Literal["error", "null"] = "error"
+) -> tuple[pl.DataFrame, Definitions]:
+    """Compute derived variables.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        One row a run.
+    expressions : mapping of str to str
+        {"C_op": "PAPI_TOT_CYC / ops"}; `common.expressions.columns` has the syntax. An expression may use
+        derived variables before it.
+    undefined : {"error", "null"}
+        How to treat rows in which an expression has no value: a division by 0, the logarithm of a number that is not
+        positive, a value that a mapping has no entry for. "null" leaves them missing; `undefined_rows` lists them, and
+        `prepare(…, missing="drop")` drops them.
+
+    Returns
+    -------
+    frame : polars.DataFrame
+        With the derived columns behind the others.
+    definitions : dict of str to tuple of str
+        The columns that each derived variable uses, in order of use.
+
+    Raises
+    ------
+    DataError
+        A name that the table has already; a wrong expression, with its position; rows without a value where `undefined`
+        is "error".
+    """
+    if undefined not in {"error", "null"}:
+        raise DataError(f'undefined is "error" or "null", not {undefined!r}')
+    definitions: Definitions = {}
+    for name, evaluation, columns in _evaluated(frame, expressions):
+        if undefined == "error" and evaluation.undefined:
+            first = evaluation.undefined[0]
+            raise DataError(f"{name} = {expressions[name].strip()}, character {first.position}: {first}")
+        frame = frame.with_columns(evaluation.values.alias(name))
+        definitions[name] = columns
+    return frame, definitions
+
+
+def undefined_rows(frame: pl.DataFrame, expressions: Mapping[str, str]) -> dict[str, tuple[Undefined, ...]]:
+    """Return in which rows, and why, derived variables have no value, by name. Parameters and errors are those of
+    `derive`."""
+    return {
+        name: evaluation.undefined for name, evaluation, _ in _evaluated(frame, expressions) if evaluation.undefined
+    }
+
+
+def _evaluated(
+    frame: pl.DataFrame, expressions: Mapping[str, str]
+) -> Iterable[tuple[str, Evaluation, tuple[str, ...]]]:
+    """Yield each derived variable's name, values and columns, evaluating them in order."""
+    for position, (name, text) in enumerate(expressions.items()):
+        if not name.strip():
+            raise DataError(f"the derived variable {text!r} has no name")
+        if name in frame.columns:
+            raise DataError(
+                f"{name} = {text.strip()}: the table has a column {name} already; give the derived variable "
+                "another name"
+            )
+        try:
+            expression = parse_column_expression(text, frame.schema)
+        except DataError as error:
+            later = [one for one in list(expressions)[position + 1 :] if f"no column {one!r}" in str(error)]
+            hint = f"; {later[0]} is defined after {name}, put it before" if later else ""
+            raise DataError(f"{name}: {error}{hint}") from None
+        evaluation = expression.evaluate(frame)
+        frame = frame.with_columns(evaluation.values.alias(name))
+        yield name, evaluation, expression.columns
+
+
+def read_definitions(texts: Iterable[str]) -> dict[str, str]:
+    """Read definitions from a command line or a spec: ["C_op = PAPI_TOT_CYC / ops"] gives {"C_op": "PAPI_TOT_CYC /
+    ops"}.
+
+    A name with other signs than letters, digits and _ is quoted by backquotes. DataError if a text is no definition, or
+    if a name is defined twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        definition = _DEFINITION.fullmatch(text)
+        if definition is None:
+            raise DataError(f"{text!r} defines nothing; write NAME = EXPRESSION, as in C_op = PAPI_TOT_CYC / ops")
+        name = definition["quoted"] or definition["name"]
+        if name in found:
+            raise DataError(f"{name} is defined twice: as {found[name]} and as {definition['expression'].strip()}")
+        found[name] = definition["expression"].strip()
+    return found
+
+
+def logarithms(names: Iterable[str], *, function: Literal["log", "log2", "log10"] = "log") -> dict[str, str]:
+    """Return the expressions of the columns' logarithms: ["n"] gives {"log_n": "log(`n`)"}.
+
+    A product becomes a sum: with T = ops · C the tests of independence that look for sums see log T = log ops + log C.
+    """
+    return {f"{function}_{name}": f"{function}({quoted(name)})" for name in names}
+
+
+def quoted(name: str) -> str:
+    """Return a column's name quoted for an expression. DataError for a name with a backquote."""
+    if "`" in name or not name:
+        raise DataError(f"the name {name!r} cannot stand in an expression; rename the column")
+    return f"`{name}`"

@@ -1,0 +1,246 @@
+"""Partial derivatives of a measured quantity over a parameter, from runs that differ in nothing else.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.3: "the derivative of f with
+respect to one of those parameters, say x, with the others held constant, written as (∂f/∂x)_{y,z}. It quantifies the
+change of f by a changing x." Sections 8.2 and 8.5 add them to the model as outputs, to learn what the effect of a
+parameter depends on. The paper does not say how they are computed; here rows are grouped by all other parameters,
+replicates averaged, and the difference of neighbours divided by that of x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unperturbed.analysis.causal.describe import frame_table
+from unperturbed.analysis.causal.table import gaps, is_text
+from unperturbed.common.result import Result
+from unperturbed.common.wording import counted, first_of, no_such_column
+from unperturbed.errors import DataError
+
+if TYPE_CHECKING:
+    from unperturbed.common.table import Table
+
+_OVER = "over"
+_MEAN = "mean"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartialDerivative(Result):
+    """A partial derivative: its steps, and its value in each row of the table.
+
+    Attributes
+    ----------
+    name, of, over : str
+        "dT_dkernel" of T over kernel.
+    steps : polars.DataFrame
+        One row a step from one value of the parameter to the next, all others equal: the other parameters;
+        `{over}_from` and `{over}_to`; the derivative, under its name; `standard_error` (null where either end has a
+        single run) and `replicates`, the fewer of both ends. A step comes once, so that tests of independence on this
+        table see as much evidence as there is.
+    values : polars.Series, float64, shape (rows,)
+        For each row of the table the derivative at its place, named `name`: the difference quotient between
+        neighbours; between two steps their mean weighted towards the shorter one (the second-order formula). Runs of
+        one group share their steps, so that a test on the whole table sees each step several times and is too sure.
+        Null in the rows below.
+    unmatched_rows : int64, shape (unmatched,)
+        Rows, from 0, to which no row has another value of the parameter and is equal in all others.
+    missing_rows : int64, shape (missing,)
+        Rows without a value of the quantity or of a parameter.
+    """
+
+    name: str
+    of: str
+    over: str
+    steps: pl.DataFrame
+    values: pl.Series
+    unmatched_rows: NDArray[np.int64]
+    missing_rows: NDArray[np.int64]
+
+    def headline(self) -> str:
+        """Return what was derived, and by how many steps."""
+        return f"{self.name}: ∂{self.of}/∂{self.over} by {counted(self.steps.height, 'step')}"
+
+    def tables(self) -> Sequence[Table]:
+        """Return the steps."""
+        return (frame_table(self.steps, f"Steps of {self.over}"),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a step."""
+        return self.steps
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return steps and rows without a value as plain data."""
+        return {
+            "name": self.name,
+            "of": self.of,
+            "over": self.over,
+            "steps": self.steps.to_dicts(),
+            "unmatched_rows": self.unmatched_rows.tolist(),
+            "missing_rows": self.missing_rows.tolist(),
+        }
+
+
+def partial_derivative(
+    frame: pl.DataFrame,
+    of: str,
+    over: str,
+    *,
+    parameters: Sequence[str],
+    between: tuple[object, object] | None = None,
+    name: str | None = None,
+) -> PartialDerivative:
+    """Compute (∂of/∂over) with all other parameters held constant.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        One row a run.
+    of : str
+        A column of numbers.
+    over : str
+        A parameter. Numbers: the difference is divided by that of the numbers. False and true count as 0 and 1. Text of
+        two values: the difference from the first to the second in the alphabet (an Enum's own order); of more values,
+        say between which.
+    parameters : sequence of str
+        All columns that were varied; `over` may be among them. Rows that agree in the others make a group.
+    between : tuple of object, optional
+        Two values of `over`: use steps between them alone. For text the difference goes from the first to the second.
+    name : str, optional
+        "d{of}_d{over}" where none is given.
+
+    Returns
+    -------
+    PartialDerivative
+        Slopes of the steps, and the derivative at each row.
+
+    Raises
+    ------
+    DataError
+        Unknown columns, a quantity that is no number, text of more than two values, values that do not occur; no two
+        rows that match.
+    """
+    others = [one for one in parameters if one != over]
+    name = name or f"d{of}_d{over}"
+    _check(frame, of, over, others, name)
+    position, labels = _positions(frame[over], between)
+    missing = np.logical_or.reduce([gaps(frame[one]) for one in (of, over, *others)])
+    # Where there is no other parameter, all rows make one group.
+    key = [pl.lit(0).alias("group"), *(frame[one].alias(f"key {one}") for one in others)]
+    keys = ["group", *(f"key {one}" for one in others)]
+    rows = pl.DataFrame(
+        {"row": np.arange(frame.height), _OVER: position, _MEAN: frame[of].cast(pl.Float64)}
+    ).with_columns(key)
+    usable = rows.filter(pl.Series(~missing) & pl.col(_OVER).is_not_null())
+    cells = _cells(usable, keys)
+    steps = cells.filter(pl.col("slope").is_not_null())
+    if steps.is_empty():
+        held = f" and agree in {first_of(others)}" if others else ""
+        raise DataError(
+            f"no two rows differ in {over}{held}: {name} has no value; measure runs in which {over} alone changes"
+        )
+    found = usable.select("row", *keys, _OVER).join(cells, on=[*keys, _OVER], how="left", nulls_equal=True)
+    values = pl.DataFrame({"row": np.arange(frame.height)}).join(
+        found.select("row", "derivative"), on="row", how="left", maintain_order="left"
+    )
+    derivative = values["derivative"].alias(name)
+    return PartialDerivative(
+        name=name,
+        of=of,
+        over=over,
+        steps=_labelled_steps(steps, others, over, name, labels),
+        values=derivative,
+        unmatched_rows=np.flatnonzero(derivative.is_null().to_numpy() & ~missing).astype(np.int64),
+        missing_rows=np.flatnonzero(missing).astype(np.int64),
+    )
+
+
+def _check(frame: pl.DataFrame, of: str, over: str, others: Sequence[str], name: str) -> None:
+    """Refuse columns that have no derivative, and names that are taken."""
+    for one in (of, over, *others):
+        if one not in frame.columns:
+            raise DataError(no_such_column(one, frame.columns))
+    if of in {over, *others}:
+        raise DataError(f"{of} is a parameter itself; its derivative over a parameter says nothing")
+    if not (frame[of].dtype.is_numeric() or frame[of].dtype == pl.Boolean):
+        raise DataError(f"{of} holds {frame[of].dtype}; only numbers have a derivative")
+    taken = {f"{over}_from", f"{over}_to", name, "standard_error", "replicates"} & set(others)
+    if taken:
+        raise DataError(f"the parameter {taken.pop()} has the name of a column of the result; rename it")
+    if len(set(others)) < len(others):
+        raise DataError(f"a parameter is named twice: {', '.join(others)}")
+
+
+def _positions(column: pl.Series, between: tuple[object, object] | None) -> tuple[pl.Series, dict[float, object]]:
+    """Return each row's position along the parameter (null: not used), and the values at these positions."""
+    values = column.cast(pl.String) if isinstance(column.dtype, pl.Categorical) else column
+    distinct = values.drop_nulls().unique().sort().to_list()
+    if len(distinct) < 2:
+        raise DataError(f"{column.name} has one value only; nothing follows for its change")
+    if between is not None:
+        absent = [value for value in between if value not in distinct]
+        if absent or between[0] == between[1]:
+            known = first_of([repr(value) for value in distinct])
+            raise DataError(f"between names two different values of {column.name}, not {between!r}; there are {known}")
+    if is_text(column.dtype):
+        ends = list(between or distinct)
+        if len(ends) != 2:
+            known = first_of([repr(value) for value in ends])
+            raise DataError(
+                f"{column.name} is text of {len(ends)} values without distances ({known}); say between which two, "
+                f"as in between={tuple(ends[:2])!r}"
+            )
+        position = values.cast(pl.String).replace_strict(
+            {str(end): float(at) for at, end in enumerate(ends)}, default=None
+        )
+        return position.cast(pl.Float64), dict(enumerate(ends))
+    position = values.cast(pl.Float64)
+    if between is not None:
+        position = position.set(~values.is_in(list(between)).fill_null(value=False), None)
+    return position, {float(value): value for value in distinct}
+
+
+def _cells(usable: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Return one row a value of the parameter in each group: means of replicates, slope to the next value,
+    derivative."""
+    mean, spread, count = pl.col(_MEAN).mean(), pl.col(_MEAN).var(), pl.len()
+    cells = usable.group_by(*keys, _OVER, maintain_order=True).agg(mean, spread.alias("variance"), count.alias("runs"))
+    # Groups in order of first appearance, the parameter rising in each.
+    cells = (
+        cells.with_row_index("cell")
+        .with_columns(first=pl.col("cell").first().over(keys))
+        .sort("first", _OVER, maintain_order=True)
+    )
+    following = {one: pl.col(one).shift(-1).over(keys) for one in (_OVER, _MEAN, "variance", "runs")}
+    cells = cells.with_columns(**{f"{one} next": value for one, value in following.items()})
+    length = pl.col(f"{_OVER} next") - pl.col(_OVER)
+    cells = cells.with_columns(length=length, slope=(pl.col(f"{_MEAN} next") - pl.col(_MEAN)) / length)
+    before, length_before = (pl.col(one).shift(1).over(keys) for one in ("slope", "length"))
+    # Second order on uneven steps: the nearer neighbour counts more.
+    inner = (pl.col("length") * before + length_before * pl.col("slope")) / (pl.col("length") + length_before)
+    return cells.with_columns(derivative=pl.coalesce(inner, "slope", before))
+
+
+def _labelled_steps(
+    steps: pl.DataFrame, others: Sequence[str], over: str, name: str, labels: Mapping[float, object]
+) -> pl.DataFrame:
+    """Return the steps under the names of the table's columns."""
+    error = (pl.col("variance") / pl.col("runs") + pl.col("variance next") / pl.col("runs next")).sqrt() / pl.col(
+        "length"
+    )
+    ends = [
+        pl.Series(f"{over}_{end}", [labels[at] for at in steps[one]])
+        for end, one in (("from", _OVER), ("to", f"{_OVER} next"))
+    ]
+    return steps.select(
+        *(pl.col(f"key {one}").alias(one) for one in others),
+        *ends,
+        pl.col("slope").alias(name),
+        error.alias("standard_error"),
+        pl.min_horizontal("runs", "runs next").alias("replicates"),
+    )

@@ -1,0 +1,352 @@
+"""Sentences and tables about causal models: what was found, what is undecided, why edges are missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import listing, number
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unperturbed.analysis.causal.derived_tables import CurveParameters
+    from unperturbed.analysis.causal.discovery import Separation
+    from unperturbed.analysis.causal.model import (
+        CausalModel,
+        Claim,
+        Edge,
+        Forecast,
+        ForecastVariable,
+        MarkovCheck,
+        ScreeningOff,
+    )
+    from unperturbed.analysis.causal.regression import Mechanism
+
+OFTEN = 0.5
+"""Share of subsamples from which on a pair counts as found in most of them."""
+_LEAST_P = 1e-300
+_ROUNDING = 1e-12
+"""Share of its mean below which a deviation is rounding error."""
+
+
+def summary_sentence(model: CausalModel) -> str:
+    """Return one sentence on how much was learnt from how much."""
+    kinds = list(model.data.kinds.values())
+    edges = len(model.edges)
+    open_edges = sum(not edge.directed for edge in model.edges)
+    left = f", {open_edges} of them without a direction" if open_edges else ""
+    return (
+        f"{model.data.rows:,} rows of {len(kinds)} variables ({kinds.count('discrete')} discrete, "
+        f"{kinds.count('continuous')} continuous) "
+        f"make {edges} {'edge' if edges == 1 else 'edges'}{left}."
+    )
+
+
+def edge_remark(model: CausalModel, edge: Edge) -> str:
+    """Return what is special about an edge of a model; empty if nothing is."""
+    sentences = []
+    if edge.definitional:
+        sentences.append("by definition")
+    elif edge.required:
+        sentences.append("required")
+    if edge.conflicting:
+        sentences.append("directed both ways by the data")
+    elif not edge.directed:
+        sentences.append("direction open")
+    if not math.isnan(edge.stability) and edge.stability < OFTEN and not edge.required:
+        sentences.append("unstable")
+    if edge.p_value > model.settings.alpha and not edge.required:
+        sentences.append("weak")
+    if _is_unused(model, edge):
+        sentences.append("not in the formula")
+    return ", ".join(sentences)
+
+
+def _is_unused(model: CausalModel, edge: Edge) -> bool:
+    """Tell whether the effect's formula omits the cause."""
+    taken = edge.directed or (edge.source, edge.target) in model.assumed
+    cause, effect = (edge.source, edge.target) if taken else (edge.target, edge.source)
+    mechanism = model.mechanisms.get(effect)
+    return mechanism is not None and cause not in mechanism.used
+
+
+def separation_sentence(found: Separation, alpha: float) -> str:
+    """Return why there is no edge: "T and n are independent given ops and C (p = 0.4)".
+
+    If the test alone, at the level `alpha`, would have kept the edge, the description length decided against it.
+    """
+    pair = f"{found.one} and {found.other}"
+    if found.determined:
+        other = found.other if found.determined == found.one else found.one
+        return (
+            f"{listing(found.given)} {'determine' if len(found.given) > 1 else 'determines'} {found.determined}, so "
+            f"that {other} adds nothing"
+        )
+    given = f" given {listing(found.given)}" if found.given else ""
+    p_value = f" (p = {p_text(found.p_value)})" if not math.isnan(found.p_value) else ""
+    if found.p_value < alpha:
+        return (
+            f"an edge of {pair} would not make descriptions shorter{given}, though the test finds a dependence{p_value}"
+        )
+    return f"{pair} are independent{given}{p_value}"
+
+
+def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
+    """Return the result of a Markov check: claims and refutations, permuted graphs, then a sentence a refuted claim."""
+    trivial = sum(bool(one.determined) for one in found.claims)
+    apart = f", {trivial} of them trivially, as what is held fixed determines one of the two" if trivial else ""
+    claims = len(found.claims)
+    if not claims - trivial:
+        return (f"The graph claims no independence that could be refuted ({claims} claims{apart}).",)
+    refuted = f"{len(found.refuted)} are refuted" if found.refuted else "none is refuted"
+    sentences = [
+        f"The graph claims {claims} independences{apart}; {refuted}, with false refutations controlled at "
+        f"{found.alpha:.0%} of all."
+    ]
+    if found.permuted_shares:
+        low, high, many = found.permuted_shares[0], found.permuted_shares[-1], len(found.permuted_shares)
+        sentences.append(
+            f"Single tests refute {found.refuted_share:.0%} of its claims, and {low:.0%} to {high:.0%} of those "
+            f"of {many} graphs "
+            "of the same shape with exchanged variables: by chance one is as good with p = "
+            f"{p_text(found.permutation_p_value)}."
+        )
+    sentences += [f"Refuted: {one} ({one.bits:.2g} bits a row, p = {p_text(one.adjusted)})." for one in found.refuted]
+    return tuple(sentences)
+
+
+def undecided(model: CausalModel) -> tuple[str, ...]:
+    """Return what data and prior knowledge leave undecided, a sentence each."""
+    sentences = []
+    assumed = dict.fromkeys(model.assumed)
+    for edge in model.edges:
+        if edge.directed:
+            continue
+        why = "v-structures direct it both ways" if edge.conflicting else "knowledge and data leave its direction open"
+        taken = next((pair for pair in assumed if set(pair) == {edge.source, edge.target}), None)
+        ways = f"; formulas take {taken[0]} → {taken[1]}, and another choice predicts the same" if taken else ""
+        sentences.append(f"{edge}: {why}{ways}.")
+    sentences += [
+        f"{edge} was found in only {edge.stability:.0%} of the subsamples."
+        for edge in model.edges
+        if not math.isnan(edge.stability) and edge.stability < OFTEN and not edge.required
+    ]
+    weak = [edge for edge in model.edges if edge.p_value > model.settings.alpha and not edge.required]
+    if weak:
+        sentences.append(
+            f"Weak: {', '.join(map(str, weak))}. Tests find the dependence, or descriptions are shorter with it; "
+            "among so many tests it may be "
+            f"chance (p above {model.settings.alpha:g})."
+        )
+    unused = [edge for edge in model.edges if _is_unused(model, edge)]
+    if unused:
+        sentences.append(
+            f"Not in the formula: {', '.join(map(str, unused))}. Tests find the dependence, and no formula with "
+            "it takes fewer bits: it is slight, "
+            "of another form, or of the spread alone. A forecast knows nothing of it."
+        )
+    place = model.data.names.index
+    for pair, share in model.stabilities.items():
+        one, other = sorted(pair, key=place)
+        if share >= OFTEN and model.edge(one, other) is None:
+            sentences.append(f"{one} and {other} have no edge, and were adjacent in {share:.0%} of the subsamples.")
+    sentences += [
+        f"No edge: {separation_sentence(found, model.settings.alpha)}."
+        for found in model.separations
+        if not found.determined and found.p_value < model.settings.alpha
+    ]
+    tested = {frozenset((found.one, found.other)) for found in model.separations}
+    untested = [
+        edge
+        for edge in model.edges
+        if edge.required
+        and not edge.definitional
+        and math.isnan(edge.p_value)
+        and frozenset((edge.source, edge.target)) not in tested
+    ]
+    if untested:
+        sentences.append(f"Required, and not tested: {', '.join(map(str, untested))}.")
+    return tuple(sentences)
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value as people write it."""
+    if math.isnan(p_value):
+        return "–"
+    if p_value < _LEAST_P:
+        return "0"
+    return f"{p_value:.2g}"
+
+
+def share_text(share: float) -> str:
+    """Return a share as a percentage; a dash where there is none."""
+    return "–" if math.isnan(share) else f"{share:.0%}"
+
+
+def edges_table(model: CausalModel, *, link: str = "") -> Table:
+    """Return the edges with their evidence.
+
+    Parameters
+    ----------
+    model : CausalModel
+        The model.
+    link : str, default ""
+        What links to an effect begin with, its number follows; empty for no links.
+
+    Returns
+    -------
+    Table
+        One row an edge; open directions are toned as undecided.
+    """
+    columns = (
+        Column("edge", meaning="cause and effect"),
+        Column("bits a row", "right", "mutual information of the two given the other causes of the effect"),
+        Column("p", "right", "corrected for false discoveries over all pairs"),
+        Column("stability", "right", "share of subsamples in which the edge was found"),
+        Column("remark"),
+    )
+    rows = [
+        (
+            Cell(
+                str(edge),
+                "" if edge.directed else "undecided",
+                str(edge),
+                f"{link}{model.data.names.index(edge.target)}" if link else "",
+            ),
+            Cell(f"{edge.strength:.2f}", key=edge.strength),
+            Cell(p_text(edge.p_value), key=edge.p_value),
+            Cell(share_text(edge.stability), key=edge.stability),
+            edge_remark(model, edge),
+        )
+        for edge in model.edges
+    ]
+    return Table(columns, rows, "Direct relations")
+
+
+def variables_table(model: CausalModel, derived: Mapping[str, str] | None = None) -> Table:
+    """Return the variables with their kinds; `derived` has expressions of derived ones."""
+    columns = [Column("variable"), Column("kind"), Column("because"), Column("values", "right", "different values")]
+    rows: list[list[Cell | str]] = [
+        [one.name, one.kind, one.why, Cell(f"{one.distinct:,}", key=one.distinct)] for one in model.variables
+    ]
+    if derived:
+        columns.append(Column("computed as"))
+        rows = [[*row, derived.get(one.name, "")] for row, one in zip(rows, model.variables, strict=True)]
+    return Table(columns, rows, "Variables")
+
+
+def formulas_table(model: CausalModel) -> Table:
+    """Return the formula of each variable that has causes."""
+    rows = [
+        (name, mechanism.formula, Cell(number(mechanism.bits, 4), key=mechanism.bits))
+        for name, mechanism in model.mechanisms.items()
+        if mechanism.parents
+    ]
+    return Table((Column("variable"), Column("formula"), Column("bits", "right")), rows, "Formulas")
+
+
+def parameters_table(mechanism: Mechanism) -> Table:
+    """Return the fitted numbers of a mechanism with their intervals."""
+    heads = (
+        Column("number"),
+        Column("value", "right"),
+        Column("from", "right"),
+        Column("to", "right"),
+        Column("where"),
+    )
+    rows: list[Sequence[Cell | str]] = [
+        (
+            one.name,
+            *(Cell(number(value, 5), key=value) for value in (one.value, one.low, one.high)),
+            "; ".join(", ".join(f"{name}={value}" for name, value in where.items()) for where in one.where)
+            or "everywhere",
+        )
+        for one in mechanism.parameters
+    ]
+    return Table(heads, rows, "Fitted numbers with 95% confidence intervals")
+
+
+def frame_table(frame: pl.DataFrame, caption: str, *, most: int = 20) -> Table:
+    """Return the first rows of a table, with their number in the caption."""
+    columns = [Column(name, "right" if dtype.is_numeric() else "left") for name, dtype in frame.schema.items()]
+    rows = [
+        [number(value) if isinstance(value, float) else str(value) for value in row]
+        for row in frame.head(most).iter_rows()
+    ]
+    more = f"; the first {most} of {frame.height:,}" if frame.height > most else ""
+    return Table(columns, rows, f"{caption}{more}")
+
+
+def curve_table(found: CurveParameters) -> Table:
+    """Return the parameters of a curve in each cell, with their intervals."""
+    cells = found.intervals.columns[: found.intervals.columns.index("runs")]
+    heads = ("runs", "value", "from", "to")
+    columns = [Column(name) for name in cells]
+    columns += [Column("runs", "right"), Column("parameter"), *(Column(head, "right") for head in heads[1:])]
+    rows = [
+        (
+            *(str(row[name]) for name in cells),
+            f"{row['runs']:,}",
+            row["parameter"],
+            *(Cell(number(row[end], 4), key=row[end]) for end in ("value", "low", "high")),
+        )
+        for row in found.intervals.to_dicts()
+    ]
+    over = listing(found.over)
+    return Table(
+        columns, rows, f"{found.target} over {over}: its parameters in each cell, with 95% confidence intervals"
+    )
+
+
+def claims_table(check: MarkovCheck | ScreeningOff) -> Table:
+    """Return the independences that were tested, refuted ones first."""
+    columns = (
+        Column("pair"),
+        Column("held fixed"),
+        Column("bits a row", "right"),
+        Column("p", "right", "corrected for false discoveries over all claims"),
+        Column("remark"),
+    )
+    claims = sorted(check.claims, key=lambda one: (not one.refuted, bool(one.determined)))
+    rows = [
+        (
+            f"{one.one}, {one.other}",
+            ", ".join(one.given) or "nothing",
+            Cell(f"{one.bits:.2g}", key=one.bits),
+            Cell(p_text(one.adjusted), key=one.adjusted),
+            Cell(_claim_remark(one), "bad" if one.refuted else ""),
+        )
+        for one in claims
+    ]
+    return Table(columns, rows, "Independences that the graph claims, and their tests")
+
+
+def _claim_remark(claim: Claim) -> str:
+    if claim.determined:
+        return f"trivial: {claim.determined} is determined by what is held fixed"
+    return "refuted" if claim.refuted else ""
+
+
+def forecast_table(forecast: Forecast, variables: Mapping[str, ForecastVariable] | None = None) -> Table:
+    """Return the forecast of some variables; of all that were not given by default."""
+    shown = variables or {name: one for name, one in forecast.variables.items() if not one.given}
+    columns = (
+        Column("variable"),
+        Column("mean", "right"),
+        Column("± deviation", "right"),
+        Column(f"{forecast.level:.0%} of runs lie between", "right"),
+    )
+    return Table(columns, [(one.name, *_forecast_cells(one)) for one in shown.values()])
+
+
+def _forecast_cells(one: ForecastVariable) -> tuple[str, str, str]:
+    if one.probabilities:
+        likely = sorted(one.probabilities.items(), key=lambda item: -item[1])
+        return ", ".join(f"{value}: {share:.0%}" for value, share in likely), "", ""
+    if math.isnan(one.mean):
+        return "–", "", ""
+    deviation = one.standard_deviation if one.standard_deviation > _ROUNDING * abs(one.mean) else 0.0
+    return f"{one.mean:.5g}", f"{deviation:.2g}", f"{one.low:.5g} … {one.high:.5g}"

@@ -1,0 +1,232 @@
+"""Which way edges point: what is required, what knowledge leaves, v-structures, and what follows from these.
+
+Lemeire et al., section 5: "The v-structure is recognized among these, since for A → B ← D, A and D are initially
+independent, but become dependent by conditioning on B." What then follows are the rules of Meek ("Causal inference and
+causal explanation with background knowledge", 1995), the fourth one included, which is needed where knowledge directed
+an edge.
+
+Nothing here directs an edge against what is known, and nothing closes a circle. Pairs that knowledge keeps apart have
+no separating set, so that no v-structure is read off them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, pair_of
+from unperturbed.analysis.causal.table import Arrow, Knowledge
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """Directions of the edges of an undirected graph.
+
+    Attributes
+    ----------
+    directed : frozenset of (source, target)
+        Source and target of each directed edge.
+    undirected : frozenset of Pair
+        Edges that the data leave open: both ways say the same.
+    conflicts : frozenset of Pair
+        Undirected edges at which v-structures say both ways.
+    """
+
+    directed: frozenset[Arrow]
+    undirected: frozenset[Pair]
+    conflicts: frozenset[Pair]
+
+
+def orient(
+    adjacent: Mapping[str, frozenset[str]],
+    separations: Mapping[Pair, Separation],
+    knowledge: Knowledge,
+    *,
+    determined: Callable[[str, Sequence[str]], bool] = lambda _name, _given: False,
+) -> Orientation:
+    """Direct the edges of an undirected graph.
+
+    Parameters
+    ----------
+    adjacent : mapping of str to frozenset of str
+        The neighbours of each variable.
+    separations : mapping of Pair to Separation
+        Of pairs that are not adjacent.
+    knowledge : Knowledge
+        Prior knowledge; it is never contradicted.
+    determined : callable
+        Tells whether a variable is determined by others. One that the separating set determines is held fixed by it
+        too, so that its absence from the set makes it no v-structure (Geiger's D-separation, to which section 6.2
+        refers).
+
+    Returns
+    -------
+    Orientation
+        The direction of each edge, where there is one.
+    """
+    graph = _Graph(adjacent, separations, knowledge)
+    graph.follow_knowledge()
+    conflicts = graph.point_to_colliders(determined)
+    graph.follow_rules()
+    undirected = frozenset(pair for pair in graph.pairs if not graph.is_directed(*sorted(pair)))
+    return Orientation(frozenset(graph.directed), undirected, conflicts & undirected)
+
+
+def extend(
+    names: Sequence[str], directed: Collection[Arrow], undirected: Collection[Pair], knowledge: Knowledge
+) -> tuple[Arrow, ...]:
+    """Return directions for undirected edges that make no circle and, where that can be done, no new v-structure.
+
+    Any of the graphs that the data cannot tell apart predicts the same; which one it is matters for interventions
+    alone.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Where there is a choice, earlier ones become causes.
+    directed : collection of (source, target)
+        Edges that have a direction.
+    undirected : collection of Pair
+        Edges that need one.
+    knowledge : Knowledge
+        Prior knowledge.
+
+    Returns
+    -------
+    tuple of (source, target)
+        One for each undirected edge.
+
+    Notes
+    -----
+    Dor and Tarsi, "A simple algorithm to construct a consistent extension of a partially oriented graph" (1992): what
+    may be the last effect gets all its undirected edges pointed at it and is put aside. Where none may be, the one with
+    the fewest new v-structures is taken.
+    """
+    left, found = list(names), []
+    arrows, lines = set(directed), set(undirected)
+
+    def near(name: str) -> set[str]:
+        ends = {end for edge in (*arrows, *lines) if name in edge for end in edge}
+        return ends - {name}
+
+    def new_colliders(name: str) -> tuple[int, int]:
+        loose = [one for one in near(name) if pair_of(one, name) in lines]
+        against = sum(not knowledge.allows(one, name) for one in loose)
+        return against, sum(other not in near(one) for one in loose for other in near(name) - {one})
+
+    while lines:
+        last = [name for name in left if not any(source == name for source, _ in arrows)]
+        sink = min(reversed(last), key=new_colliders)
+        found += [(one, sink) for one in sorted(near(sink), key=names.index) if pair_of(one, sink) in lines]
+        arrows = {edge for edge in arrows if sink not in edge}
+        lines = {pair for pair in lines if sink not in pair}
+        left.remove(sink)
+    return tuple(found)
+
+
+class _Graph:
+    def __init__(
+        self, adjacent: Mapping[str, frozenset[str]], separations: Mapping[Pair, Separation], knowledge: Knowledge
+    ) -> None:
+        self._adjacent = adjacent
+        self._separations = separations
+        self._knowledge = knowledge
+        self.directed: set[Arrow] = set()
+        self.pairs = sorted({pair_of(one, other) for one, near in adjacent.items() for other in near}, key=sorted)
+
+    def is_directed(self, one: str, other: str) -> bool:
+        return (one, other) in self.directed or (other, one) in self.directed
+
+    def follow_knowledge(self) -> None:
+        """Direct the pairs of which one direction is required, or the other impossible."""
+        for one, other in map(sorted, self.pairs):
+            for source, target in ((one, other), (other, one)):
+                if self._knowledge.requires(source, target) or not self._knowledge.allows(target, source):
+                    self._point(source, target)
+
+    def point_to_colliders(self, determined: Callable[[str, Sequence[str]], bool]) -> frozenset[Pair]:
+        """Direct v-structures, the surest separations first, and return the edges that they direct both ways."""
+        claims: dict[Arrow, float] = {}
+        for middle in sorted(self._adjacent):
+            for one, other in combinations(sorted(self._adjacent[middle]), 2):
+                found = self._separations.get(pair_of(one, other))
+                if other in self._adjacent[one] or found is None or middle in found.given:
+                    continue
+                # Half a v-structure is none: where one of its edges cannot point there, the separation was found by
+                # another way.
+                if not all(self._may_point(end, middle) for end in (one, other)) or determined(middle, found.given):
+                    continue
+                for end in (one, other):
+                    claims[end, middle] = max(claims.get((end, middle), 0.0), found.p_value)
+        conflicts = frozenset(pair_of(*edge) for edge in claims if edge[::-1] in claims)
+        for edge in sorted(claims, key=lambda one: (-claims[one], one)):
+            if pair_of(*edge) not in conflicts:
+                self._point(*edge)
+        return conflicts
+
+    def follow_rules(self) -> None:
+        """Direct what follows, until nothing does."""
+        while any(
+            self._point(source, target)
+            for pair in self.pairs
+            for source, target in permutations(sorted(pair))
+            if not self.is_directed(source, target) and self._follows(source, target)
+        ):
+            pass
+
+    def _follows(self, source: str, target: str) -> bool:
+        """Tell whether one of Meek's four rules directs an undirected edge from source to target."""
+        into_source = [name for name in self._adjacent[source] if (name, source) in self.directed]
+        into_target = [name for name in self._adjacent[target] if (name, target) in self.directed]
+        # 1: another → source − target, which is no v-structure.
+        if any(self._is_no_collider(name, source, target) for name in into_source):
+            return True
+        # 2: source → another → target: else a circle.
+        if any((source, name) in self.directed for name in into_target):
+            return True
+        open_ends = [name for name in self._adjacent[source] if name != target and not self.is_directed(source, name)]
+        # 3: source − a → target and source − b → target, where a − source − b is no v-structure: else a circle.
+        if any(
+            self._is_no_collider(a, source, b)
+            for a, b in combinations([name for name in into_target if name in open_ends], 2)
+        ):
+            return True
+        # 4: source − a → b → target, where a − source − target is no v-structure and b a neighbour of the source: else
+        # a circle.
+        return any(
+            (a, b) in self.directed and self._is_no_collider(a, source, target)
+            for b in into_target
+            if b in self._adjacent[source]
+            for a in open_ends
+        )
+
+    def _is_no_collider(self, one: str, middle: str, other: str) -> bool:
+        """Tell whether two variables that are not adjacent were separated with the help of a neighbour of both.
+
+        Pairs that knowledge keeps apart were never tested, so that nothing follows from them.
+        """
+        found = self._separations.get(pair_of(one, other))
+        return other not in self._adjacent[one] and found is not None and middle in found.given
+
+    def _may_point(self, source: str, target: str) -> bool:
+        return self._knowledge.allows(source, target) and (target, source) not in self.directed
+
+    def _point(self, source: str, target: str) -> bool:
+        """Direct an edge if it may be and closes no circle; return whether it was."""
+        if self.is_directed(source, target) or not self._may_point(source, target) or self._leads(target, source):
+            return False
+        self.directed.add((source, target))
+        return True
+
+    def _leads(self, start: str, end: str) -> bool:
+        """Tell whether directed edges lead from one variable to another."""
+        seen, waiting = {start}, [start]
+        while waiting:
+            name = waiting.pop()
+            if name == end:
+                return True
+            further = [near for near in self._adjacent[name] if (name, near) in self.directed and near not in seen]
+            seen.update(further)
+            waiting += further
+        return False

@@ -1,0 +1,382 @@
+"""Fast test of mixed variables: correlation of the residuals of two variables regressed on the conditioning set.
+
+X ⊥ Z | S where neither variable's curves (`features`) are correlated with the other variable, after each was regressed
+on S cell by cell. Because both are residuals, what a regression misses of S does harm only where it misses the same for
+both (Shah and Peters, "The hardness of conditional independence testing and the generalised covariance measure", 2020).
+Pillai's trace of the canonical correlations has an F distribution whatever is discrete: for two continuous variables it
+is that of a regression, for two discrete ones a test of association within strata.
+
+What a single number leaves unexplained is found by neighbours, whatever the form of the curve. A regression on a few
+columns cannot find that n determines #op, nor that #op determines n: its misfit looks like unexplained variance. Rows
+that are neighbours in n have nearly the same #op if, and only if, n determines it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc
+
+from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.compiled import compiled_loop
+from unperturbed.analysis.causal.independence.features import Features, features_of
+from unperturbed.analysis.causal.independence.residuals import ConditioningSet
+from unperturbed.analysis.causal.table import Data, Floats
+
+Places = NDArray[np.int64]
+
+_JUMPS = 0.05
+"""Share of the rows at which a curve may jump."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Rows that are neighbours in a continuous variable, within cells.
+
+    Attributes
+    ----------
+    order : int64, shape (rows,)
+        Rows in the order of the cells and, in each, of the variable.
+    starts, counts : int64, shape (values,)
+        Where the rows of each value begin in that order, and how many they are.
+    inside : int64, shape (any,)
+        Values that have a neighbour on either side in their cell.
+    share : float64, shape (any, 1)
+        How far each of these lies between its neighbours, from 0 to 1.
+    """
+
+    order: Places
+    starts: Places
+    counts: Places
+    inside: Places
+    share: Floats
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it holds."""
+        return 8 * (len(self.order) + 2 * len(self.starts) + 2 * len(self.inside))
+
+    def unexplained(self, own: Features) -> float:
+        """Return the share of a variable's variance that is left between neighbours.
+
+        Parameters
+        ----------
+        own : Features
+            Of the variable; a discrete one is taken as its indicators.
+
+        Notes
+        -----
+        The greater of two. Where rows share a value of the continuous variable: their squares about their mean. And the
+        mean of each value less that on the line between the value before and the value after it, by ranks, so that
+        neither a few large values nor a scale decides and any rising curve is a line. For values without order its mean
+        square is the variance times 1 + w² + (1 − w)², where w is how far between the two the value lies. The twentieth
+        of the greatest squares is left out for jumps. Both are needed: repetitions of points that were drawn at random
+        agree in all parameters, and yet n does not determine the datatype. Where the variable has too few values for
+        lines, what they share decides alone.
+        """
+        columns = own.scales if own.ranks is None else own.ranks[:, None]
+        spread = np.mean((columns - columns.mean(axis=0)) ** 2, axis=0)
+        if not len(spread) or spread.min() <= 0:
+            return 1.0
+        values = columns[self.order]
+        means = np.add.reduceat(values, self.starts, axis=0) / self.counts[:, None]
+        shares = [
+            _least(squares) / spread
+            for squares in (self._about_means(values, means), self._about_lines(means))
+            if len(squares) >= 1 / _JUMPS
+        ]
+        return float(np.max(shares)) if shares else 1.0
+
+    def _about_means(self, values: Floats, means: Floats) -> Floats:
+        """Return squared deviations of rows that share a value from their mean, scaled so that unordered values give
+        the variance."""
+        if len(self.starts) == len(self.order):
+            return values[:0]
+        many = np.repeat(self.counts, self.counts)
+        shared = many > 1
+        left = (values - np.repeat(means, self.counts, axis=0))[shared]
+        return np.asarray(left**2 * (many / np.maximum(many - 1, 1))[shared, None])
+
+    def _about_lines(self, means: Floats) -> Floats:
+        """Return squared deviations of means from the line between both neighbours, for values with two in their
+        cell."""
+        at, share = self.inside, self.share
+        apart = means[at] - (1 - share) * means[at - 1] - share * means[at + 1]
+        return np.asarray(apart**2 / (1 + share**2 + (1 - share) ** 2))
+
+
+def neighbours_in(by: Features, cells: NDArray[np.int64]) -> Neighbours:
+    """Find which rows are neighbours.
+
+    Parameters
+    ----------
+    by : Features
+        Of the continuous variable that others may be functions of.
+    cells : int64, shape (rows,)
+        Only rows of one cell are neighbours.
+    """
+    assert by.ranks is not None
+    order = np.lexsort((by.ranks, cells))
+    at, cell = by.ranks[order], cells[order]
+    starts = np.flatnonzero(np.concatenate(([True], (at[1:] != at[:-1]) | (cell[1:] != cell[:-1]))))
+    counts = np.diff(np.append(starts, len(at)))
+    at, cell = at[starts], cell[starts]
+    inside = 1 + np.flatnonzero((cell[:-2] == cell[1:-1]) & (cell[1:-1] == cell[2:]))
+    width = at[inside + 1] - at[inside - 1]
+    share = np.divide(at[inside] - at[inside - 1], width, out=np.full(len(width), 0.5), where=width > 0)[:, None]
+    return Neighbours(order, starts, counts, inside, share)
+
+
+def _least(squares: Floats) -> Floats:
+    """Return the mean of each column's squares but the greatest."""
+    return np.asarray(np.sort(squares, axis=0)[: int(np.ceil((1 - _JUMPS) * len(squares)))].mean(axis=0))
+
+
+DETERMINED = 1e-6
+"""A variable is determined by others when less than this share of its variance is left."""
+_HETEROSCEDASTIC = 1e-3
+"""Heteroscedasticity is assumed below this p-value."""
+_LEAST_SIZE = 0.2
+"""Least expected size of a residual, as a share of the mean size."""
+_CERTAIN = 1e-4
+"""A dependence counts as certain below this fraction of alpha."""
+_KEPT_BYTES = 400e6
+_LEFT = 1e-7
+"""A column with less than this share of its variance left has rounding errors only."""
+_INDEPENDENT = 1e-8
+"""The same of a direction among columns."""
+
+
+@dataclass(frozen=True)
+class _Association:
+    p_value: float
+    bits: float
+
+
+_NONE = _Association(1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class _Residuals:
+    """Residuals of a variable given a conditioning set.
+
+    Attributes
+    ----------
+    scales : float64, shape (rows, scales)
+        Residuals of the variable's scales.
+    orthonormal_scales, orthonormal_curve : float64, shape (rows, at most columns)
+        Orthonormal bases of the residuals of its scales, and of all that a dependence is looked for in.
+    unexplained : float
+        Share of its variance that the conditioning set leaves.
+    most_bits : float
+        Entropy of a discrete variable, an upper bound of its information.
+    """
+
+    scales: Floats
+    orthonormal_scales: Floats
+    orthonormal_curve: Floats
+    unexplained: float
+    most_bits: float
+
+    @property
+    def bytes(self) -> int:
+        return self.scales.nbytes + self.orthonormal_scales.nbytes + self.orthonormal_curve.nbytes
+
+
+class RegressionTest(IndependenceTest):
+    """Tests X ⊥ Z | S by regression.
+
+    Parameters
+    ----------
+    data : Data
+        The table.
+    alpha : float
+        Independence is taken to hold where the p-value is above.
+    determined : float
+        Share of the variance below which what is left of a variable, given others, is taken for nothing.
+    """
+
+    name: ClassVar[str] = "regression"
+
+    def __init__(self, data: Data, *, alpha: float = 0.01, determined: float = DETERMINED) -> None:
+        self.alpha = alpha
+        self._data = data
+        self._determined = determined
+        self._features: Mapping[str, Features] = features_of(data)
+        self._outcomes: dict[tuple[frozenset[str], frozenset[str]], Outcome] = {}
+        self._held: _Recent[frozenset[str], ConditioningSet] = _Recent(_KEPT_BYTES / 4)
+        self._residuals: _Recent[tuple[str, frozenset[str]], _Residuals] = _Recent(_KEPT_BYTES)
+        self._neighbours: _Recent[frozenset[str], Neighbours] = _Recent(_KEPT_BYTES / 4)
+        self._shares: dict[tuple[str, frozenset[str]], float] = {}
+
+    @classmethod
+    def create(cls, data: Data, *, alpha: float, seed: int, regression: RegressionTest) -> RegressionTest:  # noqa: ARG003
+        """Return the regression test that there is."""
+        return regression
+
+    def test(self, one: str, other: str, given: Sequence[str] = ()) -> Outcome:
+        """Test whether two variables are independent when some others are held fixed."""
+        held = frozenset(given)
+        key = frozenset({one, other}), held
+        if key not in self._outcomes:
+            self._outcomes[key] = self._tested(min(one, other), max(one, other), held)
+        return self._outcomes[key]
+
+    def unexplained(self, name: str, given: Sequence[str]) -> float:
+        """Return the share of a variable's variance that others do not explain: from 0, determined, to about 1."""
+        key = name, frozenset(given)
+        if key not in self._shares:
+            self._shares[key] = self._residuals_of(*key).unexplained
+        return self._shares[key]
+
+    def determines(self, given: Sequence[str], name: str) -> bool:
+        """Tell whether some variables determine another."""
+        return bool(given) and self.unexplained(name, given) < self._determined
+
+    def _tested(self, one: str, other: str, held: frozenset[str]) -> Outcome:
+        first, second = self._residuals_of(one, held), self._residuals_of(other, held)
+        for name, left in ((one, first), (other, second)):
+            if left.unexplained < self._determined:
+                return Outcome(True, 1.0, 0.0, name)
+        fixed = self._fixed(held)
+        spare = self._data.rows - fixed.parameters
+        ways = [_association(first.orthonormal_curve, second.orthonormal_scales, spare)]
+        if "continuous" in {self._data.kinds[one], self._data.kinds[other]}:
+            ways.append(_association(first.orthonormal_scales, second.orthonormal_curve, spare))
+        bits = min(max(way.bits for way in ways), first.most_bits, second.most_bits)
+        # Where the dependence is plain already, nobody needs to know whether it also changes from cell to cell.
+        if held and min(way.p_value for way in ways) > _CERTAIN * self.alpha:
+            ways += self._interactions(self._features[one], first.scales, second.orthonormal_scales, held, fixed)
+        p_value = min(1.0, len(ways) * min(way.p_value for way in ways))
+        return Outcome(p_value > self.alpha, p_value, float(bits))
+
+    def _residuals_of(self, name: str, held: frozenset[str]) -> _Residuals:
+        known = self._residuals.get((name, held))
+        if known is not None:
+            return known
+        fixed, own = self._fixed(held), self._features[name]
+        curve = fixed.residuals(own.curve)
+        unexplained = self._unexplained_share(own, curve[:, : own.scales.shape[1]], held, fixed)
+        if held:
+            curve = _equalised(curve, fixed)
+        scales = np.ascontiguousarray(curve[:, : own.scales.shape[1]])
+        left = _Residuals(scales, _orthonormal(scales), _orthonormal(curve), unexplained, own.entropy_bits)
+        self._residuals.keep((name, held), left)
+        return left
+
+    def _unexplained_share(self, own: Features, scales: Floats, held: frozenset[str], fixed: ConditioningSet) -> float:
+        rows = self._data.rows
+        spare = rows - fixed.parameters
+        if not held or spare < 1 or not scales.shape[1]:
+            return 1.0
+        left = np.mean(scales**2, axis=0) * rows / spare
+        share = float(left.max() if own.codes is not None else left.min())
+        continuous = [self._features[name] for name in held if self._features[name].codes is None]
+        if len(continuous) == 1:
+            neighbours = self._neighbours.get(held)
+            if neighbours is None:
+                neighbours = neighbours_in(continuous[0], fixed.cell_of)
+                self._neighbours.keep(held, neighbours)
+            share = min(share, neighbours.unexplained(own))
+        return share
+
+    def _interactions(
+        self, first: Features, scales: Floats, others: Floats, held: frozenset[str], fixed: ConditioningSet
+    ) -> list[_Association]:
+        """Test for a dependence that differs in sign between cells, or between values of the conditioning set."""
+        by = np.hstack([self._features[name].scales for name in sorted(held)])
+        own = scales[:, :1] if first.codes is None else scales
+        products = (own[:, :, None] * by[:, None, :]).reshape(len(by), -1)
+        spare = self._data.rows - fixed.parameters
+        if products.shape[1] > spare // 10:
+            return []
+        return [_association(_orthonormal(fixed.residuals(products)), others, spare)]
+
+    def _fixed(self, held: frozenset[str]) -> ConditioningSet:
+        known = self._held.get(held)
+        if known is None:
+            known = ConditioningSet(self._features, sorted(held), self._data.rows)
+            self._held.keep(held, known)
+        return known
+
+
+class _Sized(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value", bound=_Sized)
+
+
+class _Recent(Generic[_Key, _Value]):
+    """A cache that forgets the least recently used values beyond a size."""
+
+    def __init__(self, most_bytes: float) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._known: OrderedDict[_Key, _Value] = OrderedDict()
+
+    def get(self, key: _Key) -> _Value | None:
+        """Return what is known of a key, as what was used last."""
+        if key not in self._known:
+            return None
+        self._known.move_to_end(key)
+        return self._known[key]
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        """Keep a value, and forget what was used longest ago where memory asks for it."""
+        self._known[key] = value
+        self._bytes += value.bytes
+        while self._bytes > self._most and len(self._known) > 1:
+            self._bytes -= self._known.popitem(last=False)[1].bytes
+
+
+def _equalised(columns: Floats, fixed: ConditioningSet) -> Floats:
+    """Return residuals divided by their expected size, if that depends on the conditioning set.
+
+    A function of the conditioning set neither makes nor hides a dependence, and rows with large residuals in both
+    variables no longer dominate.
+    """
+    fitted, spare = fixed.parameters - 1, len(columns) - fixed.parameters
+    if fitted < 1 or spare < 1:
+        return columns
+    columns = np.ascontiguousarray(columns)
+    level, deviation = compiled_loop("deviations")(columns)
+    left = fixed.residuals(deviation)
+    total, rest = np.einsum("ij,ij->j", deviation, deviation), np.einsum("ij,ij->j", left, left)
+    ratio = np.divide(total - rest, rest, out=np.zeros(len(total)), where=rest > 0) * spare / fitted
+    uneven = fdtrc(fitted, spare, ratio) < _HETEROSCEDASTIC
+    if not uneven.any():
+        return columns
+    equalised: Floats = compiled_loop("equalised")(columns, level, deviation - left, uneven, _LEAST_SIZE)
+    return equalised
+
+
+def _association(one: Floats, other: Floats, spare: int) -> _Association:
+    """Test two orthonormal bases of residuals for correlation by Pillai's trace.
+
+    `spare` is the number of rows less the parameters that were fitted to each column.
+    """
+    rows, p, q = len(one), one.shape[1], other.shape[1]
+    few, many = min(p, q), max(p, q)
+    upper = spare - p - q + few  # the freedom of what is left of one after regression on the other
+    if few == 0 or upper < few:  # with p + q > spare some of one is always some of the other
+        return _NONE
+    squares, inflation = compiled_loop("canonical")(one, other)
+    # Where both scatter more at the same rows, products vary more than independence makes them.
+    trace = float(squares.sum()) / max(1.0, inflation)
+    statistic = upper / many * trace / (few - trace)
+    bits = float(-0.5 * np.log2(1.0 - squares).sum()) - p * q / (2 * rows * np.log(2))
+    return _Association(float(fdtrc(few * many, few * upper, statistic)), max(bits, 0.0))
+
+
+def _orthonormal(columns: Floats) -> Floats:
+    """Return an orthonormal basis of columns, without those of which only rounding is left."""
+    basis: Floats = compiled_loop("orthonormal")(np.ascontiguousarray(columns), _LEFT, _INDEPENDENT)
+    return basis

@@ -1,0 +1,116 @@
+"""A causal model for other tools: Graphviz's dot, and GraphML. JSON is `CausalModel.to_json`."""
+
+from __future__ import annotations
+
+import math
+import re
+from xml.etree import ElementTree
+
+from unperturbed.analysis.causal.model.result import CausalModel, Edge
+
+_NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
+_NODE_KEYS = {"name": "string", "kind": "string", "formula": "string"}
+_EDGE_KEYS = {
+    "strength": "double",
+    "p_value": "double",
+    "stability": "double",
+    "directed": "boolean",
+    "required": "boolean",
+    "definitional": "boolean",
+    "conflicting": "boolean",
+}
+# What XML 1.0 cannot hold, in no form.
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_STABLE, _UNSTABLE = 0.9, 0.5
+_THINNEST, _WIDER = 1.0, 4.5
+
+
+def edge_width(strength: float) -> float:
+    """Return the width of an edge in pixels: 1 at 0 bits a row, half way at 1 bit, up to 5.5."""
+    if math.isnan(strength):
+        return _THINNEST
+    return _THINNEST + _WIDER * max(strength, 0.0) / (max(strength, 0.0) + 1)
+
+
+def edge_style(stability: float) -> str:
+    """Return the style of an edge: solid if at least 90 % of the subsamples have it, or there are none; dashed from
+    50 %; else dotted."""
+    if math.isnan(stability) or stability >= _STABLE:
+        return "solid"
+    return "dashed" if stability >= _UNSTABLE else "dotted"
+
+
+def to_dot(model: CausalModel) -> str:
+    """Return the graph as Graphviz dot: width by strength, style by stability, no arrowhead if a direction is open.
+
+    Nodes are named by number, so that no variable's name can be mistaken for the language.
+    """
+    number = {name: at for at, name in enumerate(model.data.names)}
+    lines = ["digraph model {", "  rankdir=LR;", '  node [shape=box, style=rounded, fontname="sans-serif"];']
+    for name, at in number.items():
+        shape = "" if model.data.kinds[name] == "continuous" else ", shape=ellipse"
+        lines.append(f"  v{at} [label={_quoted(name)}{shape}];")
+    for edge in model.edges:
+        width, style = edge_width(edge.strength), edge_style(edge.stability)
+        tooltip = f"strength {edge.strength:.4g} bits, p {edge.p_value:.3g}, stability {edge.stability:.3g}"
+        head = "" if edge.directed else ", dir=none, color=orange"
+        lines.append(
+            f"  v{number[edge.source]} -> v{number[edge.target]} [penwidth={width:.2f}, style={style}, "
+            f"tooltip={_quoted(tooltip)}{head}];"
+        )
+    return "\n".join([*lines, "}", ""])
+
+
+def to_graphml(model: CausalModel) -> str:
+    """Return the graph as GraphML: nodes with kind and formula, edges with all that is known of them.
+
+    Nodes are named by number, with the variable's name as data. A number that is not known is left out. What XML cannot
+    hold becomes U+FFFD.
+    """
+    root = ElementTree.Element("graphml", xmlns=_NAMESPACE)
+    for domain, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
+        for name, kind in keys.items():
+            key = {"id": f"{domain}_{name}", "for": domain, "attr.name": name, "attr.type": kind}
+            ElementTree.SubElement(root, "key", key)
+    graph = ElementTree.SubElement(root, "graph", id="model", edgedefault="directed")
+    number = {name: f"v{at}" for at, name in enumerate(model.data.names)}
+    for name, identity in number.items():
+        node = ElementTree.SubElement(graph, "node", id=identity)
+        mechanism = model.mechanisms.get(name)
+        for what, text in (
+            ("name", name),
+            ("kind", model.data.kinds[name]),
+            ("formula", mechanism.formula if mechanism else ""),
+        ):
+            if text:
+                _add(node, f"node_{what}", text)
+    for edge in model.edges:
+        ends = {"source": number[edge.source], "target": number[edge.target]}
+        line = ElementTree.SubElement(graph, "edge", {**ends, "directed": _truth(edge.directed)})
+        for what in _EDGE_KEYS:
+            tooltip = _value(edge, what)
+            if tooltip is not None:
+                _add(line, f"edge_{what}", tooltip)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _value(edge: Edge, what: str) -> str | None:
+    value: bool | float = getattr(edge, what)
+    if isinstance(value, bool):
+        return _truth(value)
+    return repr(float(value)) if math.isfinite(value) else None
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _add(parent: ElementTree.Element, key: str, text: str) -> None:
+    ElementTree.SubElement(parent, "data", key=key).text = _NOT_XML.sub("\ufffd", text)
+
+
+def _quoted(text: str) -> str:
+    """Return a quoted string of dot. Backslashes begin escapes in labels, so each is doubled."""
+    plain = _NOT_XML.sub("\ufffd", text).replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\r\n]+", " ", plain) + '"'

@@ -1,0 +1,383 @@
+"""Agreement of a model with the data: the Markov check of each node, and screening off.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", eq. (1) and section 8.2, where the
+check of the node C_op, by hand, shows that an edge cannot be left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from unperturbed.analysis.causal.describe import claims_table, markov_sentences
+from unperturbed.analysis.causal.independence import IndependenceTest, Outcome
+from unperturbed.analysis.causal.model.prediction import causal_order
+from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm
+from unperturbed.common.result import Result, finite_or_none
+from unperturbed.errors import DataError
+
+if TYPE_CHECKING:
+    from unperturbed.common.table import Table
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An independence that a model claims, with the result of its test.
+
+    Attributes
+    ----------
+    one, other : str
+        The variables that are claimed to be independent.
+    given : tuple of str
+        The conditioning set.
+    p_value : float
+        The p-value of the test; NaN if it has none.
+    adjusted : float
+        The p-value after correction for all claims of the check.
+    bits : float
+        Mutual information of the two given the others, a row; 0 if the claim were exactly so.
+    refuted : bool
+        Whether the data contradict the claim.
+    determined : str
+        The variable that the others determine: the claim then holds trivially, and does not count. Empty where there is
+        none.
+    """
+
+    one: str
+    other: str
+    given: tuple[str, ...]
+    p_value: float
+    adjusted: float
+    bits: float
+    refuted: bool
+    determined: str = ""
+
+    def __str__(self) -> str:
+        given = f" | {', '.join(self.given)}" if self.given else ""
+        return f"{self.one} ⊥ {self.other}{given}"
+
+
+@dataclass(frozen=True, repr=False)
+class MarkovCheck(Result):
+    """Whether each node is independent of its non-descendants, given its parents.
+
+    Attributes
+    ----------
+    claims : tuple of Claim
+        All claims of the graph.
+    alpha : float
+        Rate of false refutations among all refutations, or of each test where tests have no p-value.
+    refuted_share : float
+        Of the claims that are not trivial, those that single tests refute, without control over all: what permuted
+        graphs are compared by.
+    permuted_shares : tuple of float
+        The same of each graph with its nodes permuted, rising.
+    seed : int
+        Seed of the permutations.
+    """
+
+    claims: tuple[Claim, ...]
+    alpha: float
+    refuted_share: float
+    permuted_shares: tuple[float, ...]
+    seed: int
+
+    def headline(self) -> str:
+        """Return how many claims the data refute."""
+        return markov_sentences(self)[0]
+
+    def tables(self) -> Sequence[Table]:
+        """Return the claims, refuted ones first."""
+        return (claims_table(self),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a claim."""
+        return claims_frame(self.claims)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return claims, refuted shares and p-value as plain data; NaN is None."""
+        return {
+            "alpha": self.alpha,
+            "claims": [claim_dict(one) for one in self.claims],
+            "refuted": len(self.refuted),
+            "refuted_share": self.refuted_share,
+            "permuted_shares": self.permuted_shares,
+            "permutation_p_value": finite_or_none(self.permutation_p_value),
+            "seed": self.seed,
+        }
+
+    @property
+    def refuted(self) -> tuple[Claim, ...]:
+        """Claims that the data refute, most information first."""
+        return tuple(sorted((one for one in self.claims if one.refuted), key=lambda one: -one.bits))
+
+    @property
+    def permutation_p_value(self) -> float:
+        """How often a graph of the same shape agrees with the data as well by chance; NaN where none was tried."""
+        if not self.permuted_shares:
+            return math.nan
+        as_good = sum(share <= self.refuted_share for share in self.permuted_shares)
+        return (1 + as_good) / (1 + len(self.permuted_shares))
+
+
+@dataclass(frozen=True, repr=False)
+class ScreeningOff(Result):
+    """Whether characteristics carry all that an application does to its performance: eq. (1).
+
+    Attributes
+    ----------
+    application, performance, by : tuple of str
+        The three parts: variables of the application, of its performance, and the characteristics.
+    claims : tuple of Claim
+        One for each pair of an application's and a performance variable.
+    without : tuple of Outcome
+        Of the same pairs with nothing held fixed: where they are independent anyhow, there is nothing to screen off.
+    alpha : float
+        Chance of refuting any where all hold.
+    """
+
+    application: tuple[str, ...]
+    performance: tuple[str, ...]
+    by: tuple[str, ...]
+    claims: tuple[Claim, ...]
+    without: tuple[Outcome, ...]
+    alpha: float
+
+    def headline(self) -> str:
+        """Return the verdict in one sentence."""
+        return str(self)
+
+    def tables(self) -> Sequence[Table]:
+        """Return the pairs with their tests."""
+        return (claims_table(self),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a pair."""
+        return claims_frame(self.claims)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return verdict and pairs as plain data; NaN is None."""
+        pairs = zip(self.claims, self.without, strict=True)
+        return {
+            "application": self.application,
+            "by": self.by,
+            "performance": self.performance,
+            "alpha": self.alpha,
+            "holds": self.holds,
+            "words": str(self),
+            "pairs": [
+                {
+                    **claim_dict(claim),
+                    "bits_without": finite_or_none(without.bits),
+                    "p_value_without": finite_or_none(without.p_value),
+                }
+                for claim, without in pairs
+            ],
+        }
+
+    @property
+    def refuted(self) -> tuple[Claim, ...]:
+        """Pairs that are dependent although the characteristics are held fixed, most information first."""
+        return tuple(sorted((one for one in self.claims if one.refuted), key=lambda one: -one.bits))
+
+    @property
+    def holds(self) -> bool:
+        """Whether no pair refutes eq. (1), and some pair is dependent without the characteristics, so that
+        refutation was possible."""
+        return not self.refuted and any(not one.independent for one in self.without)
+
+    def __str__(self) -> str:
+        by, off, effect = (", ".join(names) for names in (self.by, self.application, self.performance))
+        text = (
+            f"{by} screen{'s' if len(self.by) == 1 else ''} {off} off from {effect}"
+            if by
+            else f"{off} and {effect} are independent"
+        )
+        if self.refuted:
+            worst, pairs = self.refuted[0], f"{len(self.refuted)} of {len(self.claims)} pairs"
+            return f"not so: {text}. {worst.one} still tells {worst.bits:.2g} bits a run of {worst.other} ({pairs})"
+        if not self.holds:
+            return f"nothing to tell: {off} and {effect} are independent anyhow"
+        return f"not refuted: {text}"
+
+
+def claims_frame(claims: Sequence[Claim]) -> pl.DataFrame:
+    """Return one row a claim."""
+    return pl.DataFrame([claim_dict(one) for one in claims], schema_overrides={"given": pl.List(pl.String)})
+
+
+def claim_dict(claim: Claim) -> dict[str, Any]:
+    """Return a claim as plain data; NaN is None."""
+    return {
+        "one": claim.one,
+        "other": claim.other,
+        "given": claim.given,
+        "p_value": finite_or_none(claim.p_value),
+        "adjusted": finite_or_none(claim.adjusted),
+        "bits": finite_or_none(claim.bits),
+        "refuted": claim.refuted,
+        "determined": claim.determined,
+    }
+
+
+def check_markov(
+    test: IndependenceTest,
+    parents: Mapping[str, Sequence[str]],
+    *,
+    inputs: Collection[str] = (),
+    alpha: float = 0.05,
+    permutations: int = 20,
+    seed: int = 0,
+) -> MarkovCheck:
+    """Test whether each variable is independent of those it does not act on, when its parents are held fixed.
+
+    Parameters
+    ----------
+    test : IndependenceTest
+        On the table that the model is checked with; best another one than it was learnt from.
+    parents : mapping of str to sequence of str
+        Of each variable.
+    inputs : collection of str
+        Parameters that were set. Whether these are independent is a matter of the experiment's design, and nothing is
+        claimed of them.
+    alpha : float
+        False refutations among all refutations (Benjamini and Hochberg).
+    permutations : int
+        Graphs of the same shape with permuted nodes that are checked too: a dense graph claims little, and is hard to
+        refute whatever it says.
+    seed : int
+        Of the permutations.
+
+    Returns
+    -------
+    MarkovCheck
+        The claims with their tests, and how permuted graphs do.
+
+    Raises
+    ------
+    DataError
+        Parents that are no variables, causes in a circle.
+    ValueError
+        Alpha that is not between 0 and 1, a negative number of permutations.
+
+    Notes
+    -----
+    The Markov condition of section 3, checked as in section 8.2. The comparison with permuted nodes is that of Eulig et
+    al., "Toward falsifying causal graphs using a permutation-based test" (2023).
+    """
+    _check_alpha(alpha)
+    if permutations < 0:
+        raise ValueError(f"permutations cannot be {permutations}")
+    claimed = _claims(parents, inputs)
+    outcomes = [test.test(*claim) for claim in claimed]
+    names = list(parents)
+    random = np.random.default_rng(seed)
+    shares = []
+    for _ in range(permutations):
+        renamed = dict(zip(names, (names[at] for at in random.permutation(len(names)).tolist()), strict=True))
+        permuted = {renamed[name]: [renamed[one] for one in of] for name, of in parents.items()}
+        shares.append(
+            _refuted_share([test.test(*claim) for claim in _claims(permuted, [renamed[one] for one in inputs])], alpha)
+        )
+    adjusted = benjamini_hochberg([one.p_value if not one.determined else math.nan for one in outcomes]).tolist()
+    made = tuple(_claim(*three, alpha) for three in zip(claimed, outcomes, adjusted, strict=True))
+    return MarkovCheck(made, alpha, _refuted_share(outcomes, alpha), tuple(sorted(shares)), seed)
+
+
+def screens_off(
+    test: IndependenceTest,
+    application: Sequence[str],
+    performance: Sequence[str],
+    by: Sequence[str],
+    *,
+    alpha: float = 0.05,
+) -> ScreeningOff:
+    """Test the paper's eq. (1): application ⊥ performance | characteristics.
+
+    Parameters
+    ----------
+    test : IndependenceTest
+        The independence test.
+    application, performance : sequence of str
+        Variables of the application and of its performance.
+    by : sequence of str
+        The characteristics, all held fixed together.
+    alpha : float
+        Chance of refuting any pair where all are independent (Holm).
+
+    Returns
+    -------
+    ScreeningOff
+        One claim a pair.
+
+    Raises
+    ------
+    DataError
+        No application or performance variable, or a variable with two parts.
+    ValueError
+        Alpha that is not between 0 and 1.
+
+    Notes
+    -----
+    Each application variable is tested with each performance variable. Variables that act only together (an exclusive
+    or) are not found so.
+    """
+    _check_alpha(alpha)
+    if not application or not performance:
+        raise DataError("name at least one variable of the application, and one of its performance")
+    every = [*application, *performance, *by]
+    twice = next((name for name in every if every.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(
+            f"{twice} has two parts: a variable is of the application, of its performance, or a characteristic"
+        )
+    given = tuple(by)
+    claimed = [(one, other, given) for one in application for other in performance]
+    outcomes = [test.test(*claim) for claim in claimed]
+    adjusted = holm([one.p_value if not one.determined else math.nan for one in outcomes]).tolist()
+    made = tuple(_claim(*three, alpha) for three in zip(claimed, outcomes, adjusted, strict=True))
+    without = tuple(test.test(one, other) for one, other, _ in claimed)
+    return ScreeningOff(tuple(application), tuple(performance), given, made, without, alpha)
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha lies between 0 and 1, not {alpha}")
+
+
+def _claims(parents: Mapping[str, Sequence[str]], inputs: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return each node with each non-descendant that is no parent, and its parents; both ways if neither is a
+    descendant."""
+    order = causal_order(parents)
+    ancestors: dict[str, set[str]] = {}
+    for name in order:
+        ancestors[name] = set(parents[name]).union(*(ancestors[one] for one in parents[name]))
+    claimed = [
+        (name, other, tuple(of))
+        for name, of in parents.items()
+        if name not in inputs
+        for other in parents
+        if other != name and other not in of and name not in ancestors[other]
+    ]
+    # Of two without parents both ways are one claim.
+    return [one for one in claimed if one[2] or parents[one[1]] or one[1] in inputs or one[0] < one[1]]
+
+
+def _is_refuted(outcome: Outcome, p_value: float, alpha: float) -> bool:
+    """Decide by the p-value; a test without p-values has decided itself."""
+    return not outcome.independent if math.isnan(outcome.p_value) else p_value <= alpha
+
+
+def _refuted_share(outcomes: Sequence[Outcome], alpha: float) -> float:
+    nontrivial = [one for one in outcomes if not one.determined]
+    return sum(_is_refuted(one, one.p_value, alpha) for one in nontrivial) / len(nontrivial) if nontrivial else 0.0
+
+
+def _claim(claimed: tuple[str, str, tuple[str, ...]], outcome: Outcome, adjusted: float, alpha: float) -> Claim:
+    refuted = not outcome.determined and _is_refuted(outcome, adjusted, alpha)
+    return Claim(*claimed, outcome.p_value, adjusted, outcome.bits, refuted, outcome.determined)

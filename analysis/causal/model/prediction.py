@@ -1,0 +1,363 @@
+"""Forecasts of runs under observations and interventions, by random runs through all mechanisms.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 3: "A causal model enables not
+only the prediction of unknown variables, but also the effect of local changes made to the system", as each mechanism
+stays what it is when others are changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from unperturbed.analysis.causal.describe import forecast_table
+from unperturbed.analysis.causal.regression import Mechanism, TableMechanism
+from unperturbed.analysis.causal.table import Category, Floats
+from unperturbed.common.result import Result, finite_or_none
+from unperturbed.common.wording import no_such_column
+from unperturbed.errors import DataError
+
+if TYPE_CHECKING:
+    from unperturbed.common.table import Table
+
+Drawn = list[Category] | Floats
+
+_FEWEST_EFFECTIVE, _ENOUGH_EFFECTIVE = 30.0, 200.0
+_MOST_TIMES = 64
+"""Multiple of the requested runs at most, if few agree with the observations."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastVariable:
+    """The forecast of one variable.
+
+    Attributes
+    ----------
+    name : str
+        The variable.
+    mean, standard_deviation : float
+        Of a variable that has numbers; NaN of text.
+    low, high : float
+        Between them lie `level` of the runs.
+    probabilities : mapping of str, bool, int or float to float
+        Of a discrete variable's values; empty for a continuous one.
+    given : bool
+        Whether the caller gave it.
+    """
+
+    name: str
+    mean: float
+    standard_deviation: float
+    low: float
+    high: float
+    probabilities: Mapping[Category, float]
+    given: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the forecast as plain data; NaN is None."""
+        return {
+            "name": self.name,
+            "mean": finite_or_none(self.mean),
+            "standard_deviation": finite_or_none(self.standard_deviation),
+            "low": finite_or_none(self.low),
+            "high": finite_or_none(self.high),
+            "probabilities": {str(value): share for value, share in self.probabilities.items()},
+            "set": self.given,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecast(Result):
+    """The forecast of runs.
+
+    Attributes
+    ----------
+    given : mapping of str to str, bool, int or float
+        The variables with a given value.
+    intervention : bool
+        Given values were set (the variables' own mechanisms do not matter), not observed.
+    variables : mapping of str to ForecastVariable
+        Of every variable, causes first.
+    runs : int
+        Random runs; more than requested if few agree with the observations.
+    effective_runs : float
+        How many equally weighted runs tell as much: `runs`, but for observations of effects.
+    seed : int
+        Seed of the runs.
+    level : float
+        Of the intervals.
+    """
+
+    given: Mapping[str, Category]
+    intervention: bool
+    variables: Mapping[str, ForecastVariable]
+    runs: int
+    effective_runs: float
+    seed: int
+    level: float
+    _drawn: Mapping[str, Drawn] = field(repr=False)
+    _weights: Floats = field(repr=False)
+
+    def headline(self) -> str:
+        """Return what was given, and the number of runs."""
+        given = ", ".join(f"{name} = {value}" for name, value in self.given.items()) or "nothing given"
+        return f"{'setting' if self.intervention else 'observing'} {given}: {self.runs:,} random runs"
+
+    def tables(self) -> Sequence[Table]:
+        """Return means, deviations and intervals, or probabilities."""
+        return (forecast_table(self),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a variable."""
+        names = ("name", "mean", "standard_deviation", "low", "high", "given")
+        return pl.DataFrame({name: [getattr(one, name) for one in self.variables.values()] for name in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the forecast of every variable as plain data; NaN is None."""
+        return {
+            "set": dict(self.given),
+            "runs": self.runs,
+            "seed": self.seed,
+            "level": self.level,
+            "variables": [one.to_dict() for one in self.variables.values()],
+        }
+
+    def __getitem__(self, name: str) -> ForecastVariable:
+        if name not in self.variables:
+            raise DataError(no_such_column(name, list(self.variables)))
+        return self.variables[name]
+
+    def transformed(self, name: str, function: Callable[[Floats], Floats], *, called: str) -> ForecastVariable:
+        """Return the forecast of a function of a variable, such as of a time whose logarithm was analysed.
+
+        Parameters
+        ----------
+        name : str
+            A variable that has numbers.
+        function : callable
+            From its numbers, float64 of shape (runs,), to as many others: `numpy.exp`.
+        called : str
+            The result's name.
+
+        Returns
+        -------
+        ForecastVariable
+            Mean, deviation and interval of the function's values in the random runs. The mean is not the function of
+            the mean.
+
+        Raises
+        ------
+        DataError
+            No such variable; one that is text; a function that has no finite value in some run.
+        """
+        of = self[name]
+        drawn = self._drawn[name]
+        if isinstance(drawn, list) and any(isinstance(value, str) for value in drawn):
+            raise DataError(f"{name} is text, of which {called} cannot be computed")
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(function(np.asarray(drawn, np.float64)), np.float64)
+        if not np.isfinite(values).all():
+            raise DataError(f"{called} has no finite value in some random runs, where {name} goes to {of.high:g}")
+        return _variable_forecast(called, values, self._weights, self.level, of.given)
+
+
+def intervene(
+    mechanisms: Mapping[str, Mechanism],
+    settings: Mapping[str, Category],
+    *,
+    runs: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Forecast:
+    """Return the forecast of runs in which some variables are set, whatever their causes are.
+
+    Parameters
+    ----------
+    mechanisms : mapping of str to Mechanism
+        One for each variable.
+    settings : mapping of str to str, bool, int or float
+        What is set, to which value.
+    runs : int
+        Random runs that are drawn.
+    seed : int
+        Seed of the runs.
+    level : float
+        Of the intervals, from 0 to 1.
+
+    Returns
+    -------
+    Forecast
+        Spread comes from the mechanisms' errors, their uncertain parameters, and causes that are not set: these vary as
+        they did in the table.
+
+    Raises
+    ------
+    DataError
+        Unknown variables or values; a variable without a mechanism; mechanisms in a circle; values that no run had
+        together.
+    ValueError
+        Fewer than two runs, or a level that is not between 0 and 1.
+
+    Notes
+    -----
+    Section 3, the truncated factorisation of Pearl (the paper's reference 25): the product of eq. (3) without the
+    factors of what is set. Parameters without causes are drawn together, as a run of the table had them.
+    """
+    return _forecast(mechanisms, settings, intervention=True, runs=runs, seed=seed, level=level)
+
+
+def predict(
+    mechanisms: Mapping[str, Mechanism],
+    observed: Mapping[str, Category],
+    *,
+    runs: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Forecast:
+    """Return the forecast of runs in which some variables are observed; see `intervene` for the arguments.
+
+    Raises
+    ------
+    DataError
+        Besides those of `intervene`: observations that practically never come together in the model, so that too few
+        runs agree with them.
+
+    Notes
+    -----
+    Runs are weighted by how likely the observations are in them (likelihood weighting). An observed cause is the same
+    as one that is set; an observed effect is evidence of its causes too. Observing a variable without causes does
+    not change the forecast of others without causes.
+    """
+    return _forecast(mechanisms, observed, intervention=False, runs=runs, seed=seed, level=level)
+
+
+def causal_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return variables, causes first.
+
+    Raises DataError for causes in a circle, and for parents that are no variables.
+    """
+    for name, causes in parents.items():
+        for cause in causes:
+            if cause not in parents:
+                raise DataError(f"{cause}, a cause of {name}, has no mechanism; orient its edges, or fit it")
+    try:
+        return list(TopologicalSorter(parents).static_order())
+    except CycleError as error:
+        raise DataError(f"causes go round in a circle: {' → '.join(reversed(error.args[1]))}") from None
+
+
+def _forecast(
+    mechanisms: Mapping[str, Mechanism],
+    given: Mapping[str, Category],
+    *,
+    intervention: bool,
+    runs: int,
+    seed: int,
+    level: float,
+) -> Forecast:
+    if not mechanisms:
+        raise DataError("a forecast needs the mechanism of at least one variable")
+    if runs < 2:
+        raise ValueError(f"{runs} runs say nothing of a spread; two are the least")
+    if not 0 < level < 1:
+        raise ValueError(f"a level lies between 0 and 1, not {level}")
+    order = causal_order({name: mechanism.parents for name, mechanism in mechanisms.items()})
+    _check(mechanisms, given)
+    random = np.random.default_rng(seed)
+    many = runs
+    while True:
+        drawn, log_weights = _drawn(mechanisms, order, given, intervention, many, random)
+        weights, effective = _normalised(log_weights)
+        if effective >= min(_ENOUGH_EFFECTIVE, runs / 2) or many >= _MOST_TIMES * runs:
+            break
+        many *= 4
+    if effective < min(_FEWEST_EFFECTIVE, runs / 2):
+        shown = ", ".join(f"{name}={value}" for name, value in given.items())
+        raise DataError(
+            f"of {many} random runs hardly any ({effective:.1f}) agree with {shown}; ask for more runs, or "
+            "observe causes instead of effects"
+        )
+    variables = {name: _variable_forecast(name, drawn[name], weights, level, name in given) for name in order}
+    return Forecast(dict(given), intervention, variables, many, effective, seed, level, drawn, weights)
+
+
+def _drawn(
+    mechanisms: Mapping[str, Mechanism],
+    order: Sequence[str],
+    given: Mapping[str, Category],
+    intervention: bool,
+    runs: int,
+    random: np.random.Generator,
+) -> tuple[dict[str, Drawn], Floats]:
+    """Return all variables in random runs, and the logarithm of the likelihood of the observations in each."""
+    drawn: dict[str, Drawn] = {}
+    weights = np.zeros(runs)
+    rows = random.integers(0, mechanisms[order[0]].rows, runs)
+    for name in order:
+        mechanism = mechanisms[name]
+        causes = {one: drawn[one] for one in mechanism.used}
+        if name in given:
+            drawn[name] = _constant(given[name], runs, mechanism)
+            if mechanism.parents and not intervention:
+                weights += mechanism.log_density(causes, drawn[name])
+        elif mechanism.parents:
+            drawn[name] = mechanism.draw(causes, random, runs)
+        else:
+            drawn[name] = mechanism.values_of(rows)
+    return drawn, weights
+
+
+def _check(mechanisms: Mapping[str, Mechanism], given: Mapping[str, Category]) -> None:
+    for name, value in given.items():
+        if name not in mechanisms:
+            raise DataError(no_such_column(name, list(mechanisms)))
+        mechanism = mechanisms[name]
+        if isinstance(mechanism, TableMechanism):
+            # Numbers that were not measured may still be put into a formula.
+            if isinstance(value, str) or any(isinstance(one, str) for one in mechanism.categories):
+                mechanism.code_of(value)
+            continue
+        if isinstance(value, str) or not math.isfinite(value):
+            raise DataError(f"{name} is a number, not {value!r}")
+
+
+def _constant(value: Category, runs: int, mechanism: Mechanism) -> Drawn:
+    return [value] * runs if isinstance(mechanism, TableMechanism) else np.full(runs, float(value))
+
+
+def _normalised(log_weights: Floats) -> tuple[Floats, float]:
+    """Return weights whose sum is 1, and the effective number of equal weights: 0 if all are 0."""
+    largest = float(log_weights.max())
+    if not math.isfinite(largest):
+        return np.zeros(len(log_weights)), 0.0
+    weights = np.exp(log_weights - largest)
+    weights /= weights.sum()
+    return weights, float(1 / (weights**2).sum())
+
+
+def _variable_forecast(name: str, drawn: Drawn, weights: Floats, level: float, given: bool) -> ForecastVariable:
+    probabilities: dict[Category, float] = {}
+    if isinstance(drawn, list):
+        by_value: dict[Category, list[float]] = {}
+        for value, weight in zip(drawn, weights.tolist(), strict=True):
+            by_value.setdefault(value, []).append(weight)
+        sums = {value: min(math.fsum(some), 1.0) for value, some in by_value.items()}
+        probabilities = dict(sorted(sums.items(), key=lambda one: (isinstance(one[0], str), one[0])))
+        if any(isinstance(value, str) for value in probabilities):
+            return ForecastVariable(name, math.nan, math.nan, math.nan, math.nan, probabilities, given)
+    x = np.asarray(drawn, np.float64)
+    if given:
+        return ForecastVariable(name, float(x[0]), 0.0, float(x[0]), float(x[0]), probabilities, given)
+    mean = float(weights @ x)
+    order = np.argsort(x, kind="stable")
+    reached = np.cumsum(weights[order])
+    low, high = (
+        float(x[order[min(int(np.searchsorted(reached, at)), len(x) - 1)]]) for at in ((1 - level) / 2, (1 + level) / 2)
+    )
+    return ForecastVariable(name, mean, math.sqrt(float(weights @ (x - mean) ** 2)), low, high, probabilities, given)

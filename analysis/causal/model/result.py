@@ -1,0 +1,322 @@
+"""The causal model of a table: edges, reasons for missing ones, equivalent variables, and each variable's mechanism."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from unperturbed.analysis.causal.describe import edges_table, formulas_table, summary_sentence, variables_table
+from unperturbed.analysis.causal.discovery import Equivalence, Pair, Separation
+from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest
+from unperturbed.analysis.causal.model.markov import MarkovCheck, ScreeningOff, check_markov, screens_off
+from unperturbed.analysis.causal.model.prediction import Forecast, intervene, predict
+from unperturbed.analysis.causal.regression import Mechanism
+from unperturbed.analysis.causal.table import Arrow, Category, Data, Exclusion, Knowledge, Variable
+from unperturbed.common.result import Result
+from unperturbed.common.wording import no_such_column
+from unperturbed.errors import DataError
+
+if TYPE_CHECKING:
+    from unperturbed.common.table import Table
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A direct relation of two variables.
+
+    Attributes
+    ----------
+    source, target : str
+        Cause and effect. Where the direction is open, the one that comes first in the table is the source.
+    directed : bool
+        False where knowledge and data leave the direction open.
+    strength : float
+        Mutual information of the two in bits a row, when the other causes of the target are held fixed.
+    p_value : float
+        Chance of so strong a dependence without the edge: the greatest of all tests that the edge stood, after control
+        of false discoveries over all pairs (Benjamini and Hochberg). NaN where the test has no p-values, and for
+        required edges that were not tested.
+    stability : float
+        Share of subsamples in which the edge was found; NaN where none were taken.
+    required : bool
+        Whether knowledge requires it.
+    definitional : bool
+        Whether the target is computed from the source.
+    conflicting : bool
+        Whether v-structures direct it both ways, so that it stays open.
+    """
+
+    source: str
+    target: str
+    directed: bool
+    strength: float
+    p_value: float
+    stability: float
+    required: bool = False
+    definitional: bool = False
+    conflicting: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.source} {'→' if self.directed else '—'} {self.target}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model was learnt.
+
+    Attributes
+    ----------
+    test : str
+        Name of the independence test.
+    alpha : float
+        Significance level of a single test.
+    depth, subsamples, seed : int
+        As `learn` was given them.
+    """
+
+    test: str
+    alpha: float
+    depth: int
+    subsamples: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CausalModel(Result):
+    """The causal model of a table of runs; made by `learn`.
+
+    Attributes
+    ----------
+    data : Data
+        The table that it was learnt from.
+    knowledge : Knowledge
+        What of it concerns the variables.
+    edges : tuple of Edge
+        In the order of causes, then of the table.
+    separations : tuple of Separation
+        For each pair of variables without an edge the set that separates them; none for those that knowledge keeps
+        apart.
+    equivalences : tuple of Equivalence
+        Sets of variables that carry the same information about a third; `str` says it in words.
+    mechanisms : mapping of str to Mechanism
+        Each variable given its causes. Empty if the model was not quantified.
+    assumed : tuple of (source, target)
+        Directions that mechanisms take for edges that are open; another choice predicts the same, and intervenes
+        differently.
+    stabilities : mapping of Pair to float
+        Share of subsamples in which a pair was adjacent, edges and others.
+    settings : Settings
+        How it was learnt.
+    """
+
+    data: Data
+    knowledge: Knowledge
+    edges: tuple[Edge, ...]
+    separations: tuple[Separation, ...]
+    equivalences: tuple[Equivalence, ...]
+    mechanisms: Mapping[str, Mechanism]
+    assumed: tuple[Arrow, ...]
+    stabilities: Mapping[Pair, float]
+    settings: Settings
+
+    _page = "unperturbed.analysis.report:render_model"
+
+    def headline(self) -> str:
+        """Return how much was learnt from how much, in one sentence."""
+        return summary_sentence(self)
+
+    def tables(self) -> Sequence[Table]:
+        """Return the edges, the formulas and the variables."""
+        return edges_table(self), *([formulas_table(self)] if self.mechanisms else []), variables_table(self)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row an edge: source, target and the evidence."""
+        fields = Edge.__dataclass_fields__
+        return pl.DataFrame({name: [getattr(edge, name) for edge in self.edges] for name in fields})
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables, in the table's order."""
+        return self.data.variables
+
+    @property
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """Columns of the table that are no variables, and why."""
+        return self.data.exclusions
+
+    def edge(self, one: str, other: str) -> Edge | None:
+        """Return the edge between two variables, whatever its direction, or None."""
+        self._check(one, other)
+        return next((edge for edge in self.edges if {edge.source, edge.target} == {one, other}), None)
+
+    def separation(self, one: str, other: str) -> Separation | None:
+        """Return the reason for a missing edge; None if there is an edge, or if knowledge forbids it."""
+        self._check(one, other)
+        return next((found for found in self.separations if {found.one, found.other} == {one, other}), None)
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """Return the causes of a variable, in the table's order: sources of directed edges to it."""
+        self._check(name)
+        causes = {edge.source for edge in self.edges if edge.directed and edge.target == name}
+        return tuple(one for one in self.data.names if one in causes)
+
+    def predict(
+        self,
+        observed: Mapping[str, Category] | None = None,
+        /,
+        *,
+        runs: int = 2000,
+        seed: int = 0,
+        level: float = 0.95,
+        **named: Category,
+    ) -> Forecast:
+        """Return the forecast of runs in which some variables are observed to have some values.
+
+        Parameters
+        ----------
+        observed : mapping of str to str, bool, int or float, optional
+            For names that cannot be keywords; others may be keywords: `model.predict(n=200)`.
+        runs : int, default 2000
+            Random runs.
+        seed : int, default 0
+            Seed of the runs.
+        level : float, default 0.95
+            Confidence of the intervals.
+        **named : str, bool, int or float
+            Further observations.
+
+        Returns
+        -------
+        Forecast
+            Of every variable, mean, deviation and interval, or probabilities.
+
+        Raises
+        ------
+        DataError
+            Unknown variables or values; a model that was not quantified.
+        """
+        return predict(self._quantified(), {**(observed or {}), **named}, runs=runs, seed=seed, level=level)
+
+    def intervene(
+        self,
+        settings: Mapping[str, Category] | None = None,
+        /,
+        *,
+        runs: int = 2000,
+        seed: int = 0,
+        level: float = 0.95,
+        **named: Category,
+    ) -> Forecast:
+        """Return the forecast of runs in which some variables are set, whatever their causes are.
+
+        Raises
+        ------
+        DataError
+            Besides those of `predict`: a variable with an edge whose direction is open, so that nobody knows what
+            setting it changes.
+        """
+        asked = {**(settings or {}), **named}
+        for edge in self.edges:
+            loose = {edge.source, edge.target} & asked.keys()
+            if loose and not edge.directed:
+                raise DataError(
+                    f"the direction of {edge} is open, so that it is not known what setting "
+                    f"{' and '.join(sorted(loose))} does; "
+                    f"say it in the knowledge, by tiers or as required or forbidden"
+                )
+        return intervene(self._quantified(), asked, runs=runs, seed=seed, level=level)
+
+    def check_markov(
+        self, test: IndependenceTest | None = None, *, alpha: float = 0.05, permutations: int = 20, seed: int = 0
+    ) -> MarkovCheck:
+        """Test whether each variable is independent of its non-descendants given its causes; see `markov.check_markov`.
+
+        `test` is one on another table; by default the regression test on the model's own one, from which it was learnt.
+        """
+        parents = {
+            name: [*self.parents(name), *(one for one, end in self.assumed if end == name)] for name in self.data.names
+        }
+        inputs = [name for name in self.knowledge.inputs if name in parents]
+        return check_markov(
+            test or self._test, parents, inputs=inputs, alpha=alpha, permutations=permutations, seed=seed
+        )
+
+    def screens_off(
+        self, application: Sequence[str], performance: Sequence[str], by: Sequence[str], *, alpha: float = 0.05
+    ) -> ScreeningOff:
+        """Test the paper's eq. (1): application ⊥ performance | characteristics; see `markov.screens_off`."""
+        self._check(*application, *performance, *by)
+        return screens_off(self._test, application, performance, by, alpha=alpha)
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return `to_dict` as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, allow_nan=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data: NaN as None, mechanisms by formula and parameters, no table."""
+        return {
+            "settings": _fields(self.settings),
+            "rows": self.data.rows,
+            "variables": [_fields(one) for one in self.variables],
+            "exclusions": [_fields(one) for one in self.exclusions],
+            "knowledge": {
+                "tiers": self.knowledge.tiers,
+                "required": self.knowledge.required,
+                "forbidden": self.knowledge.forbidden,
+                "inputs": self.knowledge.inputs,
+                "outputs": self.knowledge.outputs,
+                "definitions": self.knowledge.definitions,
+            },
+            "edges": [_fields(one) for one in self.edges],
+            "assumed": self.assumed,
+            "separations": [_fields(one) for one in self.separations],
+            "equivalences": [{**_fields(one), "words": str(one)} for one in self.equivalences],
+            "mechanisms": [self._mechanism_dict(name) for name in self.data.names if name in self.mechanisms],
+        }
+
+    @cached_property
+    def _test(self) -> RegressionTest:
+        return RegressionTest(self.data, alpha=self.settings.alpha)
+
+    def _mechanism_dict(self, name: str) -> dict[str, Any]:
+        mechanism = self.mechanisms[name]
+        return {
+            "target": name,
+            "parents": mechanism.parents,
+            "used": mechanism.used,
+            "formula": mechanism.formula,
+            "bits": _plain(mechanism.bits),
+            "parameters": [_fields(one) for one in mechanism.parameters],
+        }
+
+    def _quantified(self) -> Mapping[str, Mechanism]:
+        if not self.mechanisms:
+            raise DataError("the model was not quantified; learn it with quantify=True")
+        return self.mechanisms
+
+    def _check(self, *names: str) -> None:
+        for name in names:
+            if name not in self.data.names:
+                raise DataError(no_such_column(name, self.data.names))
+
+
+def _fields(one: object) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in vars(one).items() if not name.startswith("_")}
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, tuple | list | frozenset):
+        return [_plain(one) for one in value]
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None

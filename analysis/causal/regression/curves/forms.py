@@ -1,0 +1,242 @@
+"""Forms of a curve: products of powers, logarithms and steps, whose sum with coefficients is the curve.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2: "For a performance
+modeling, we added the polynomials, the inverse, power, square root and step function." Logarithms are counted among the
+operations there; products of parents are needed for T = #op · C.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.causal.regression.cells import Scope
+from unperturbed.analysis.causal.table import Floats
+
+Ids = Callable[[Scope], NDArray[np.int64]]
+"""Returns which value of a scope each row has."""
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Power:
+    """A parent to some power.
+
+    Attributes
+    ----------
+    name : str
+        The parent.
+    exponent : float
+        The exponent.
+    fitted : bool
+        Whether the exponent is a parameter. One that is not is encoded as an operation: product, division, square root,
+        or power.
+    """
+
+    name: str
+    exponent: float = 1.0
+    fitted: bool = False
+
+    @property
+    def operations(self) -> int:
+        """Besides the product or division that joins it to the rest."""
+        return 0 if self.exponent in {1.0, -1.0} and not self.fitted else 1
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are fitted."""
+        return int(self.fitted)
+
+    @property
+    def integer_bits(self) -> float:
+        """Section 7.2: "an integer value i requires log(i) bits"."""
+        whole = not self.fitted and self.exponent == round(self.exponent)
+        return math.log2(abs(self.exponent)) if whole else 0.0
+
+    def values(self, numbers: Mapping[str, Floats], ids: Ids) -> Floats:
+        """Return the factor in each row."""
+        del ids
+        x = numbers[self.name]
+        match self.exponent:
+            case 1.0:
+                return x
+            case 2.0:
+                return x * x
+            case 0.5:
+                return np.asarray(np.sqrt(x))
+            case -1.0:
+                return np.asarray(1 / x)
+        if self.exponent == round(self.exponent) and 0 < self.exponent <= 8:
+            power = x * x
+            for _ in range(int(self.exponent) - 2):
+                power = power * x
+            return power
+        return np.asarray(np.power(x, self.exponent))
+
+    def text(self) -> str:
+        """Return the factor as it is written in a formula."""
+        if self.exponent == 1 and not self.fitted:
+            return self.name
+        if self.exponent == 0.5 and not self.fitted:
+            return f"√{self.name}"
+        if self.exponent == round(self.exponent):
+            return self.name + str(int(self.exponent)).translate(_SUPERSCRIPTS)
+        return f"{self.name}^{self.exponent:.4g}"
+
+
+@dataclass(frozen=True)
+class Log:
+    """The natural logarithm of a parent."""
+
+    name: str
+
+    operations = 1
+    parameters = 0
+    integer_bits = 0.0
+
+    def values(self, numbers: Mapping[str, Floats], ids: Ids) -> Floats:
+        """Return the factor in each row."""
+        del ids
+        return np.asarray(np.log(numbers[self.name]))
+
+    def text(self) -> str:
+        """Return the factor as it is written in a formula."""
+        return f"ln {self.name}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """1 where a product of parents is above a threshold, else 0.
+
+    Attributes
+    ----------
+    compared : tuple of Power
+        What is compared with the threshold.
+    scope : Scope
+        Of the threshold.
+    thresholds : tuple of float
+        One for each value of the scope.
+    """
+
+    compared: tuple[Power, ...]
+    scope: Scope
+    thresholds: tuple[float, ...]
+
+    @property
+    def operations(self) -> int:
+        """The comparison, and those of what is compared."""
+        return 1 + len(self.compared) - 1 + sum(one.operations for one in self.compared)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are fitted."""
+        return len(self.thresholds)
+
+    @property
+    def integer_bits(self) -> float:
+        """Of the exponents in what is compared."""
+        return sum(one.integer_bits for one in self.compared)
+
+    def values(self, numbers: Mapping[str, Floats], ids: Ids) -> Floats:
+        """Return the factor in each row."""
+        compared = np.ones(())
+        for one in self.compared:
+            compared = compared * one.values(numbers, ids)
+        return (compared > np.array(self.thresholds)[ids(self.scope)]).astype(np.float64)
+
+    def compared_text(self) -> str:
+        """Return what is compared as it is written in a formula."""
+        return "·".join(one.text() for one in self.compared)
+
+    def text(self, threshold: float | None = None) -> str:
+        """Return the factor as it is written in a formula, with one threshold or all."""
+        shown = self.thresholds if threshold is None else (threshold,)
+        return f"[{self.compared_text()} > {' | '.join(f'{one:.5g}' for one in shown)}]"
+
+
+Factor = Power | Log | Step
+
+
+@dataclass(frozen=True)
+class Function:
+    """A product of factors; 1 where there are none."""
+
+    factors: tuple[Factor, ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.factors)
+
+    @property
+    def operations(self) -> int:
+        """Those that make the product; a coefficient before it is one more."""
+        return sum(one.operations for one in self.factors) + max(len(self.factors) - 1, 0)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are fitted: exponents and thresholds."""
+        return sum(one.parameters for one in self.factors)
+
+    @property
+    def integer_bits(self) -> float:
+        """Bits of exponents that are whole numbers."""
+        return sum(one.integer_bits for one in self.factors)
+
+    @cached_property
+    def scopes(self) -> frozenset[Scope]:
+        """Scopes of thresholds."""
+        return frozenset(one.scope for one in self.factors if isinstance(one, Step))
+
+    @cached_property
+    def is_logarithm(self) -> bool:
+        """Whether it is ln x, so that e to its power is a power of x."""
+        return len(self.factors) == 1 and isinstance(self.factors[0], Log)
+
+    @cached_property
+    def has_exponent(self) -> bool:
+        """Whether an exponent is fitted."""
+        return any(isinstance(one, Power) and one.fitted for one in self.factors)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Parents that occur as numbers."""
+        found: set[str] = set()
+        for one in self.factors:
+            found |= {power.name for power in one.compared} if isinstance(one, Step) else {one.name}
+        return frozenset(found)
+
+    def values(self, numbers: Mapping[str, Floats], ids: Ids, rows: int) -> Floats:
+        """Return the product in each row: float64, shape (rows,)."""
+        product = np.ones(rows)
+        for one in self.factors:
+            product = product * one.values(numbers, ids)
+        return product
+
+    def text(self) -> str:
+        """Return the product as it is written in a formula."""
+        return "·".join(one.text() for one in self.factors) or "1"
+
+
+CONSTANT = Function()
+
+
+@dataclass(frozen=True)
+class Term:
+    """A function with a coefficient for each value of a scope."""
+
+    function: Function
+    scope: Scope
+
+
+def steps_of(terms: Iterable[Term]) -> list[Step]:
+    """Return the different steps that occur in terms."""
+    return list(dict.fromkeys(one for term in terms for one in term.function.factors if isinstance(one, Step)))

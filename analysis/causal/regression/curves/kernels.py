@@ -1,0 +1,272 @@
+"""Compiled loops of least squares: what each of many candidates would explain of a residual, and the best thresholds.
+
+A basis is orthonormal, one vector a row of the array, shape (vectors, rows). Rows of the table are sorted by cell, so
+that a cell is a range. A candidate is a function with a coefficient for each value of a scope: as many columns, each
+zero outside its cells. What they explain of a residual r beside the basis is uᵀM⁻¹u, where u = Cᵀr and M = Cᵀ(I − QQᵀ)C
+for the candidate's columns C and the basis Q.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unperturbed.analysis.compiling import compilable
+
+
+@compilable
+def _dot(x: Any, y: Any) -> float:
+    """Return the inner product; the compiler vectorises it."""
+    total = 0.0
+    for at in range(len(x)):
+        total += x[at] * y[at]
+    return total
+
+
+def extend(basis: Any, filled: int, columns: Any, tolerance: float, residual: Any, kept: Any, explained: Any) -> int:
+    """Extend an orthonormal basis by columns, and remove what they explain from a residual.
+
+    Parameters
+    ----------
+    basis : float64, shape (room, rows)
+        The first `filled` rows hold the basis; those behind are written.
+    filled : int
+        How many rows of the basis are in use.
+    columns : float64, shape (columns, rows)
+        The columns to be added, one a row.
+    tolerance : float
+        A column of which no larger part of its squared length is new is left out.
+    residual : float64, shape (rows,)
+        Orthogonal to the basis; it is made orthogonal to the new vectors as well.
+    kept : bool, shape (columns,)
+        Filled: which columns were put in.
+    explained : float64, shape (columns,)
+        Filled: how much of the residual's squared length each takes beside those before it.
+
+    Returns
+    -------
+    int
+        How many rows of the basis are filled then.
+    """
+    rows = columns.shape[1]
+    new = np.empty(rows)
+    for column in range(len(columns)):
+        new[:] = columns[column]
+        before = _dot(new, new)
+        for _ in range(2):  # once more takes away what rounding left
+            for vector in range(filled):
+                known = basis[vector]
+                part = _dot(known, new)
+                for row in range(rows):
+                    new[row] -= part * known[row]
+        after = _dot(new, new)
+        kept[column] = after > tolerance * before and filled < len(basis)
+        explained[column] = 0.0
+        if kept[column]:
+            scale = 1 / np.sqrt(after)
+            for row in range(rows):
+                basis[filled, row] = new[row] * scale
+            explained[column] = _without(residual, basis[filled]) ** 2
+            filled += 1
+    for vector in range(filled):
+        _without(residual, basis[vector])
+    return filled
+
+
+@compilable
+def _without(residual: Any, vector: Any) -> float:
+    """Take the part along a vector of length 1 from a residual, and return it."""
+    part = _dot(vector, residual)
+    for row in range(len(residual)):
+        residual[row] -= part * vector[row]
+    return part
+
+
+@compilable
+def _explained(own: Any, shared: Any, against: Any, size: int, tolerance: float, factor: Any, solved: Any) -> Any:
+    """Return uᵀM⁻¹u and the rank of M, whose columns that are not new are left out.
+
+    own: squared lengths of the columns; shared: their products with the basis; against: with the residual; the last two
+    are scratch.
+    """
+    # Cholesky factorisation of M, with forward substitution of u in the same pass: uᵀM⁻¹u is the squared length of
+    # `solved`. A pivot that is not new sets its row to zero and does not count.
+    explained, rank = 0.0, 0
+    for row in range(size):
+        value = against[row]
+        for column in range(row + 1):
+            entry = -_dot(shared[row], shared[column])
+            if column == row:
+                entry += own[row]
+            for before in range(column):
+                entry -= factor[row, before] * factor[column, before]
+            if column < row:
+                factor[row, column] = entry / factor[column, column] if factor[column, column] > 0 else 0.0
+                value -= factor[row, column] * solved[column]
+            elif entry > tolerance * own[row] and entry > 0:
+                factor[row, row] = np.sqrt(entry)
+                solved[row] = value / factor[row, row]
+                explained += solved[row] * solved[row]
+                rank += 1
+            else:
+                factor[row, row] = 0.0
+                solved[row] = 0.0
+    return explained, rank
+
+
+def gains(
+    residual: Any,
+    basis: Any,
+    functions: Any,
+    starts: Any,
+    values_of: Any,
+    sizes: Any,
+    tolerance: float,
+    gain: Any,
+    rank: Any,
+) -> None:
+    """Compute how much of a residual's squared length each function explains, with coefficients by each scope.
+
+    Parameters
+    ----------
+    residual : float64, shape (rows,)
+        Orthogonal to the basis.
+    basis : float64, shape (vectors, rows)
+        Orthonormal vectors.
+    functions : float64, shape (functions, rows)
+        Values of the candidate functions.
+    starts : int64, shape (cells + 1,)
+        Where the rows of each cell start.
+    values_of : int64, shape (scopes, cells)
+        Which value of a scope each cell has.
+    sizes : int64, shape (scopes,)
+        How many values each scope has; 0 leaves the scope out.
+    tolerance : float
+        See `extend`.
+    gain : float64, shape (functions, scopes)
+        Filled.
+    rank : int64, shape (functions, scopes)
+        Filled: how many columns are new.
+    """
+    vectors, cells = len(basis), len(starts) - 1
+    by_cell = np.empty((cells, vectors))
+    own_by_cell, against_by_cell = np.empty(cells), np.empty(cells)
+    most = sizes.max()
+    own, against, shared = np.empty(most), np.empty(most), np.empty((most, vectors))
+    factor, solved = np.empty((most, most)), np.empty(most)
+    for number in range(len(functions)):
+        # Products with residual and basis once a cell; each scope then only adds cells up.
+        for cell in range(cells):
+            part = functions[number, starts[cell] : starts[cell + 1]]
+            own_by_cell[cell] = _dot(part, part)
+            against_by_cell[cell] = _dot(part, residual[starts[cell] : starts[cell + 1]])
+            for vector in range(vectors):
+                by_cell[cell, vector] = _dot(part, basis[vector, starts[cell] : starts[cell + 1]])
+        for scope in range(len(sizes)):
+            size = sizes[scope]
+            own[:size], against[:size], shared[:size] = 0.0, 0.0, 0.0
+            for cell in range(cells):
+                value = values_of[scope, cell]
+                if size > 0:
+                    own[value] += own_by_cell[cell]
+                    against[value] += against_by_cell[cell]
+                    for vector in range(vectors):
+                        shared[value, vector] += by_cell[cell, vector]
+            gain[number, scope], rank[number, scope] = _explained(own, shared, against, size, tolerance, factor, solved)
+
+
+def scan(
+    residual: Any,
+    basis: Any,
+    compared: Any,
+    falling: Any,
+    weights: Any,
+    threshold_of: Any,
+    jump_of: Any,
+    sizes: Any,
+    fewest: int,
+    best: Any,
+) -> None:
+    """Find, for each of several steps, the thresholds above which it explains most of a residual.
+
+    What several jumps at one threshold explain together is taken to be the sum of what each explains alone.
+
+    Parameters
+    ----------
+    residual : float64, shape (rows,)
+        Orthogonal to the basis.
+    basis : float64, shape (rows, vectors)
+        Transposed.
+    compared : float64, shape (steps, rows)
+        What is compared with the threshold.
+    falling : int64, shape (steps, rows)
+        Rows in the order of falling `compared`.
+    weights : float64, shape (steps, rows)
+        What the step is multiplied by.
+    threshold_of, jump_of : int64, shape (rows,)
+        Which threshold and which jump each row has; rows with the same jump share a threshold.
+    sizes : int64, shape (2,)
+        How many thresholds and jumps there are.
+    fewest : int
+        Rows that each side of a threshold has at least.
+    best : float64, shape (steps, thresholds, 2)
+        Filled: what is explained, and by which threshold; 0 and NaN where there is none.
+    """
+    every = np.zeros(sizes[0], np.int64)
+    for row in range(len(threshold_of)):
+        every[threshold_of[row]] += 1
+    for step in range(len(compared)):
+        known = (residual, basis, compared[step], falling[step], weights[step])
+        _scan_one(*known, threshold_of, jump_of, sizes, fewest, every, best[step])
+
+
+@compilable
+def _scan_one(
+    residual: Any,
+    basis: Any,
+    compared: Any,
+    falling: Any,
+    weights: Any,
+    threshold_of: Any,
+    jump_of: Any,
+    sizes: Any,
+    fewest: int,
+    every: Any,
+    best: Any,
+) -> None:
+    # Rows enter above their threshold one by one, in the order of falling `compared`. The loop maintains, for each
+    # jump, the products of the step's column with itself, the residual and the basis, and from these what it explains;
+    # for each threshold the sum over its jumps. So all thresholds cost one pass instead of one fit each.
+    """Find the best thresholds of one step; arguments as for `scan`."""
+    vectors = basis.shape[1]
+    above, total, last = np.zeros(sizes[0], np.int64), np.zeros(sizes[0]), np.empty(sizes[0])
+    own, against, explained = np.zeros(sizes[1]), np.zeros(sizes[1]), np.zeros(sizes[1])
+    shared = np.zeros((sizes[1], vectors))
+    best[:, 0], best[:, 1] = 0.0, np.nan
+    for at in range(len(falling)):
+        row = falling[at]
+        threshold, jump = threshold_of[row], jump_of[row]
+        rest = every[threshold] - above[threshold]
+        # Before this row enters: a threshold between it and the last row, if the two differ and both sides have rows.
+        if (
+            above[threshold] >= fewest
+            and rest >= fewest
+            and last[threshold] > compared[row]
+            and total[threshold] > best[threshold, 0]
+        ):
+            best[threshold, 0] = total[threshold]
+            best[threshold, 1] = compared[row] + (last[threshold] - compared[row]) / 2
+        weight = weights[row]
+        own[jump] += weight * weight
+        against[jump] += weight * residual[row]
+        known = 0.0
+        for vector in range(vectors):
+            shared[jump, vector] += weight * basis[row, vector]
+            known += shared[jump, vector] * shared[jump, vector]
+        total[threshold] -= explained[jump]
+        new = own[jump] - known
+        explained[jump] = against[jump] * against[jump] / new if new > 1e-9 * own[jump] else 0.0
+        total[threshold] += explained[jump]
+        above[threshold] += 1
+        last[threshold] = compared[row]

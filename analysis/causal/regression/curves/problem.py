@@ -1,0 +1,335 @@
+"""A regression during its search: rows sorted by cell, an orthonormal basis of the terms, and the description length.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2, eq. (14) to (16). Eq. (16)
+takes the sum of squared errors for L(D | H), which is not bits and changes with the unit of the target. With normal
+errors of unknown variance the code length of the data is ½n·log₂(RSS/n), but for a constant; that is used here, and the
+paper's sum where `coding` is "paper".
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.causal.regression.cells import Cells, Scope
+from unperturbed.analysis.causal.regression.curves.forms import Function, Term
+from unperturbed.analysis.causal.table import Codes, Floats
+from unperturbed.analysis.compiling import compiled
+
+Errors = Literal["even", "proportional", "factor"]
+"""Even: y = f + e. Proportional: y = f·(1 + e). Factor: ln y = f + e, with f written as a product."""
+Coding = Literal["corrected", "paper"]
+
+TOLERANCE = 1e-9
+"""Columns are new if at least this part of their squared length is. A polynomial of degree 5 over a decade needs
+1e-7."""
+RESOLUTION = 1e-8
+"""Residuals below this part of the target's standard deviation count as 0: RSS is floored there, for every kind of
+errors."""
+_KEPT_BYTES = 30e6
+"""Of functions' values that are kept while one regression is searched."""
+OPERATION_BITS = 8
+"""Section 7.2: "1 byte for each operation"."""
+
+_VECTORS = "float64[:, ::1]"
+_SIGNATURES = {
+    "extend": f"{_VECTORS}, int64, {_VECTORS}, float64, float64[::1], boolean[::1], float64[::1]",
+    "gains": (
+        f"float64[::1], {_VECTORS}, {_VECTORS}, int64[::1], int64[:, ::1], int64[::1], float64, "
+        f"{_VECTORS}, int64[:, ::1]"
+    ),
+    "scan": (
+        f"float64[::1], {_VECTORS}, {_VECTORS}, int64[:, ::1], {_VECTORS}, int64[::1], int64[::1], int64[::1], "
+        "int64, float64[:, :, ::1]"
+    ),
+}
+
+
+def compiled_loop(function: str) -> Callable[..., Any]:
+    """Return a compiled loop of `kernels`."""
+    module = f"{__package__}.kernels"
+    return compiled(module, function, (_SIGNATURES[function],), called="the regressions' loops", fastmath=True)
+
+
+def _operations_of(function: Function, errors: Errors) -> int:
+    exponential = errors == "factor" and not function.is_logarithm
+    return function.operations + 1 + exponential if function.factors else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A target and the parents that are to explain it.
+
+    Attributes
+    ----------
+    target : float64, shape (rows,)
+        Sorted by cell, and weighted; its logarithm where errors are a factor.
+    weights : float64, shape (rows,)
+        What each row of target and columns is multiplied by: 1 by a curve near to the one that is looked for where
+        errors are proportional.
+    numbers : mapping of str to float64, shape (rows,)
+        Parents that have numbers, sorted by cell.
+    codes : mapping of str to int64, shape (rows,)
+        Discrete parents, sorted by cell.
+    cells : Cells
+        Combinations of the discrete parents.
+    order : int64, shape (rows,)
+        Rows of the table, in the order of this problem.
+    starts : int64, shape (cells + 1,)
+        Where the rows of each cell of all discrete parents start.
+    errors : {"even", "proportional", "factor"}
+        How errors grow with the curve.
+    coding : {"corrected", "paper"}
+        How L(D | H) is computed.
+    constant_bits : float
+        Of L(D | H): what changes with the kind of errors, so that they compare.
+    least_bits : float
+        Lower bound of L(D | H).
+    """
+
+    target: Floats
+    weights: Floats
+    numbers: Mapping[str, Floats]
+    codes: Mapping[str, Codes]
+    cells: Cells
+    order: Codes
+    starts: Codes
+    errors: Errors
+    coding: Coding
+    constant_bits: float
+    least_bits: float
+    _ids: dict[Scope, Codes] = field(default_factory=dict)
+    _values: dict[Function, Floats] = field(default_factory=dict)
+    _function_bits: dict[Function, float] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.target)
+
+    @cached_property
+    def parameter_bits(self) -> float:
+        """Eq. (15): ½·log₂ n bits for each parameter."""
+        return 0.5 * math.log2(self.rows)
+
+    @cached_property
+    def _every_row(self) -> Codes:
+        return np.arange(self.rows)
+
+    def ids(self, scope: Scope) -> Codes:
+        """Return which value of a scope each row has: int64, shape (rows,)."""
+        if scope not in self._ids:
+            self._ids[scope] = self.cells.ids(scope, self.codes, self.rows)
+        return self._ids[scope]
+
+    def values(self, function: Function) -> Floats:
+        """Return a function in each row, weighted: float64, shape (rows,)."""
+        known = self._values.get(function)
+        if known is None:
+            if len(self._values) * self.rows * 8 > _KEPT_BYTES:
+                self._values.clear()
+            known = function.values(self.numbers, self.ids, self.rows) * self.weights
+            self._values[function] = known
+        return known
+
+    def columns(self, term: Term) -> Floats:
+        """Return a term's columns, weighted: float64, shape (values of its scope, rows)."""
+        values = self.values(term.function)
+        if not term.scope.names:
+            return values[None]
+        found = np.zeros((self.cells.size(term.scope), self.rows))
+        found[self.ids(term.scope), self._every_row] = values
+        return found
+
+    def data_bits(self, rss: Any) -> Any:
+        """Return L(D | H) of sums of squared residuals; the paper's eq. (16) is the sum itself."""
+        if self.coding == "paper":
+            return rss
+        if isinstance(rss, float):
+            bits = 0.5 * self.rows * math.log2(max(rss, sys.float_info.min) / self.rows) + self.constant_bits
+            return max(bits, self.least_bits)
+        least = np.finfo(float).tiny
+        return np.maximum(
+            0.5 * self.rows * np.log2(np.maximum(rss, least) / self.rows) + self.constant_bits, self.least_bits
+        )
+
+    def function_bits(self, function: Function) -> float:
+        """Return what a function adds to L(H) if it was not encoded before, without its coefficients."""
+        known = self._function_bits.get(function)
+        if known is None:
+            operations = OPERATION_BITS * _operations_of(function, self.errors)
+            known = function.parameters * self.parameter_bits + operations + function.integer_bits
+            self._function_bits[function] = known
+        return known
+
+    def hypothesis_bits(self, terms: Sequence[Term], coefficients: int) -> float:
+        """Return L(H) of eq. (15), without its constant.
+
+        A function with coefficients of several scopes is encoded once: "equal parameter values or function types are
+        only counted once". Operations are those in the functions, one that joins each to its coefficient, and one
+        between terms. Where ln y is fitted, c·ln x stands for x^c, and others for e^(c·…). Groups of cells that share a
+        value are encoded cell by cell.
+        """
+        functions = {term.function for term in terms}
+        scopes = {term.scope for term in terms} | {scope for one in functions for scope in one.scopes}
+        grouping = sum(len(scope.groups) * math.log2(max(scope.groups) + 1) for scope in scopes if scope.groups)
+        joining = max(len(terms) - 1, 0) + (self.errors == "proportional")
+        own = sum(self.function_bits(one) for one in functions)
+        return own + coefficients * self.parameter_bits + OPERATION_BITS * joining + grouping
+
+    def state(self, terms: Sequence[Term]) -> State:
+        """Fit terms."""
+        return State.of(self, tuple(terms))
+
+    def weighted_by(self, level: Floats) -> Problem:
+        """Return the same with errors in proportion to a curve: float64, shape (rows,), in this problem's order."""
+        y = self.target / self.weights
+        bits = float(np.log2(level).sum())
+        return replace(self, target=y / level, weights=1 / level, constant_bits=bits, _values={})
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Terms, fitted.
+
+    Attributes
+    ----------
+    problem : Problem
+        The regression.
+    terms : tuple of Term
+        The terms.
+    basis : float64, shape (coefficients, rows)
+        Orthonormal; as many vectors as independent coefficients.
+    residual : float64, shape (rows,)
+        What the terms leave of the target.
+    bits : float
+        L(H) + L(D | H).
+    """
+
+    problem: Problem
+    terms: tuple[Term, ...]
+    basis: Floats
+    residual: Floats
+    bits: float
+
+    @classmethod
+    def of(cls, problem: Problem, terms: tuple[Term, ...]) -> State:
+        """Fit terms from nothing."""
+        empty = cls(problem, (), np.zeros((0, problem.rows)), problem.target, 0.0)
+        return empty.extended(terms)
+
+    @cached_property
+    def rss(self) -> float:
+        """Sum of squared residuals."""
+        return _squared(self.residual)
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether residuals are below the resolution, so that no more terms can help."""
+        return self.problem.coding == "corrected" and float(self.problem.data_bits(self.rss)) <= self.problem.least_bits
+
+    @cached_property
+    def transposed(self) -> Floats:
+        """The basis, one vector a column."""
+        return np.ascontiguousarray(self.basis.T)
+
+    def would_explain(self, terms: Sequence[Term]) -> tuple[Floats, Codes]:
+        """Return the squared length that each term explains beside those before it, and its number of new
+        coefficients."""
+        columns = [self.problem.columns(term) for term in terms]
+        *_, kept, explained = self._extend_basis(np.concatenate(columns))
+        starts = np.cumsum([0, *(len(one) for one in columns[:-1])])
+        return np.add.reduceat(explained, starts), np.add.reduceat(kept.astype(np.int64), starts)
+
+    def extended(self, terms: Sequence[Term], replaced: Sequence[Term] = ()) -> State:
+        """Return this with more terms; those `replaced` are spanned by the new ones and no longer encoded."""
+        problem = self.problem
+        columns = [problem.columns(term) for term in terms]
+        basis, residual, _, _ = (
+            self._extend_basis(np.concatenate(columns)) if columns else (self.basis, self.residual, None, None)
+        )
+        kept_terms = (*(term for term in self.terms if term not in replaced), *terms)
+        bits = problem.hypothesis_bits(kept_terms, len(basis)) + float(problem.data_bits(_squared(residual)))
+        return State(problem, kept_terms, basis, residual, bits)
+
+    def _extend_basis(self, columns: Floats) -> tuple[Floats, Floats, NDArray[np.bool_], Floats]:
+        """Return basis and residual with more columns, which of them are new, and what each explains."""
+        known = len(self.basis)
+        basis = np.empty((known + len(columns), self.problem.rows))
+        basis[:known] = self.basis
+        residual, kept, explained = self.residual.copy(), np.empty(len(columns), np.bool_), np.empty(len(columns))
+        filled = compiled_loop("extend")(basis, known, columns, TOLERANCE, residual, kept, explained)
+        return basis[:filled], residual, kept, explained
+
+
+def _squared(x: Floats) -> float:
+    """Return a squared length; not by BLAS, whose threads wait for each other longer than they work."""
+    return float(np.einsum("i,i", x, x))
+
+
+def make_problem(
+    target: Floats,
+    numbers: Mapping[str, Floats],
+    codes: Mapping[str, Codes],
+    cells: Cells,
+    *,
+    errors: Errors = "even",
+    coding: Coding = "corrected",
+    level: Floats | None = None,
+) -> Problem:
+    """Set a regression up.
+
+    Parameters
+    ----------
+    target : float64, shape (rows,)
+        Positive where errors are not even.
+    numbers, codes : mappings
+        Of parents; one that is discrete and has numbers is in both.
+    cells : Cells
+        Of the discrete parents.
+    errors : {"even", "proportional", "factor"}
+        How errors grow with the curve.
+    coding : {"corrected", "paper"}
+        How L(D | H) is computed.
+    level : float64, shape (rows,), optional
+        A positive curve near to the one that is looked for, sorted by cell: of proportional errors, which are weighed
+        by it. Weighed by the target itself, curves come out too low by the square of the errors, as low values weigh
+        most.
+
+    Raises
+    ------
+    ValueError
+        Proportional errors without a curve.
+    """
+    rows = len(target)
+    full = cells.ids(cells.full, codes, rows)
+    order = np.argsort(full, kind="stable")
+    starts = np.searchsorted(full[order], np.arange(cells.size(cells.full) + 1)).astype(np.int64)
+    y = target[order]
+    if errors != "proportional":
+        level = np.ones(rows)
+    elif level is None:
+        raise ValueError("errors in proportion to a curve are weighed by one; give a level")
+    spread = float(np.std(target)) * RESOLUTION
+    # Of a target that does not vary, the size of its rounding errors is all there is.
+    floor = max(spread, float(np.abs(target).max()) * 1e-12, np.finfo(float).tiny ** 0.25) ** 2
+    return Problem(
+        target=np.log(y) if errors == "factor" else y / level,
+        weights=1 / level,
+        numbers={name: np.ascontiguousarray(x[order]) for name, x in numbers.items()},
+        codes={name: np.ascontiguousarray(x[order]) for name, x in codes.items()},
+        cells=cells,
+        order=order,
+        starts=starts,
+        errors=errors,
+        coding=coding,
+        constant_bits=float(np.log2(y if errors == "factor" else level).sum()),
+        least_bits=0.5 * rows * math.log2(floor),
+    )

@@ -1,0 +1,270 @@
+"""The search for the curve of least description length.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.2, eq. (14). All curves that
+sums of products can make are too many to try. The search adds the term that shortens the description most, tries
+polynomials of rising degree, and takes each term out again to see whether another, or none, does better, until nothing
+does.
+
+Cells may share a value, section 7.2: "equal parameter values … are only counted once". Fitted values are never equal,
+so values that are nearly so are made one where that shortens the description. Which cells share which value has to be
+encoded too, at log₂(values) bits a cell; without that price a discrete parent would be described as cheaply as the
+number behind it (a datatype as its size).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from unperturbed.analysis.causal.regression.cells import Scope
+from unperturbed.analysis.causal.regression.curves.candidates import (
+    Candidates,
+    Options,
+    TermProducts,
+    highest_degree,
+    spans,
+)
+from unperturbed.analysis.causal.regression.curves.forms import CONSTANT, Function, Power, Step, Term, steps_of
+from unperturbed.analysis.causal.regression.curves.least_squares import coefficients_of, refine_exponents
+from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS, Problem, State
+from unperturbed.analysis.causal.regression.curves.steps import Steps, best_thresholds
+from unperturbed.analysis.causal.table import Floats
+
+_FEWEST, _MOST = 3, 60
+"""Numbers of values that may be grouped: of two, other changes try whether they are shared."""
+
+
+def share_values(state: State) -> State:
+    """Let cells share coefficients and thresholds, term by term, as long as that shortens the description."""
+    at = 0 if state.problem.cells.sharing else len(state.terms)
+    while at < len(state.terms):
+        shared = _share_coefficients(state, at)
+        if shared is None or not shared.bits < state.bits:
+            at += 1
+        else:
+            state = shared
+    return state
+
+
+def _share_coefficients(state: State, at: int) -> State | None:
+    """Return the state with one term's coefficients shared, and its thresholds if that is shorter; None if it does
+    not pay."""
+    problem, term = state.problem, state.terms[at]
+    size = problem.cells.size(term.scope)
+    if term.scope.groups or not _FEWEST <= size <= _MOST:
+        return None
+    coefficients = coefficients_of(state)[at]
+    # What a value costs in squared length if it moves, the other terms taking up what they can.
+    columns = problem.columns(term)
+    rest = problem.state([one for one in state.terms if one is not term])
+    free = columns - (columns @ rest.basis.T) @ rest.basis
+    # Cells that share a coefficient may share the threshold that goes with it.
+    parameters = 1 + sum(one.scope == term.scope for one in steps_of([term]))
+    groups = _group_values(problem, coefficients, (free * free).sum(axis=1), state.rss, parameters)
+    if groups is None:
+        return None
+    scope = Scope(term.scope.names, groups)
+    tried = [_replaced(state, at, Term(term.function, scope))]
+    if (function := _share_thresholds(rest, term.function, scope)) is not None:
+        tried.append(_replaced(state, at, Term(function, scope)))
+    return min(tried, key=lambda one: one.bits)
+
+
+def _replaced(state: State, at: int, term: Term) -> State:
+    terms = list(state.terms)
+    terms[at] = term
+    return refine_exponents(state.problem.state(terms))
+
+
+def _group_values(
+    problem: Problem, values: Floats, weights: Floats, rss: float, parameters: int
+) -> tuple[int, ...] | None:
+    """Return the grouping of values of least description length: neighbours by size, by dynamic programming."""
+    size = len(values)
+    order = np.argsort(values, kind="stable")
+    x, w = values[order] - values.mean(), weights[order]
+    total, first, second = (np.concatenate([[0.0], np.cumsum(part)]) for part in (w, w * x, w * x * x))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        together = np.subtract.outer(first, first) ** 2 / np.subtract.outer(total, total)
+    # cost[j, i]: squared length that values i … j − 1 add when they are made one.
+    cost = np.subtract.outer(second, second) - np.where(np.isfinite(together), together, 0.0)
+    cost = np.where(np.tri(size + 1, k=-1, dtype=bool), np.maximum(cost, 0.0), np.inf)
+    best, starts = cost[:, 0].copy(), []
+    best[0] = np.inf
+    shortest, chosen = problem.data_bits(rss) + size * parameters * problem.parameter_bits, 0
+    for groups in range(2, size):
+        options = cost + best[None, :]
+        starts.append(options.argmin(axis=1))
+        best = options.min(axis=1)
+        coding_bits = groups * parameters * problem.parameter_bits + size * math.log2(groups)
+        bits = float(problem.data_bits(rss + best[size])) + coding_bits
+        if bits < shortest:
+            shortest, chosen = bits, groups
+    if not chosen:
+        return None
+    groups_of = np.empty(size, np.int64)
+    end = size
+    for group in range(chosen - 1, -1, -1):
+        start = int(starts[group - 1][end]) if group else 0
+        groups_of[order[start:end]] = group
+        end = start
+    return tuple(groups_of.tolist())
+
+
+def _share_thresholds(rest: State, function: Function, scope: Scope) -> Function | None:
+    """Return the function with the best thresholds for each value of a scope; None if it has no such step."""
+    problem = rest.problem
+    steps = [one for one in function.factors if isinstance(one, Step) and one.scope == scope.ungrouped]
+    if len(steps) != 1:
+        return None
+    (step,) = steps
+    others = Function(tuple(one for one in function.factors if one is not step))
+    compared = np.ones(problem.rows)
+    for one in step.compared:
+        compared = compared * one.values(problem.numbers, problem.ids)
+    falling = np.argsort(-compared, kind="stable").astype(np.int64)
+    (best,) = best_thresholds(rest, compared[None], falling[None], problem.values(others)[None], scope, scope)
+    if np.isnan(best[:, 1]).any():
+        return None
+    shared = Step(step.compared, scope, tuple(best[:, 1].tolist()))
+    return Function((*others.factors, shared))
+
+
+_MOST_TERMS = 8
+_ROUNDS = 4
+_WORTH_FITTING = 3.0
+"""Bits by which a power may promise to be longer than the best candidate and its exponent still be fitted."""
+_SAME_BITS = 1e-6
+_MOST_REPLACED = 16
+_MOST_STEPS = 3
+"""A chain of steps can follow any curve, slowly and without describing it."""
+
+
+class Search:
+    """The search for the curve of least description length."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._candidates = Candidates(problem)
+        usable = zip(self._candidates.scopes, self._candidates.curve_sizes.tolist(), strict=True)
+        self._steps = Steps(problem, [scope for scope, size in usable if size])
+        self._term_products = TermProducts(problem.numbers, self._candidates.options.numbers)
+
+    def constant(self) -> State:
+        """Return the best curve without a parent that is a number."""
+        sizes = zip(self._candidates.scopes, self._candidates.constant_sizes.tolist(), strict=True)
+        states = [self._problem.state([Term(CONSTANT, scope)]) for scope, size in sizes if size]
+        return min(states, key=lambda state: state.bits)
+
+    def initial(self) -> State:
+        """Return the curve built by adding terms one by one."""
+        constant = self.constant()
+        polynomial = self.try_polynomials(constant)
+        return polynomial if polynomial.exact else self.add_terms(constant)
+
+    def improve(self, state: State) -> State:
+        """Apply all kinds of changes until none shortens the description."""
+        changes = (self.try_polynomials, self.replace_terms, share_values, self.add_terms)
+        unchanged = 0
+        for number in range(len(changes) * _ROUNDS):
+            changed = changes[number % len(changes)](state)
+            unchanged = 0 if changed.bits < state.bits else unchanged + 1
+            state = changed
+            if unchanged == len(changes) - 1:
+                break
+        return state
+
+    def add_terms(self, state: State) -> State:
+        """Add the best term as long as it shortens the description."""
+        while len(state.terms) < _MOST_TERMS and not state.exact:
+            longer = self.add_best_term(state)
+            if longer is None or not longer.bits < state.bits:
+                break
+            state = longer
+        return state
+
+    def try_polynomials(self, state: State) -> State:
+        """Put a polynomial in the place of all terms of one parent alone.
+
+        Section 7.2: "The degree of the polynomials is increased until the point where the description length starts
+        increasing." As x² alone brings nothing before its second degree, all degrees are tried, each with the lower
+        ones.
+        """
+        problem = self._problem
+        if problem.errors == "factor":
+            return state
+        best = state
+        for name, x in problem.numbers.items():
+            rest = problem.state([term for term in state.terms if term.function.names != {name}])
+            powers = [Function((Power(name, float(degree)),)) for degree in range(1, highest_degree(x) + 1)]
+            own = np.cumsum([problem.function_bits(one) + OPERATION_BITS for one in powers])
+            own -= 0 if rest.terms else OPERATION_BITS
+            for scope, size in zip(self._candidates.scopes, self._candidates.curve_sizes.tolist(), strict=True):
+                if not size or scope.names == (name,):
+                    continue
+                terms = [Term(one, scope) for one in powers]
+                explained, rank = rest.would_explain(terms)
+                bits = (
+                    problem.hypothesis_bits(rest.terms, len(rest.basis))
+                    + own
+                    + np.cumsum(rank) * problem.parameter_bits
+                )
+                bits += problem.data_bits(np.maximum(rest.rss - np.cumsum(explained), 0))
+                bits[(rank == 0) | (len(rest.basis) + np.cumsum(rank) > self._candidates.most)] = np.inf
+                degree = int(bits.argmin()) + 1
+                if bits[degree - 1] < best.bits:
+                    best = min(best, rest.extended(terms[:degree]), key=lambda one: one.bits)
+        return best
+
+    def replace_terms(self, state: State) -> State:
+        """Replace each term by the best other one, or by none, as long as that shortens the description.
+
+        A constant may only be there for a term that does not fit well, so that it is taken out together with each other
+        term too.
+        """
+        at, replaced = 0, 0
+        while at < len(state.terms) and replaced < _MOST_REPLACED:
+            term = state.terms[at]
+            rest = self._problem.state([one for one in state.terms if one is not term])
+            tried = [state, self.add_best_term(rest, instead_of=term), rest if rest.terms else None]
+            others = [one for one in rest.terms if one.function.factors]
+            if term.function.factors and len(others) < len(rest.terms):
+                tried.append(self.add_best_term(self._problem.state(others), instead_of=term))
+            found = min((one for one in tried if one is not None), key=lambda one: one.bits)
+            if found.bits < state.bits - _SAME_BITS:
+                state, at, replaced = found, 0, replaced + 1
+            else:
+                at += 1
+        return state
+
+    def add_best_term(self, state: State, instead_of: Term | None = None) -> State | None:
+        """Return the shortest description with one more term, which may be longer than that without.
+
+        Parameters
+        ----------
+        state : State
+            Fitted terms.
+        instead_of : Term, optional
+            The term that was just taken out; steps are tried where it is one.
+        """
+        further: list[Function] = []
+        if self._problem.errors != "factor":
+            further = self._term_products.of(state.terms)
+        if instead_of is not None and instead_of.function not in self._candidates.options.numbers:
+            further.append(instead_of.function)
+        if len(steps_of(state.terms)) < _MOST_STEPS and (instead_of is None or steps_of([instead_of])):
+            further += self._steps.best(state)
+        best, promised = self._candidates.best(state, self._candidates.options)
+        if further:
+            other, _ = self._candidates.best(state, Options.of(self._problem, list(dict.fromkeys(further))))
+            best = min((one for one in (best, other) if one is not None), key=lambda one: one.bits, default=None)
+        tried = [] if best is None else [refine_exponents(_add_term(state, best.term))]
+        if promised is not None and (best is None or promised.bits < best.bits + _WORTH_FITTING):
+            tried.append(refine_exponents(_add_term(state, promised.term)))
+        usable = [one for one in tried if len(one.basis) <= self._candidates.most and math.isfinite(one.bits)]
+        return min(usable, key=lambda one: one.bits, default=None)
+
+
+def _add_term(state: State, term: Term) -> State:
+    return state.extended([term], [one for one in state.terms if spans(term, one)])

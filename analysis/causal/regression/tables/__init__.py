@@ -1,0 +1,1 @@
+"""Mechanisms of discrete variables: probability tables."""

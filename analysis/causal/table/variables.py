@@ -1,0 +1,422 @@
+"""A table as variables of known kinds, and the columns that cannot be variables.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 6: performance data are "a
+mixture of discrete and continuous data". The paper leaves it to the user to say which column is which; here it is
+inferred, reported, and can be overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, TypeVar, get_args
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.common.wording import first_of, no_such_column
+from unperturbed.errors import DataError
+
+Kind = Literal["discrete", "continuous"]
+Category = str | bool | int | float
+"""A value of a discrete variable, as the table has it."""
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+_Array = TypeVar("_Array", Floats, Codes)
+
+_ROWS_A_CATEGORY = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A variable's values: numbers where it has some, codes and categories where it is discrete."""
+
+    values: Floats | None
+    codes: Codes | None
+    categories: tuple[Category, ...]
+
+    def take(self, rows: NDArray[np.intp]) -> Column:
+        """Return some rows; categories stay, so that codes mean the same."""
+        values = None if self.values is None else _read_only(self.values[rows])
+        codes = None if self.codes is None else _read_only(self.codes[rows])
+        return Column(values, codes, self.categories)
+
+
+def _read_only(array: _Array) -> _Array:
+    array.setflags(write=False)
+    return array
+
+
+def is_text(dtype: pl.DataType) -> bool:
+    """Tell whether a column's values are words: strings, an Enum's or a Categorical's."""
+    return dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum)
+
+
+def _is_number(dtype: pl.DataType) -> bool:
+    return dtype.is_numeric() or dtype == pl.Boolean
+
+
+def column_fault(dtype: pl.DataType) -> str:
+    """Return why a column of this type cannot be a variable; empty where it can."""
+    if is_text(dtype) or _is_number(dtype) or dtype == pl.Null:
+        return ""
+    if dtype.is_temporal():
+        return "holds dates or times; turn it into a number to analyse it"
+    return (
+        f"holds {str(dtype).partition('(')[0].lower()}s, not single values" if dtype.is_nested() else f"holds {dtype}"
+    )
+
+
+def gaps(column: pl.Series) -> NDArray[np.bool_]:
+    """Return where a column has no value: null, NaN or infinite. Boolean, shape (rows,)."""
+    missing = column.is_null()
+    if column.dtype.is_float():
+        missing |= ~column.is_finite().fill_null(value=False)
+    return missing.to_numpy()
+
+
+def content_key(column: pl.Series) -> bytes:
+    """Return a key that is equal for two columns without gaps if all their values are, whatever their types."""
+    if is_text(column.dtype):
+        return b"text" + repr(column.to_list()).encode()
+    # Adding zero makes -0.0 the same as 0.0.
+    return b"number" + (column.cast(pl.Float64).to_numpy() + 0.0).tobytes()
+
+
+def too_many_categories(column: pl.Series, distinct: int) -> str:
+    """Return the fault of text with fewer than two rows a value, from which nothing can be learnt; else empty."""
+    if not is_text(column.dtype) or distinct <= 2 or 2 * distinct <= len(column):
+        return ""
+    if distinct == len(column):
+        return "text that is different in every row: it names rows"
+    return f"text of {distinct} different values in {len(column)} rows; where these are numbers, cast them"
+
+
+def inferred_kind(column: pl.Series, distinct: int, most_categories: int) -> tuple[Kind, str]:
+    """Return the kind that a column without gaps looks like, and by what; see `variables.prepare`."""
+    if is_text(column.dtype):
+        return "discrete", "text"
+    if column.dtype == pl.Boolean:
+        return "discrete", "false and true"
+    if distinct == 2:
+        return "discrete", "numbers of two values"
+    values = column.cast(pl.Float64).to_numpy()
+    if (values != np.floor(values)).any():
+        return "continuous", "numbers that are not whole"
+    few = distinct <= most_categories and distinct * _ROWS_A_CATEGORY <= len(values)
+    return ("discrete" if few else "continuous"), f"whole numbers, {distinct} distinct values"
+
+
+def read_column(column: pl.Series, kind: Kind) -> Column:
+    """Return the arrays of a column without gaps, read-only."""
+    values = _read_only(column.cast(pl.Float64).to_numpy().copy()) if _is_number(column.dtype) else None
+    if kind == "continuous":
+        return Column(values, None, ())
+    # An Enum sorts by its own order; a Categorical, made text, by the alphabet and not by what was met first.
+    sortable = column.cast(pl.String) if isinstance(column.dtype, pl.Categorical) else column
+    sortable = sortable.cast(pl.Float64) if column.dtype.is_decimal() else sortable
+    codes = sortable.rank("dense").to_numpy().astype(np.int64) - 1
+    return Column(values, _read_only(codes), tuple(sortable.unique().sort().to_list()))
+
+
+MOST_CATEGORIES = 10
+"""Whole numbers with more distinct values than this are continuous, unless the caller says otherwise."""
+_CONSTANT = "constant"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A column that is analysed.
+
+    Attributes
+    ----------
+    name : str
+        The column's name.
+    kind : {"discrete", "continuous"}
+        Its kind.
+    distinct : int
+        Different values.
+    why : str
+        How the kind was inferred: "text", "whole numbers, 4 distinct values", "as asked".
+    """
+
+    name: str
+    kind: Kind
+    distinct: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A column that is not analysed, and why: "constant: always 3", "duplicate of n"."""
+
+    name: str
+    why: str
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it has the same value in all rows, so that nothing is lost without it."""
+        return self.why.startswith(_CONSTANT)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Variables of known kinds without missing values; made by `prepare`.
+
+    Attributes
+    ----------
+    variables : tuple of Variable
+        In the table's order.
+    frame : polars.DataFrame
+        The variables' columns as they were given, without the rows that were dropped.
+    exclusions : tuple of Exclusion
+        Columns of the table that are no variables here.
+    dropped_rows : int64, shape (dropped,)
+        Rows of the table, from 0, that were dropped for a missing value.
+    missing : mapping of str to int
+        For each column with missing values, in how many rows.
+    """
+
+    variables: tuple[Variable, ...]
+    frame: pl.DataFrame
+    exclusions: tuple[Exclusion, ...]
+    dropped_rows: NDArray[np.int64]
+    missing: Mapping[str, int]
+    _columns: Mapping[str, Column]
+
+    def __repr__(self) -> str:
+        return f"Data({self.rows:,} rows, {len(self.names)} variables)"
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.frame.height
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the variables, in the table's order."""
+        return tuple(one.name for one in self.variables)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kind of each variable."""
+        return {one.name: one.kind for one in self.variables}
+
+    def has_values(self, name: str) -> bool:
+        """Tell whether a variable has numbers (false and true count as 0 and 1), so that `values` returns them."""
+        return self._column(name).values is not None
+
+    def values(self, name: str) -> Floats:
+        """Return a variable's numbers: float64, shape (rows,), read-only.
+
+        Raises DataError where the variable is text, and for an unknown name.
+        """
+        values = self._column(name).values
+        if values is None:
+            raise DataError(f"{name} is discrete and holds text: it has codes and categories, but no numbers")
+        return values
+
+    def codes(self, name: str) -> Codes:
+        """Return which of its `categories` a discrete variable has in each row: int64, shape (rows,), read-only.
+
+        Raises DataError where the variable is continuous, and for an unknown name.
+        """
+        codes = self._column(name).codes
+        if codes is None:
+            raise DataError(
+                f'{name} is continuous and has no codes; say kinds={{"{name}": "discrete"}} to make it discrete'
+            )
+        return codes
+
+    def categories(self, name: str) -> tuple[Category, ...]:
+        """Return the values of a discrete variable: numbers rising, text by the alphabet, an Enum in its own order.
+
+        Raises DataError where the variable is continuous, and for an unknown name. After `take` some may not occur.
+        """
+        self.codes(name)
+        return self._column(name).categories
+
+    def take(self, row_indices: ArrayLike) -> Data:
+        """Return some rows, in the order given; a row may come more than once.
+
+        Kinds, categories and codes stay what they are, even where a variable has become constant.
+
+        Raises
+        ------
+        DataError
+            No such row, or row indices that are no integers of shape (k,).
+        """
+        rows = np.asarray(row_indices)
+        if rows.ndim != 1 or not (np.issubdtype(rows.dtype, np.integer) or rows.size == 0):
+            raise DataError(f"row indices are integers of shape (k,), not {rows.dtype} of shape {rows.shape}")
+        rows = rows.astype(np.intp)
+        if rows.size and not (rows.min() >= 0 and rows.max() < self.rows):
+            raise DataError(f"row indices go from 0 to {self.rows - 1}, not from {rows.min()} to {rows.max()}")
+        columns = {name: column.take(rows) for name, column in self._columns.items()}
+        return replace(self, frame=self.frame[rows], _columns=columns)
+
+    def subset(self, names: Sequence[str]) -> Data:
+        """Return the variables named, in that order. Raises DataError for unknown and repeated names."""
+        for name in names:
+            self._column(name)
+        if len(set(names)) < len(names):
+            raise DataError(f"a variable is named twice: {', '.join(names)}")
+        known = {one.name: one for one in self.variables}
+        columns = {name: self._columns[name] for name in names}
+        return replace(
+            self, variables=tuple(known[name] for name in names), frame=self.frame.select(list(names)), _columns=columns
+        )
+
+    def _column(self, name: str) -> Column:
+        try:
+            return self._columns[name]
+        except KeyError:
+            excluded = next((f"{name} is left out: {one.why}" for one in self.exclusions if one.name == name), None)
+            raise DataError(excluded or no_such_column(name, self.names)) from None
+
+
+def prepare(
+    frame: pl.DataFrame,
+    *,
+    kinds: Mapping[str, Kind] | None = None,
+    missing: Literal["error", "drop"] = "error",
+    most_categories: int = MOST_CATEGORIES,
+) -> Data:
+    """Turn a table into variables of known kinds.
+
+    Text, booleans, enums, categoricals and numbers of two values are discrete. Whole numbers (floats that hold nothing
+    else included) are discrete where they have at most `most_categories` values, with at least five rows a value on
+    average. All other numbers are continuous.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        One row a run.
+    kinds : mapping of str to Kind, optional
+        For columns whose inferred kind is not the right one: an element size of 2, 4, 8 bytes is inferred to be
+        discrete, and to predict what was not measured it should be continuous, as in section 8.2 of the paper.
+    missing : {"error", "drop"}
+        What to do with rows that have a null, a NaN or an infinite value. Dropped rows are listed in `dropped_rows` and
+        `missing`.
+    most_categories : int
+        See above.
+
+    Returns
+    -------
+    Data
+        Constant columns, duplicates of a column before them, columns without a value, text with fewer than two rows a
+        value (it names rows), and columns of dates, lists, structures or bytes are left out and listed in `exclusions`.
+
+    Raises
+    ------
+    DataError
+        Unknown names or kinds; text that is to be continuous; missing values where `missing` is "error"; fewer rows
+        than variables; no variable left.
+    """
+    if not isinstance(frame, pl.DataFrame):
+        raise TypeError(f"a table is a polars.DataFrame, not {type(frame).__module__}.{type(frame).__qualname__}")
+    if missing not in {"error", "drop"}:
+        raise DataError(f'missing is "error" or "drop", not {missing!r}')
+    if frame.width == 0 or frame.height == 0:
+        raise DataError(
+            f"the table has {frame.width} columns and {frame.height} rows; give one row a run, one column a variable"
+        )
+    asked = dict(kinds or {})
+    _check_kinds(frame, asked)
+    unusable = _unusable(frame, asked)
+    usable = frame.drop([one.name for one in unusable])
+    absent = {column.name: here for column in usable if (here := gaps(column)).any()}
+    kept, dropped = _without_gaps(usable, absent, missing)
+    excluded = unusable + _repeated(kept, asked)
+    kept = kept.drop([one.name for one in excluded if one.name in kept.columns])
+    if kept.width == 0:
+        raise DataError(
+            f"no column of the table can be analysed: {first_of([f'{one.name} ({one.why})' for one in excluded])}"
+        )
+    if kept.height < kept.width:
+        raise DataError(
+            f"{kept.height} rows are fewer than the {kept.width} variables, too few to learn from; measure "
+            "more runs, or choose fewer columns"
+        )
+    order = {name: position for position, name in enumerate(frame.columns)}
+    variables = tuple(_variable(kept[name], asked.get(name), most_categories) for name in kept.columns)
+    return Data(
+        variables=variables,
+        frame=kept,
+        exclusions=tuple(sorted(excluded, key=lambda one: order[one.name])),
+        dropped_rows=dropped,
+        missing={name: int(here.sum()) for name, here in absent.items()},
+        _columns={one.name: read_column(kept[one.name], one.kind) for one in variables},
+    )
+
+
+def _check_kinds(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> None:
+    for name, kind in asked.items():
+        if name not in frame.columns:
+            raise DataError(f"kinds: {no_such_column(name, frame.columns)}")
+        if kind not in get_args(Kind):
+            raise DataError(f'kinds: {name} is to be "discrete" or "continuous", not {kind!r}')
+        if kind == "continuous" and is_text(frame[name].dtype):
+            raise DataError(
+                f"kinds: {name} holds text and cannot be continuous; cast it to numbers before, if it is some"
+            )
+        if column_fault(frame[name].dtype):
+            raise DataError(f"kinds: {name} {column_fault(frame[name].dtype)} and cannot be a variable")
+
+
+def _unusable(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]:
+    found = []
+    for column in frame:
+        if fault := column_fault(column.dtype):
+            found.append(Exclusion(column.name, fault))
+        elif gaps(column).all() and column.name not in asked:
+            found.append(Exclusion(column.name, "has no value in any row"))
+    return found
+
+
+def _without_gaps(
+    frame: pl.DataFrame, absent: Mapping[str, NDArray[np.bool_]], missing: str
+) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+    """Return the rows that are whole, and the numbers of the others."""
+    if not absent:
+        return frame, np.zeros(0, np.int64)
+    lacking = np.logical_or.reduce(list(absent.values()))
+    if missing == "error":
+        lacking_text = [
+            f"{name} ({int(one.sum())} of {frame.height} rows, first row {int(one.argmax())})"
+            for name, one in absent.items()
+        ]
+        rest = f'say missing="drop" to analyse the {int((~lacking).sum())} rows without, or leave the column out'
+        raise DataError(f"values are missing, NaN or infinite: {first_of(lacking_text)}, counted from 0; {rest}")
+    if lacking.all():
+        worst = max(absent, key=lambda name: int(absent[name].sum()))
+        raise DataError(
+            f"each row lacks some value, most often of {worst} ({int(absent[worst].sum())} of {frame.height} "
+            "rows); leave that column out"
+        )
+    return frame.filter(pl.Series(~lacking)), np.flatnonzero(lacking).astype(np.int64)
+
+
+def _repeated(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]:
+    """Return the columns without information of their own: constants, row names, duplicates."""
+    found = []
+    first: dict[bytes, str] = {}
+    for column in frame:
+        distinct = column.n_unique()
+        if distinct <= 1:
+            found.append(Exclusion(column.name, f"{_CONSTANT}: always {column[0]}"))
+        elif column.name not in asked and (fault := too_many_categories(column, distinct)):
+            found.append(Exclusion(column.name, fault))
+        else:
+            original = first.setdefault(content_key(column), column.name)
+            if original != column.name:
+                found.append(Exclusion(column.name, f"duplicate of {original}"))
+    return found
+
+
+def _variable(column: pl.Series, asked: Kind | None, most_categories: int) -> Variable:
+    distinct = column.n_unique()
+    kind, why = inferred_kind(column, distinct, most_categories)
+    return Variable(column.name, asked or kind, distinct, "as asked" if asked and asked != kind else why)

@@ -1,0 +1,194 @@
+"""Distances that count events: occurrence and dropping distance, each in total and for each plugin.
+
+Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!", sections III-A, III-B
+and III-D. An event type here is what the paper calls an event (an element of Σ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.diagnosis.distances.result import EventDistance
+from unperturbed.analysis.diagnosis.events import EventTrace, EventType, shared_ids
+from unperturbed.errors import DataError
+
+EXPERIMENTS_THETA = 0.25
+"""Section V; example 1 has 0.5."""
+
+
+@dataclass(frozen=True, eq=False)
+class TypeCounts:
+    """How often each event type occurs in two traces.
+
+    Attributes
+    ----------
+    types : tuple of EventType
+        Those of the reference, then those that only the trace has.
+    reference, trace : array of int64, shape (types,)
+        Occurrences of each type.
+    """
+
+    types: tuple[EventType, ...]
+    reference: NDArray[np.int64]
+    trace: NDArray[np.int64]
+
+    @property
+    def ratios(self) -> NDArray[np.float64]:
+        """occ_ratio of definition 1, from 0 to 1: shape (types,). 0 for a type that one trace lacks."""
+        fewer, more = np.minimum(self.reference, self.trace), np.maximum(self.reference, self.trace)
+        ratios: NDArray[np.float64] = fewer / more
+        return ratios
+
+    @property
+    def one_sided(self) -> NDArray[np.bool_]:
+        """Which types only one trace has: shape (types,)."""
+        only: NDArray[np.bool_] = (self.reference == 0) | (self.trace == 0)
+        return only
+
+
+def count_types(reference: EventTrace, trace: EventTrace) -> TypeCounts:
+    """Return how often each event type occurs in both traces; a single scan of each."""
+    types, numbers = shared_ids([reference, trace])
+    counts = [np.bincount(ids, minlength=len(types)).astype(np.int64) for ids in numbers]
+    return TypeCounts(types, *counts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _CountedDistance(EventDistance):
+    """A number of event types.
+
+    Attributes
+    ----------
+    types : tuple of EventType
+        Those that are counted.
+    by_plugin : mapping of str to int
+        How many of them each plugin has; plugins of either trace, 0 included.
+    counts : TypeCounts
+        Of all types.
+    """
+
+    types: tuple[EventType, ...]
+    by_plugin: Mapping[str, int]
+    counts: TypeCounts
+
+    @property
+    def total(self) -> int:
+        """The distance."""
+        return len(self.types)
+
+    def _values(self) -> tuple[int, Mapping[str, int]]:
+        return self.total, self.by_plugin
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OccurrenceDistance(_CountedDistance):
+    """Types that one trace has much more often than the other; see `occurrence_distance`.
+
+    Attributes
+    ----------
+    theta : float
+        The threshold θ.
+    one_sided : bool
+        Whether types that only one trace has count.
+    """
+
+    _called: ClassVar[str] = "occurrence"
+
+    theta: float
+    one_sided: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DroppingDistance(_CountedDistance):
+    """Types that only one trace has; see `dropping_distance`."""
+
+    _called: ClassVar[str] = "dropping"
+
+    @property
+    def missing(self) -> tuple[EventType, ...]:
+        """Types that only the reference has."""
+        return _chosen(self.counts, self.counts.trace == 0)
+
+    @property
+    def added(self) -> tuple[EventType, ...]:
+        """Types that only the trace has."""
+        return _chosen(self.counts, self.counts.reference == 0)
+
+
+def occurrence_distance(
+    reference: EventTrace, trace: EventTrace, *, theta: float = EXPERIMENTS_THETA, one_sided: bool = False
+) -> OccurrenceDistance:
+    """Count event types that one trace has much more often than the other (definitions 1 and 2).
+
+    Parameters
+    ----------
+    reference, trace : EventTrace
+        Of any length and unit; times do not matter.
+    theta : float
+        θ, from 0 to 1: a type counts where the smaller number of occurrences is at most θ times the larger one. The
+        default is that of the paper's experiments.
+    one_sided : bool
+        Whether types that only one trace has count too. Their ratio is 0, so that they would by the formula; the paper
+        says that "e should appear in traces", its example 1 leaves them out, and the dropping distance counts them.
+
+    Returns
+    -------
+    OccurrenceDistance
+        The number of types, in total and by plugin.
+
+    Raises
+    ------
+    ValueError
+        A θ outside 0 … 1.
+    """
+    if not 0 <= theta <= 1:
+        raise ValueError(f"theta is a ratio from 0 to 1, not {theta}")
+    counts = count_types(reference, trace)
+    differs = counts.ratios <= theta
+    if not one_sided:
+        differs &= ~counts.one_sided
+    return OccurrenceDistance(*_by_plugin(counts, differs), counts, theta, one_sided)
+
+
+def dropping_distance(reference: EventTrace, trace: EventTrace) -> DroppingDistance:
+    """Count event types that only one trace has (definition 3).
+
+    Parameters
+    ----------
+    reference, trace : EventTrace
+        Of any length and unit; times do not matter.
+
+    Returns
+    -------
+    DroppingDistance
+        The number of types, in total and by plugin.
+    """
+    counts = count_types(reference, trace)
+    return DroppingDistance(*_by_plugin(counts, counts.one_sided), counts)
+
+
+def _chosen(counts: TypeCounts, flags: NDArray[np.bool_]) -> tuple[EventType, ...]:
+    return tuple(kind for kind, flag in zip(counts.types, flags, strict=True) if flag)
+
+
+def _by_plugin(counts: TypeCounts, flags: NDArray[np.bool_]) -> tuple[tuple[EventType, ...], dict[str, int]]:
+    chosen = _chosen(counts, flags)
+    numbers = dict.fromkeys((kind.plugin for kind in counts.types), 0)
+    for kind in chosen:
+        numbers[kind.plugin] += 1
+    return chosen, numbers
+
+
+def require_one_unit(traces: Iterable[EventTrace]) -> None:
+    """Raise DataError where times of traces cannot be compared."""
+    named: dict[str, str] = {}
+    for number, trace in enumerate(traces):
+        named.setdefault(trace.unit, trace.name or ("the reference", "the trace")[min(number, 1)])
+    if len(named) > 1:
+        units = " and ".join(f"{name} in {unit}" for unit, name in named.items())
+        raise DataError(f"times are given for {units}: give both in one unit, or say the unit where they are read")

@@ -1,0 +1,328 @@
+"""The cells of the temporal distance in whole numbers: costs in a unit that divides them all.
+
+V and the weights are taken as the fractions that they are (0.3 is 3/10), and the unit of cost is the largest that
+divides V and all 2 w(e). Times are multiplied by V in this unit, so that a match costs the difference of two numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.compiling import compiled
+from unperturbed.errors import DataError
+
+Variant = Literal["gaps", "paper", "mannila"]
+
+_Whole = NDArray[np.int64]
+_Kinds = NDArray[np.int32]
+
+_MODULE = "unperturbed.analysis.diagnosis.distances.temporal.kernels"
+_EVENTS = "int32[::1], int64[::1], int64[::1], int32[::1], int64[::1]"
+_DENSE = f"{_EVENTS}, int64[::1], int64, int64[::1], boolean"
+_SPARSE = (f"{_EVENTS}, int64[::1], int64, int64[::1], boolean",)
+_STEPS = (f"{_EVENTS}, int64[::1], int64, int64[::1], int64[::1]",)
+_STRIP_ROWS = 1024
+"""As in the kernels, whose module loads the compiler."""
+
+_LARGEST = 1 << 61
+"""Sums of costs stay below: twice that is still an int64."""
+
+_LARGEST_NARROW = (1 << 31) - 1
+
+_DENSE_S, _MATCHING_S, _USEFUL_S = 0.22e-9, 1.2e-9, 25e-9
+"""Seconds for a cell on vectors, for one of equal types, and for a useful one; only the choice depends on them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A matrix of cells: rows are events of the reference, columns those of the trace.
+
+    Attributes
+    ----------
+    kinds, other_kinds : array of int32, shape (rows,), (columns,)
+        Types of the events.
+    values, other_values : array of int64, shape (rows,), (columns,)
+        Times or inter-event times, in units of cost: a match costs the difference.
+    reach : int64, shape (rows,)
+        2 w(e) of each row's event.
+    own : int64, shape (rows,) or (0,)
+        What a match with the column of the same number, plus `shift`, costs instead.
+    weights : int
+        What the deletion of all rows and the insertion of all columns cost, twice.
+    unit : Fraction
+        The unit of cost, in what weights are given in.
+    lightest : Fraction
+        The smallest weight of all events, in what weights are given in.
+    ordered : bool
+        Values never fall.
+    narrow : bool
+        Differences fit 32 bits.
+    band : (int, int)
+        The least and the largest column less row that can match.
+    is_sparse : bool
+        Matching cells alone are fewer than can be computed in the time of all.
+    """
+
+    kinds: _Kinds
+    values: _Whole
+    reach: _Whole
+    other_kinds: _Kinds
+    other_values: _Whole
+    own: _Whole
+    weights: int
+    unit: Fraction
+    lightest: Fraction
+    ordered: bool
+    narrow: bool
+    band: tuple[int, int]
+    is_sparse: bool = False
+    shift: int = field(default=0)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.kinds), len(self.other_kinds)
+
+    @cached_property
+    def backwards(self) -> Cells:
+        """The same seen from the ends. Times are counted backwards too, so that they never fall."""
+        rows, columns = self.shape
+        low, high = self.band
+        return replace(
+            self,
+            kinds=self.kinds[::-1].copy(),
+            values=np.ascontiguousarray(-self.values[::-1]),
+            reach=self.reach[::-1].copy(),
+            other_kinds=self.other_kinds[::-1].copy(),
+            other_values=np.ascontiguousarray(-self.other_values[::-1]),
+            own=self.own[::-1].copy(),
+            band=(columns - rows - high, columns - rows - low),
+            shift=columns - rows - self.shift,
+        )
+
+    def within(self, band: tuple[int, int]) -> Cells:
+        """Return the same with matches only in a band."""
+        return replace(self, band=band)
+
+    def part(self, rows: slice, columns: slice) -> Cells:
+        """Return some rows and columns."""
+        moved = columns.start - rows.start
+        return replace(
+            self,
+            kinds=self.kinds[rows],
+            values=self.values[rows],
+            reach=self.reach[rows],
+            other_kinds=self.other_kinds[columns],
+            other_values=self.other_values[columns],
+            own=self.own[rows],
+            band=(self.band[0] - moved, self.band[1] - moved),
+            shift=self.shift - moved,
+        )
+
+    @property
+    def _arguments(self) -> tuple[Any, ...]:
+        band = np.array(self.band, dtype=np.int64)
+        return self.kinds, self.values, self.reach, self.other_kinds, self.other_values, self.own, self.shift, band
+
+    def saved(self) -> _Whole:
+        """Return the most that all rows save with the first j columns: int64, shape (columns + 1,)."""
+        if self.is_sparse:
+            found: _Whole = compiled(_MODULE, "sparse", _SPARSE)(*self._arguments, self.ordered)
+            return found
+        cell = "int32" if self.narrow else "int64"
+        differences = np.zeros(self.shape[1], dtype=cell)
+        compiled(_MODULE, "dense", (f"{_DENSE}, {cell}[::1]",))(*self._arguments, self.ordered, differences)
+        return np.concatenate(([0], np.cumsum(differences[::-1], dtype=np.int64)))
+
+    def matched(self) -> _Whole:
+        """Return the column of each row, or −1, from one byte a cell: int64, shape (rows,)."""
+        columns = np.empty(self.shape[0], dtype=np.int64)
+        compiled(_MODULE, "steps", _STEPS)(*self._arguments, columns)
+        return columns
+
+    def costs(self, rows: _Whole, columns: _Whole) -> _Whole:
+        """Return what matches of rows and columns of equal types cost."""
+        costs: _Whole = np.abs(self.values[rows] - self.other_values[columns])
+        if len(self.own):
+            costs = np.where(columns - rows == self.shift, self.own[rows], costs)
+        return costs
+
+    def same_at_the_start(self) -> int:
+        """Return how many first rows match the columns of the same index at no cost; some best path matches them."""
+        if not self.band[0] <= 0 <= self.band[1]:
+            return 0
+        both = np.arange(min(self.shape))
+        differs = (self.kinds[both] != self.other_kinds[both]) | (self.costs(both, both) > 0)
+        return int(differs.argmax()) if differs.any() else len(both)
+
+    def same_at_the_end(self) -> int:
+        """Return how many last rows match the columns as far from the end at no cost."""
+        return self.backwards.same_at_the_start()
+
+
+def cells_of(
+    reference: tuple[_Kinds, _Whole],
+    trace: tuple[_Kinds, _Whole],
+    weights: list[Fraction],
+    move_cost: Fraction,
+    variant: Variant,
+) -> Cells:
+    """Return the cells of two traces.
+
+    Parameters
+    ----------
+    reference, trace : tuple of (array, array)
+        Types (int32), numbered alike in both, and timestamps (int64) of the events, from the variant's origin on.
+    weights : list of Fraction
+        w of each type.
+    move_cost : Fraction
+        V, what a tick costs.
+    variant : {"gaps", "paper", "mannila"}
+        What a match costs; see `temporal_distance`.
+
+    Returns
+    -------
+    Cells
+        In the largest unit of cost.
+
+    Raises
+    ------
+    DataError
+        Times and weights so far apart that no whole numbers of 62 bits hold both.
+    """
+    (kinds, times), (other_kinds, other_times) = reference, trace
+    gaps, other_gaps = np.diff(times, prepend=times[:1]), np.diff(other_times, prepend=other_times[:1])
+    same_number = min(len(kinds), len(other_kinds))
+    own = np.abs(gaps[:same_number] - other_gaps[:same_number]) if variant == "paper" else gaps[:0]
+    values, other_values = (gaps, other_gaps) if variant == "gaps" else (times, other_times)
+    occurring = np.bincount(np.concatenate((kinds, other_kinds)), minlength=len(weights))
+    unit, tick, reach = _whole_costs(weights, move_cost, _span(values, other_values), int(occurring.sum()))
+    reach_of = np.array(reach, dtype=np.int64)
+    origin = min(values[:1].tolist() + other_values[:1].tolist(), default=0)
+    values, other_values, own = (values - origin) * tick, (other_values - origin) * tick, own * tick
+    # A common divisor of everything makes numbers smaller: timestamps in ns are often whole µs.
+    present = reach_of[occurring > 0]
+    divisor = int(
+        np.gcd.reduce(
+            np.concatenate((np.diff(values), np.diff(other_values), own, present, values[:1] - other_values[:1]))
+        )
+    )
+    if divisor > 1:
+        start = values[0] if len(values) else 0
+        values, other_values, own = (values - start) // divisor, (other_values - start) // divisor, own // divisor
+        reach_of, present, unit = reach_of // divisor, present // divisor, unit * divisor
+    widest = int(present.max(initial=0))
+    if variant == "gaps":
+        values, other_values = _without_holes(values, other_values, widest)
+    ordered = variant != "gaps"
+    if len(own) < len(kinds) and variant == "paper":
+        own = np.concatenate((own, np.zeros(len(kinds) - len(own), dtype=np.int64)))
+    cells = Cells(
+        kinds,
+        np.ascontiguousarray(values),
+        reach_of[kinds],
+        other_kinds,
+        np.ascontiguousarray(other_values),
+        own,
+        int(reach_of[kinds].sum() + reach_of[other_kinds].sum()),
+        unit,
+        min((weight for weight, number in zip(weights, occurring, strict=True) if number), default=Fraction(0)),
+        ordered,
+        _strip_span(values, other_values, ordered) + 2 * widest < _LARGEST_NARROW,
+        (-len(kinds), len(other_kinds)),
+    )
+    return replace(cells, is_sparse=_is_sparse(cells))
+
+
+def _span(values: _Whole, other_values: _Whole) -> int:
+    both = np.concatenate((values, other_values))
+    return int(both.max() - both.min()) if len(both) else 0
+
+
+def _strip_span(values: _Whole, other_values: _Whole, ordered: bool) -> int:
+    """Return the most that the values of one strip of rows are apart."""
+    if not ordered:
+        return _span(values, other_values)
+    last = np.minimum(np.arange(len(values)) + _STRIP_ROWS - 1, len(values) - 1)
+    return int((values[last] - values).max(initial=0))
+
+
+def _whole_costs(
+    weights: list[Fraction], move_cost: Fraction, span: int, events: int
+) -> tuple[Fraction, int, list[int]]:
+    """Return the unit of cost, what a tick costs and what a deletion and an insertion of each type cost in it."""
+    costs = [move_cost, *(2 * weight for weight in weights)]
+    denominator = math.lcm(*(cost.denominator for cost in costs))
+    numerators = [int(cost * denominator) for cost in costs]
+    divisor = math.gcd(*numerators) or 1
+    unit = Fraction(divisor, denominator)
+
+    def largest(unit: Fraction) -> Fraction:
+        return max(move_cost * span, 2 * max(weights, default=Fraction(0)) * max(events, 1)) / unit
+
+    if largest(unit) >= _LARGEST:  # too fine: a tick costs a smaller whole number, and weights become the nearest ones
+        coarse = unit * largest(unit) / (_LARGEST >> 1)
+        unit = move_cost / (move_cost // coarse) if move_cost >= coarse else coarse
+    whole = [round(cost / unit) for cost in costs]
+    if move_cost and not whole[0]:
+        raise DataError(
+            f"a tick costs {float(move_cost):g} and an event weighs up to {float(max(weights)):g}: that is too far "
+            "apart for traces of "
+            f"{events:,} events over {span:,} ticks. Give a larger move_cost or a coarser unit of time."
+        )
+    return unit, whole[0], whole[1:]
+
+
+def _without_holes(values: _Whole, other_values: _Whole, widest: int) -> tuple[_Whole, _Whole]:
+    """Return values with the same differences where they are below `widest`, and no smaller than it elsewhere.
+
+    What lies between two neighbouring values further apart than any match reaches is cut out, so that one long pause
+    does not make all numbers large.
+    """
+    distinct, places = np.unique(np.concatenate((values, other_values)), return_inverse=True)
+    closer = np.concatenate(([0], np.cumsum(np.minimum(np.diff(distinct), widest))))[: len(distinct)].astype(np.int64)
+    both = closer[places]
+    return both[: len(values)], both[len(values) :]
+
+
+def _is_sparse(cells: Cells) -> bool:
+    """Return whether visiting only matching cells is faster, by the estimated time of all three ways."""
+    rows, columns = cells.shape
+    if not rows or not columns:
+        return False
+    of_type = [
+        np.bincount(kinds, minlength=int(max(cells.kinds.max(), cells.other_kinds.max())) + 1)
+        for kinds in (cells.kinds, cells.other_kinds)
+    ]
+    dense = _DENSE_S * (1 if cells.narrow else 2) * _cells_in_windows(cells)
+    matching = float(np.dot(of_type[0].astype(float), of_type[1].astype(float)))
+    if _USEFUL_S * matching < dense:
+        return True
+    if not cells.ordered and _MATCHING_S * matching > dense:
+        return False
+    by_type = np.lexsort((cells.other_values, cells.other_kinds))
+    count: Callable[..., tuple[int, int]] = compiled(_MODULE, "useful_matches", (_EVENTS,))
+    met, useful = count(cells.kinds, cells.values, cells.reach, cells.other_kinds[by_type], cells.other_values[by_type])
+    return _USEFUL_S * useful + (0 if cells.ordered else _MATCHING_S * met) < dense
+
+
+def _cells_in_windows(cells: Cells) -> float:
+    rows, columns = cells.shape
+    if not cells.ordered:
+        return float(rows) * columns
+    top = np.arange(0, rows, _STRIP_ROWS)
+    last = np.minimum(top + _STRIP_ROWS, rows) - 1
+    widest = cells.reach.max()
+    first = np.searchsorted(cells.other_values, cells.values[top] - widest)
+    end = np.searchsorted(cells.other_values, cells.values[last] + widest, side="right")
+    if len(cells.own):
+        first, end = np.minimum(first, top), np.maximum(end, np.minimum(last + 1, columns))
+    return float(((last - top + 1) * np.maximum(end - first, 0)).sum())

@@ -1,0 +1,369 @@
+"""The compiled loops of the temporal distance: all cells at once on vectors, or only the cells where events match.
+
+Where e_i ≠ f_j, definition 4 asks the diagonal step the cost of a deletion and an insertion, which the two other steps
+give anyhow. So a distance is what all deletions and insertions cost, less what matches save. The *saving* of a matching
+cell is w(e_i) + w(f_j) less its cost in time, and no less than 0; the most that the first i and the first j events can
+save together is
+
+    s(i, j) = max(s(i − 1, j), s(i, j − 1), s(i − 1, j − 1) + saving(i, j)).
+
+All numbers are whole (`cells` chooses their unit), so that every way to compute them gives the same to the
+last bit.
+
+`dense` goes through all cells, by anti-diagonals of a strip of rows. It carries differences, v(i, j) = s(i, j) − s(i −
+1, j) and h(i, j) = s(i, j) − s(i, j − 1), which lie between 0 and the largest saving however long the traces are, and
+so mostly fit 32 bits:
+
+    z = max(h(i − 1, j), v(i, j − 1), saving(i, j));   v(i, j) = z − h(i − 1, j);   h(i, j) = z − v(i, j − 1).
+
+v is kept for each row and h for each column, and the columns are reversed: the cells of an anti-diagonal are then
+neighbours in all arrays, and the loop over them becomes one over vectors. Cells outside a band or a window of time save
+nothing and are left out.
+
+`sparse` goes through matching cells alone, row by row, with the running maxima of a Fenwick tree over the columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unperturbed.analysis.compiling import compilable
+
+_ROWS = 1024
+"""Of a strip: seven arrays of 32 bits of this length fit a first cache of 32 KiB."""
+
+DELETED, INSERTED, MATCHED = 0, 1, 2
+
+
+@compilable
+def _compute_cells(h: Any, v: Any, kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any) -> None:
+    """Compute adjacent cells of an anti-diagonal, each cast to the cells' type, as numba widens results to 64 bits."""
+    cell = h.dtype.type
+    for at in range(len(h)):
+        above, before = h[at], v[at]
+        difference = cell(values[at] - other_values[at])
+        saving = cell(reach[at] - max(difference, cell(-difference)))
+        best = saving if kinds[at] == other_kinds[at] else cell(0)
+        best = max(best, above, before)
+        v[at] = cell(best - above)
+        h[at] = cell(best - before)
+
+
+@compilable
+def _bounds(values: Any, low: int, high: int) -> Any:
+    """Return where never falling values are at least `low`, and where they are more than `high`."""
+    return np.searchsorted(values, low, "left"), np.searchsorted(values, high, "right")
+
+
+@compilable
+def _window(
+    values: Any, other_values: Any, top: int, height: int, most: int, own: Any, shift: int, band: Any, ordered: bool
+) -> Any:
+    """Return a strip's least and largest value, and the range of columns that can match in it."""
+    least, largest = values[top], values[top]
+    for row in range(top, top + height):
+        least, largest = min(least, values[row]), max(largest, values[row])
+    columns = len(other_values)
+    first, end = 0, columns
+    if ordered:
+        first, end = _bounds(other_values, least - most, largest + most)
+        if len(own):
+            first, end = min(first, top + shift), max(end, top + height + shift)
+    first = min(max(first, top + band[0], 0), columns)
+    end = max(min(end, top + height + band[1], columns), first)
+    return least, largest, first, end
+
+
+@compilable
+def _extend_savings(h: Any, v: Any, end: int, known: int) -> None:
+    """Carry the savings of a strip's last column to columns after its window, until those of the rows above match."""
+    cell, columns = h.dtype.type, len(h)
+    saved = np.int64(0)
+    for row in range(len(v)):
+        saved += v[row]
+    column = end
+    while saved > 0 and column < known:
+        at = columns - 1 - column
+        caught = min(saved, np.int64(h[at]))
+        h[at] = cell(h[at] - caught)
+        saved -= caught
+        column += 1
+
+
+def dense(
+    kinds: Any,
+    values: Any,
+    reach: Any,
+    other_kinds: Any,
+    other_values: Any,
+    own: Any,
+    shift: int,
+    band: Any,
+    ordered: bool,
+    h: Any,
+) -> int:
+    """Compute the most that all rows save with the first columns, for each number of columns.
+
+    Parameters
+    ----------
+    kinds, other_kinds : int32, shape (rows,), (columns,)
+        Types of events, of rows and columns.
+    values, other_values : int64, shape (rows,), (columns,)
+        A match of row i and column j costs |values[i] − other_values[j]|. What lies in one strip spans less than the
+        type of `h` holds, less twice the largest reach.
+    reach : int64, shape (rows,)
+        What the match of a row saves where it costs nothing.
+    own : int64, shape (rows,) or (0,)
+        What the match of row i with column i + `shift` costs instead; empty where all cells are alike.
+    shift : int
+        Column less row of the matches in `own`.
+    band : int64, shape (2,)
+        The least and the largest column less row that can match.
+    ordered : bool
+        Both values never fall: matches then lie in a window.
+    h : int32 or int64, shape (columns,)
+        Zeros; filled with the differences s(rows, j) − s(rows, j − 1), the last column first.
+
+    Returns
+    -------
+    int
+        Cells that were computed.
+    """
+    rows, columns = len(kinds), len(other_kinds)
+    cell = h.dtype.type
+    most = reach.max()
+    v, x, reach_x = np.empty(_ROWS, h.dtype), np.empty(_ROWS, h.dtype), np.empty(_ROWS, h.dtype)
+    y = np.empty(columns, h.dtype)
+    f = other_kinds[::-1].copy()
+    computed, known = 0, 0
+    # Before each strip, h holds the differences of the row above it; `known` is the column up to which they are right.
+    # Values are taken relative to the strip's least one, so that they fit the cells' type.
+    for top in range(0, rows, _ROWS):
+        height = min(_ROWS, rows - top)
+        least, largest, first, end = _window(values, other_values, top, height, most, own, shift, band, ordered)
+        origin, widest = least - most, largest - least + 2 * most
+        e = kinds[top : top + height]
+        for row in range(height):
+            v[row], x[row], reach_x[row] = cell(0), cell(values[top + row] - origin), cell(reach[top + row])
+        for column in range(first, end):
+            y[columns - 1 - column] = cell(min(max(other_values[column] - origin, 0), widest))
+        for step in range(first, end + height - 1):  # row r of the strip is in column step − r
+            # Column less row is step − 2 r − top: the band leaves out rows at both ends.
+            upper = max(0, step - end + 1, -((band[1] + top - step) // 2))
+            lower = min(height, step - first + 1, (step - top - band[0]) // 2 + 1)
+            if upper >= lower:
+                continue
+            base = columns - 1 - step
+            # The diagonal column − row = shift, whose cells cost `own`, crosses every second anti-diagonal.
+            row = (step - top - shift) >> 1
+            crosses = len(own) > 0 and (step - top - shift) & 1 == 0 and upper <= row < lower
+            above, before = cell(0), cell(0)
+            if crosses:
+                above, before = h[base + row], v[row]
+            _compute_cells(
+                h[base + upper : base + lower],
+                v[upper:lower],
+                e[upper:lower],
+                x[upper:lower],
+                reach_x[upper:lower],
+                f[base + upper : base + lower],
+                y[base + upper : base + lower],
+            )
+            computed += lower - upper
+            if crosses:  # that cell again, with its own cost
+                saving = max(reach[top + row] - own[top + row], 0) if e[row] == f[base + row] else 0
+                best = max(above, before, cell(saving))
+                v[row], h[base + row] = cell(best - above), cell(best - before)
+        _extend_savings(h, v[:height], end, known)
+        known = max(known, end)
+    return computed
+
+
+@compilable
+def _saving(
+    kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any, own: Any, shift: int, i: int, j: int
+) -> Any:
+    if kinds[i] != other_kinds[j]:
+        return 0
+    cost = own[i] if len(own) and j - i == shift else abs(values[i] - other_values[j])
+    return max(reach[i] - cost, 0)
+
+
+@compilable
+def _columns_by_type(kinds: Any, types: int) -> Any:
+    """Return the columns of each type in order, one type after another, and where each begins."""
+    starts = np.zeros(types + 1, np.int64)
+    for kind in kinds:
+        if kind < types:
+            starts[kind + 1] += 1
+    for kind in range(types):
+        starts[kind + 1] += starts[kind]
+    columns, free = np.empty(starts[types], np.int64), starts.copy()
+    for column in range(len(kinds)):
+        kind = kinds[column]
+        if kind < types:
+            columns[free[kind]] = column
+            free[kind] += 1
+    return columns, starts
+
+
+@compilable
+def _most_before(tree: Any, column: int) -> Any:
+    """Return the maximum of a Fenwick tree over the columns before this one."""
+    most: Any = np.int64(0)
+    at = column
+    while at > 0:
+        most = max(most, tree[at])
+        at &= at - 1
+    return most
+
+
+@compilable
+def _raise_from(tree: Any, column: int, most: int) -> None:
+    """Raise the maximum of a Fenwick tree from a column on."""
+    at = column + 1
+    while at < len(tree) and tree[at] < most:
+        tree[at] = most
+        at += at & -at
+
+
+def sparse(
+    kinds: Any,
+    values: Any,
+    reach: Any,
+    other_kinds: Any,
+    other_values: Any,
+    own: Any,
+    shift: int,
+    band: Any,
+    ordered: bool,
+) -> Any:
+    """Compute what `dense` does from matching cells alone.
+
+    Parameters
+    ----------
+    kinds, values, reach, other_kinds, other_values, own, shift, band, ordered : array
+        As for `dense`.
+
+    Returns
+    -------
+    int64, shape (columns + 1,)
+        s(rows, j) for j = 0 … columns.
+    """
+    rows, columns = len(kinds), len(other_kinds)
+    columns_of, starts = _columns_by_type(other_kinds, kinds.max() + 1)
+    values_of = other_values[columns_of]
+    # After a row, tree[…] gives the prefix maxima of s(row, ·), and reached[j + 1] the most of a path that ends in
+    # column j.
+    tree, reached = np.zeros(columns + 1, np.int64), np.zeros(columns + 1, np.int64)
+    special: Any
+    for row in range(rows):
+        kind = kinds[row]
+        begin, end = starts[kind], starts[kind + 1]
+        special = row + shift if len(own) else -1
+        low, high = _bounds(columns_of[begin:end], row + band[0], row + band[1])
+        begin, end = begin + low, begin + high
+        if ordered:
+            low, high = _bounds(values_of[begin:end], values[row] - reach[row], values[row] + reach[row])
+            if 0 <= special < columns and other_kinds[special] == kind and band[0] <= shift <= band[1]:
+                place = np.searchsorted(columns_of[begin:end], special)
+                low, high = min(low, place), max(high, place + 1)
+            begin, end = begin + low, begin + high
+        for place in range(end - 1, begin - 1, -1):  # the last column first, so that matches of one row do not add up
+            column = columns_of[place]
+            cost = own[row] if column == special else abs(values[row] - values_of[place])
+            if cost < reach[row]:
+                most = _most_before(tree, column) + reach[row] - cost
+                reached[column + 1] = max(reached[column + 1], most)
+                _raise_from(tree, column, most)
+    for column in range(columns):
+        reached[column + 1] = max(reached[column + 1], reached[column])
+    return reached
+
+
+def useful_matches(kinds: Any, values: Any, reach: Any, other_kinds: Any, other_values: Any) -> Any:
+    """Count cells of equal types, and among them those that save something.
+
+    Parameters
+    ----------
+    kinds, values, reach : array
+        As for `dense`.
+    other_kinds, other_values : array
+        As for `dense`, but sorted by type, then by value.
+
+    Returns
+    -------
+    matching, useful : int
+        Cells of equal types, and those that cost less than they save.
+    """
+    matching, useful = 0, 0
+    for row in range(len(kinds)):
+        begin, end = _bounds(other_kinds, kinds[row], kinds[row])
+        matching += end - begin
+        low, high = _bounds(other_values[begin:end], values[row] - reach[row] + 1, values[row] + reach[row] - 1)
+        useful += max(high - low, 0)
+    return matching, useful
+
+
+def steps(
+    kinds: Any,
+    values: Any,
+    reach: Any,
+    other_kinds: Any,
+    other_values: Any,
+    own: Any,
+    shift: int,
+    band: Any,
+    matched: Any,
+) -> Any:
+    """Find a path that saves most, with a byte a cell.
+
+    Parameters
+    ----------
+    kinds, values, reach, other_kinds, other_values, own, shift, band : array
+        As for `dense`.
+    matched : array of int64, shape (rows,)
+        Filled with the column of each row, −1 for those that are deleted. Of paths that save the same it is the one
+        that, seen from the end, matches as soon as it can.
+
+    Returns
+    -------
+    int
+        The savings.
+    """
+    rows, columns = len(kinds), len(other_kinds)
+    # Needleman–Wunsch on savings: row_above[j + 1] is the most that rows 0 … i − 1 save with columns 0 … j, before is
+    # row i's value to the left, and corner the value above that one. came holds each cell's last step, for the way
+    # back.
+    came = np.empty((rows, columns), np.uint8)
+    row_above = np.zeros(columns + 1, np.int64)
+    nothing: Any = np.int64(0)
+    for i in range(rows):
+        corner, before = nothing, nothing
+        for j in range(columns):
+            above = row_above[j + 1]
+            saving = nothing
+            if band[0] <= j - i <= band[1]:
+                saving = _saving(kinds, values, reach, other_kinds, other_values, own, shift, i, j)
+            best, step = above, DELETED
+            if before > best:
+                best, step = before, INSERTED
+            if saving > 0 and corner + saving >= best:
+                best, step = corner + saving, MATCHED
+            came[i, j] = step
+            corner, before = above, best
+            row_above[j + 1] = best
+    saved = row_above[columns]
+    i, j = rows - 1, columns - 1
+    matched[:] = -1
+    while i >= 0 and j >= 0:
+        step = came[i, j]
+        if step == MATCHED:
+            matched[i] = j
+        if step != INSERTED:
+            i -= 1
+        if step != DELETED:
+            j -= 1
+    return saved

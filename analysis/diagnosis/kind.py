@@ -1,0 +1,73 @@
+"""A kind of anomaly, and what kinds share.
+
+A kind is one module in `kinds` with one class that derives from `Kind`. Another distribution adds a kind by an entry
+point in the group `unperturbed.anomaly_kinds`; one that is used once is given to `diagnose(kinds=…)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from typing import ClassVar, Literal
+
+from unperturbed.analysis.diagnosis.comparison import Comparison
+from unperturbed.analysis.diagnosis.events import EventType
+from unperturbed.analysis.diagnosis.findings import Finding
+from unperturbed.common.extensions import classes_in
+
+_GROUP = "unperturbed.anomaly_kinds"
+
+DistanceName = Literal["occurrence", "dropping", "temporal"]
+
+
+class Kind(ABC):
+    """A kind of anomaly; made without arguments, it has its usual thresholds.
+
+    Attributes
+    ----------
+    name : str
+        What the user reads.
+    distance : {"occurrence", "dropping", "temporal"} or None
+        The paper's distance for it (section III): `--distance` selects kinds by it.
+    rank : int, default 100
+        Kinds are searched for in this order: `--find` stops at the first one.
+    needs_regular_events : bool, default True
+        It cannot be found where no event type recurs in the references.
+    """
+
+    name: ClassVar[str]
+    distance: ClassVar[DistanceName | None] = None
+    rank: ClassVar[int] = 100
+    needs_regular_events: ClassVar[bool] = True
+
+    @abstractmethod
+    def find(self, comparison: Comparison) -> Finding | None:
+        """Return the anomaly of this kind; None where the trace is as the references are."""
+
+    @property
+    def is_fittable(self) -> bool:
+        """Whether `calibrate` can fit it: a dataclass with a field `strictness`, the factor of its threshold."""
+        return is_dataclass(self) and any(field.name == "strictness" for field in fields(self))
+
+
+def anomaly_kinds() -> dict[str, Kind]:
+    """Return all kinds with their usual thresholds, by name: those of `kinds` and of other distributions, by rank."""
+    found = classes_in("unperturbed.analysis.diagnosis.kinds", Kind, group=_GROUP)  # type: ignore[type-abstract]
+    return {name: kind() for name, kind in sorted(found.items(), key=lambda item: item[1].rank)}
+
+
+def furthest_share(comparison: Comparison) -> float:
+    """Return the played share of the stream that got furthest; 0 where there is none."""
+    return max(comparison.played.values(), default=0.0)
+
+
+def where_of(events: Iterable[EventType]) -> tuple[str, str]:
+    """Return plugin and element of the first event that has an element, or else of the first."""
+    listed = sorted(events, key=lambda event: not event.element)  # stable
+    return (listed[0].plugin, listed[0].element) if listed else ("", "")
+
+
+def confidence_of(comparison: Comparison) -> Literal["full", "weaker"]:
+    """Return how reliable a finding is: with one reference, how much clean runs vary is not known."""
+    return "full" if len(comparison.references) > 1 else "weaker"

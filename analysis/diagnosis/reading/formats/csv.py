@@ -1,0 +1,209 @@
+"""Tables with named columns, separated by commas (RFC 4180), semicolons or tabs; a field ends on its line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unperturbed.analysis.diagnosis.events import EventType
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
+from unperturbed.analysis.diagnosis.reading.format import LogSample, ReadOptions, require_unit
+from unperturbed.analysis.diagnosis.reading.line import BAD, Line, event, no_event
+from unperturbed.analysis.diagnosis.reading.scan import line_scanner
+from unperturbed.analysis.diagnosis.reading.spans import Integer, append, compiled, read_number, skip_whitespace
+from unperturbed.errors import DataError
+
+_QUOTE, _FIELDS, _NUMBER, _LARGE, _NAME = range(BAD, BAD + 5)
+_FAULTS = {
+    _QUOTE: "a quoted field does not end on the line, or something follows its end",
+    _FIELDS: "fewer fields than the columns asked for",
+    _NUMBER: "the timestamp is no non-negative number like that of the first event",
+    _LARGE: "the timestamp is over 2^63",
+    _NAME: "the name is empty",
+}
+
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "time": ("time", "timestamp", "ts", "timestamps"),
+    "name": ("name", "event", "event_name", "type"),
+    "plugin": ("plugin", "category", "module", "system"),
+    "level": ("level", "severity"),
+}
+"""Parts of an event, and the usual names of their columns, in upper or lower case."""
+
+_LONGEST_HEADER = 1 << 16
+"""Characters; the csv module refuses longer fields."""
+
+_QUOTATION_MARK = 34
+_TIME, _EVENT, _PLUGIN, _LEVEL = range(4)
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The header of a table.
+
+    Attributes
+    ----------
+    delimiter : str
+        Between two fields.
+    columns : tuple of int
+        Indices of the columns that hold time, name, plugin and level; -1 where there is none.
+    """
+
+    delimiter: str
+    columns: tuple[int, int, int, int]
+
+
+def _read_header(line: str, columns: Mapping[str, str], source: str, number: int) -> _Header | None:
+    """Return the header in a line, or None where the line is none.
+
+    `columns` has the names that the user gave; DataError where one of them is missing.
+    """
+    best: list[str] = []
+    for delimiter in ",;\t":
+        try:
+            names = [name.strip() for name in next(csv.reader([line[:_LONGEST_HEADER]], delimiter=delimiter), [])]
+        except csv.Error:  # no text: a carriage return in the middle, a zero byte
+            return None
+        lower = [name.lower() for name in names]
+        places = [
+            (names.index(columns[part]) if columns[part] in names else -1)
+            if part in columns
+            else next((lower.index(name) for name in usual if name in lower), -1)
+            for part, usual in _COLUMNS.items()
+        ]
+        missing = [part for part, place in zip(_COLUMNS, places, strict=True) if part in columns and place < 0]
+        if not missing and places[_TIME] >= 0 and places[_EVENT] >= 0:
+            return _Header(delimiter, (places[0], places[1], places[2], places[3]))
+        best = max(best, names, key=len)
+    absent = [name for name in columns.values() if name not in best]
+    if absent:
+        raise DataError(f"{source}:{number}: no column {', '.join(map(repr, absent))}; there are {', '.join(best)}")
+    return None
+
+
+@compiled
+def _field(
+    source: Any, start: Integer, stop: Integer, delimiter: Integer, tail: Any, at: Integer
+) -> tuple[Integer, Integer]:
+    """Write a field's text to the tail; return the index after the field, or -1, and the one after its text."""
+    if start < stop and source[start] == _QUOTATION_MARK:
+        place = start + 1
+        while place < stop:
+            if source[place] == _QUOTATION_MARK:
+                if place + 1 < stop and source[place + 1] == _QUOTATION_MARK:
+                    place += 1
+                else:
+                    behind = place + 1
+                    return (behind, at) if behind == stop or source[behind] == delimiter else (np.int64(-1), at)
+            at = append(tail, at, source[place])
+            place += 1
+        return np.int64(-1), at
+    place = start
+    while place < stop and source[place] != delimiter:
+        at = append(tail, at, source[place])
+        place += 1
+    return place, at
+
+
+@compiled
+def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any) -> Line:  # noqa: PLR0912
+    """Parse one line; the tail holds name, plugin and level, each after its length in four bytes."""
+    delimiter = settings[1]
+    last = max(settings[2], settings[3], settings[4], settings[5])
+    # Fields come in any order: their texts are written to the tail's second half first, and then in order to its start.
+    spare = np.int64(len(tail) // 2)
+    begins, ends = settings[6:10], settings[10:14]
+    begins[:] = 0
+    ends[:] = 0
+    place, at, column = np.int64(start), spare, np.int64(0)
+    while True:
+        first = at
+        place, at = _field(source, place, stop, delimiter, tail, at)
+        if place < 0:
+            return no_event(_QUOTE)
+        wanted = False
+        for part in range(4):
+            if settings[2 + part] == column:
+                begins[part], ends[part] = first, at
+                wanted = True
+        if not wanted:
+            at = first
+        if column == last:
+            break
+        if place >= stop:
+            return no_event(_FIELDS)
+        place += 1
+        column += 1
+    number = skip_whitespace(tail, begins[_TIME], ends[_TIME])
+    time, end = read_number(tail, number, ends[_TIME], settings[0])
+    if end == -2:
+        return no_event(_LARGE)
+    if end < 0 or skip_whitespace(tail, end, ends[_TIME]) != ends[_TIME]:
+        return no_event(_NUMBER)
+    if begins[_EVENT] == ends[_EVENT]:
+        return no_event(_NAME)
+    at = np.int64(0)
+    for part in range(_EVENT, _LEVEL + 1):
+        length = ends[part] - begins[part]
+        for shift in range(0, 32, 8):
+            at = append(tail, at, (length >> shift) & 255)
+        for index in range(begins[part], ends[part]):
+            at = append(tail, at, tail[index])
+    return event(time, start, start, at)
+
+
+scan = line_scanner(_parse)
+
+
+class _CsvFormat(CompiledFormat):
+    def check(self, options: ReadOptions) -> None:
+        """Raise DataError where `columns` names a part that events do not have."""
+        if unknown := set(options.columns) - set(_COLUMNS):
+            raise DataError(f"columns name {', '.join(_COLUMNS)}, not {', '.join(sorted(unknown))}")
+
+    def recognise(self, sample: LogSample, options: ReadOptions) -> float:
+        """Return 1 where the first line is a header with a time and a name."""
+        return float(_header_of(sample, options) is not None)
+
+
+def _header_of(sample: LogSample, options: ReadOptions) -> _Header | None:
+    return _read_header(sample.first_line, options.columns, sample.source, sample.first_number)
+
+
+def _layout(sample: LogSample, options: ReadOptions) -> Layout:
+    header = _header_of(sample, options)
+    if header is None:
+        raise DataError(
+            f"{sample.source}:{sample.first_number}: no header with a column for the time and one for the name of the"
+            " event; name them (columns: time and name)"
+        )
+    fields = sample.lines[1].split(header.delimiter) if len(sample.lines) > 1 else []
+    time = fields[header.columns[_TIME]] if header.columns[_TIME] < len(fields) else ""
+    unit, decimals = require_unit(time, options.unit, sample.source, sample.first_number + 1)
+    settings = (decimals, ord(header.delimiter), *header.columns)
+    return Layout(unit, settings, sample.first_end, sample.first_number)
+
+
+def _describe(head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG001  as all formats
+    parts = []
+    at = 0
+    for _ in range(3):
+        length = int.from_bytes(tail[at : at + 4], "little")
+        parts.append(tail[at + 4 : at + 4 + length].decode(errors="backslashreplace"))
+        at += 4 + length
+    name, plugin, level = parts
+    return EventType(name, plugin or EventType.from_name(name).plugin, level)
+
+
+FORMAT = _CsvFormat(
+    name="csv",
+    meaning="a table with a header",
+    module=__name__,
+    faults=_FAULTS,
+    layout=_layout,
+    describe=_describe,
+)

@@ -1,0 +1,171 @@
+"""Kernel events as text, and those that applications write to trace_marker.
+
+As tracefs prints them (Documentation/trace/ftrace.rst of the kernel), and as `trace-cmd report` and `perf script` do::
+
+              <idle>-0       [001] d..2. 17284.993652: sched_switch: prev_comm=swapper/1 …
+                bash-1977    [000] .... 17284.993652: sys_close <-system_call_fastpath
+              player-1234    [002]  1234.567890: print:                tracing_mark_write: ffmpeg:decode:frame 12
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from unperturbed.analysis.diagnosis.events import EventType
+from unperturbed.analysis.diagnosis.reading.compiled_format import CompiledFormat, Layout
+from unperturbed.analysis.diagnosis.reading.format import LogSample, ReadOptions
+from unperturbed.analysis.diagnosis.reading.line import BAD, CONTINUED, LOST, Line, event, no_event
+from unperturbed.analysis.diagnosis.reading.scan import line_scanner
+from unperturbed.analysis.diagnosis.reading.spans import (
+    Integer,
+    append_normalised,
+    compiled,
+    end_of_word,
+    padded,
+    read_number,
+    skip_whitespace,
+    starts_with,
+)
+from unperturbed.errors import DataError
+
+_LINE = re.compile(r"(?:.*\s)?\[\d+\]\s+(?:\S+\s+)?(?P<time>\d+(?:\.\d+)?):\s+\S")
+_KERNEL = "kernel"
+"""The plugin of events whose system is not printed."""
+
+_CPU, _TIME, _NAME = range(BAD, BAD + 3)
+_FAULTS = {
+    _CPU: "no [processor]: it is no line of trace-cmd report or of tracefs' file trace",
+    _TIME: "no time like that of the first event, with a colon behind it, after the processor",
+    _NAME: "no event behind the time",
+}
+
+_SPACE, _COLON, _LESS, _MINUS, _OPEN, _CLOSE, _HASH = 32, 58, 60, 45, 91, 93, 35
+
+
+_CPU_COLON, _CPU_SPACE, _CPUS, _VERSION, _LOST, _CALLER = (
+    padded(begin) for begin in ("CPU:", "CPU ", "cpus=", "version = ", "[LOST ", "=> ")
+)
+_MARKER, _PRINT, _FUNCTION = padded("tracing_mark_write:"), padded("print:"), padded("function:")
+_MARKER_LENGTH, _PRINT_LENGTH, _FUNCTION_LENGTH = 19, 6, 9
+
+
+@compiled
+def _parse_remark(source: Any, at: Integer, stop: Integer) -> Line:
+    """Parse a line without a processor: a remark of the tracer, or a fault."""
+    if starts_with(source, at, stop, _CPU_COLON):
+        place = skip_whitespace(source, end_of_word(source, at, stop), stop)
+        if starts_with(source, place, stop, _LOST):
+            number, end = read_number(source, place + 6, stop, 0)
+            return no_event(LOST, number if end > 0 else 1)
+        return no_event(CONTINUED)
+    for remark in (_CPU_SPACE, _CPUS, _VERSION, _CALLER):
+        if starts_with(source, at, stop, remark):
+            return no_event(CONTINUED)
+    return no_event(_CPU)
+
+
+@compiled
+def _after_processor(source: Any, start: Integer, stop: Integer) -> Integer:
+    """Return the index after ` [digits] `, or -1. A task's name may hold brackets, but hardly with digits alone."""
+    at = start
+    while at < stop:
+        if source[at] == _OPEN and (at == start or source[at - 1] == _SPACE):
+            end = at + 1
+            while end < stop and 48 <= source[end] <= 57:
+                end += 1
+            if end > at + 1 and end + 1 < stop and source[end] == _CLOSE and source[end + 1] == _SPACE:
+                return end + 1
+        at += 1
+    return -1
+
+
+@compiled
+def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any) -> Line:  # noqa: PLR0911
+    """Parse one line; the head is the event, or else the tail is the first word that an application wrote."""
+    at = skip_whitespace(source, start, stop)
+    if source[at] == _HASH:
+        return no_event(CONTINUED)
+    after = _after_processor(source, at, stop)
+    if after < 0:
+        return _parse_remark(source, at, stop)
+    at = skip_whitespace(source, after, stop)
+    time, end = read_number(source, at, stop, settings[0])
+    if end < 0 or end >= stop or source[end] != _COLON:  # flags are printed before it: "d..2."
+        at = skip_whitespace(source, end_of_word(source, at, stop), stop)
+        time, end = read_number(source, at, stop, settings[0])
+    if end < 0 or end >= stop or source[end] != _COLON:
+        return no_event(_TIME)
+
+    name = skip_whitespace(source, end + 1, stop)
+    name_end = end_of_word(source, name, stop)
+    if name_end == name:
+        return no_event(_NAME)
+    argument = skip_whitespace(source, name_end, stop)
+    printed = name_end - name == _PRINT_LENGTH and starts_with(source, name, stop, _PRINT)
+    if printed and starts_with(source, argument, stop, _MARKER):
+        name, name_end = argument, argument + _MARKER_LENGTH
+        argument = skip_whitespace(source, name_end, stop)
+    if printed or (name_end - name == _MARKER_LENGTH and starts_with(source, name, stop, _MARKER)):
+        word_end = end_of_word(source, argument, stop)
+        if word_end == argument:
+            return no_event(_NAME)
+        tail_end = append_normalised(source, argument, word_end, tail, np.int64(0), True)
+        return event(time, name, name, tail_end)
+    # trace-cmd's "function: callee <-- caller"
+    if name_end - name == _FUNCTION_LENGTH and starts_with(source, name, stop, _FUNCTION):
+        callee_end = end_of_word(source, argument, stop)
+        if callee_end == argument:
+            return no_event(_NAME)
+        return event(time, argument, callee_end, 0)
+    if source[name_end - 1] == _COLON:
+        return event(time, name, name_end - 1, 0) if name_end - 1 > name else no_event(_NAME)
+    # tracefs' "callee <-caller"
+    if argument + 1 < stop and source[argument] == _LESS and source[argument + 1] == _MINUS:
+        return event(time, name, name_end, 0)
+    return no_event(_NAME)
+
+
+scan = line_scanner(_parse)
+
+
+class _FtraceFormat(CompiledFormat):
+    def recognise(self, sample: LogSample, options: ReadOptions) -> float:
+        """Return the share of lines that fit; 1 for a log that has nothing but a tracer's heading."""
+        if any(line.startswith("# tracer: function_graph") for line in sample.lines):
+            raise DataError(
+                f"{sample.source}:1: this is what ftrace's function_graph tracer prints: durations, and no moments."
+                " Record with the tracer `function` or with events alone (tracer `nop`)"
+            )
+        if sample.lines[0].startswith("# tracer:") and all(line.startswith(self.remarks) for line in sample.lines):
+            return 1.0
+        return super().recognise(sample, options)
+
+
+def _layout(sample: LogSample, options: ReadOptions) -> Layout:  # noqa: ARG001  as all formats
+    found = next((match for line in sample.lines if (match := _LINE.match(line))), None)
+    if found and "." not in found["time"]:
+        return Layout("ticks", (0,), sample.mark_bytes)
+    return Layout("ns", (9,), sample.mark_bytes)
+
+
+def _describe(head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # noqa: ARG001  as all formats
+    if tail:
+        return EventType.from_name(tail.decode(errors="backslashreplace"))
+    name = head.decode(errors="backslashreplace")
+    system, colon, event_name = name.partition(":")
+    return EventType(event_name, system) if colon else EventType(name, _KERNEL)
+
+
+FORMAT = _FtraceFormat(
+    name="ftrace",
+    meaning="tracefs, trace-cmd report or perf script",
+    line=_LINE,
+    remarks=("#", "cpus=", "CPU ", "version ="),
+    module=__name__,
+    faults=_FAULTS,
+    layout=_layout,
+    describe=_describe,
+)

@@ -1,0 +1,176 @@
+"""A partition in words: its headline, its table, why something was measured, what a metric costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from unperturbed.analysis.perturbation import verdict_cell
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import counted, listing, number, percent
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.partition import CertifiedSubset, Cost, Measurement, Plan
+
+
+STAGES = {
+    "together": "all together",
+    "alone": "alone",
+    "search": "search",
+    "improve": "fewer subsets?",
+    "baseline": "fresh baseline",
+    "certify": "certify",
+}
+"""Why something is measured, in a reader's words."""
+
+CostKind = Literal["instructions", "cycles", "time", "events"]
+_KINDS: tuple[CostKind, ...] = ("instructions", "cycles", "time", "events")
+_MOST_NAMED = 4
+
+
+def plan_headline(plan: Plan) -> str:
+    """Return one sentence: which metrics can be measured together, and why the others are left out."""
+    held = sum(len(subset.metrics) for subset in plan.subsets)
+    undecided = [metric for each in plan.undecided for metric in each.metrics]
+    whole = held + len(plan.unmeasurable) + len(undecided)
+    metrics = counted(whole, "software metric")
+    in_subsets = "in one subset" if len(plan.subsets) == 1 else f"in {len(plan.subsets)} subsets"
+    if not held:
+        lead = f"No subset of the {metrics} is certified to leave the program unperturbed"
+    elif held == whole:
+        which = "The one software metric" if whole == 1 else f"All {metrics}"
+        lead = f"{which} can be measured, {in_subsets} certified to leave the program unperturbed"
+    else:
+        lead = f"{held} of {metrics} can be measured, {in_subsets} certified to leave the program unperturbed"
+    rest = []
+    if plan.unmeasurable:
+        rest.append(f"{_named([each.metric for each in plan.unmeasurable])} cannot be measured at this interval")
+    if undecided:
+        rest.append(f"{_named(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided")
+    return f"{'; '.join([lead, *rest])}."
+
+
+def _named(metrics: Sequence[str]) -> str:
+    return listing(metrics) if len(metrics) <= _MOST_NAMED else f"{len(metrics)} metrics"
+
+
+def plan_table(plan: Plan) -> Table:
+    """Return one row a certified subset: its metrics, its runs, what it added, its largest change.
+
+    Parameters
+    ----------
+    plan : Plan
+        What a search found.
+
+    Returns
+    -------
+    Table
+        The largest subset first; no row where none is certified.
+    """
+    columns = (
+        Column("subset"),
+        Column("metrics"),
+        Column("runs", "right", "certifying runs"),
+        Column("instructions", "right", "what measuring the subset added to the instructions of a run"),
+        Column("largest change", "right", "the change of a correlation that reaches farthest, with its interval"),
+    )
+    rows = [
+        [
+            subset.name,
+            ", ".join(subset.metrics),
+            str(len(subset.runs)),
+            "" if subset.cost.instructions is None else percent(subset.cost.instructions),
+            _largest_change(subset),
+        ]
+        for subset in plan.subsets
+    ]
+    return Table(columns, rows, "Subsets certified to leave the program unperturbed")
+
+
+def _largest_change(subset: CertifiedSubset) -> str:
+    changes = subset.verdict.changes if subset.verdict is not None else ()
+    if not changes:
+        return ""
+    widest = max(changes, key=lambda change: max(-change.low, change.high))
+    return f"{widest.effect:+.3f} ({widest.low:+.3f} … {widest.high:+.3f})"
+
+
+def left_out_table(plan: Plan) -> Table:
+    """Return one row for each metric or subset without a certificate: why, and what may help.
+
+    Parameters
+    ----------
+    plan : Plan
+        What a search found.
+
+    Returns
+    -------
+    Table
+        What cannot be measured first.
+    """
+    rows: list[list[Cell | str]] = [
+        [each.metric, verdict_cell("perturbed"), each.reason, each.advice] for each in plan.unmeasurable
+    ]
+    rows += [[", ".join(each.metrics), verdict_cell("undecided"), each.reason, ""] for each in plan.undecided]
+    columns = (Column("metrics"), Column("verdict"), Column("reason"), Column("what may help"))
+    return Table(columns, rows, "Left out, and why")
+
+
+def forecast_words(plan: Plan) -> str:
+    """Return how many runs were used, and how many were predicted."""
+    predicted = plan.forecast
+    return (
+        f"{counted(plan.runs_used, 'run')} after the first baseline; predicted were {predicted.low:,} if all metrics "
+        "went together, "
+        f"{predicted.expected:,} if about five did, {predicted.high:,} if no two did."
+    )
+
+
+def alone_costs(plan: Plan) -> dict[str, Cost]:
+    """Return what each metric cost that was measured alone, by its last runs."""
+    return {
+        each.subset[0]: each.outcome.cost for each in plan.history if each.outcome is not None and len(each.subset) == 1
+    }
+
+
+def cost_kind(costs: Sequence[Cost]) -> CostKind | None:
+    """Return the kind of cost that is known of most, the earlier one of equals; None where nothing is known."""
+    known = {kind: sum(getattr(cost, kind) is not None for cost in costs) for kind in _KINDS}
+    best = max(_KINDS, key=lambda kind: known[kind])
+    return best if known[best] else None
+
+
+def cost_words(cost: Cost | None, kind: CostKind | None) -> str:
+    """Write what measuring added: `+1.2 %`, events as a number, `–` where it is unknown."""
+    value = None if cost is None or kind is None else getattr(cost, kind)
+    if value is None:
+        return "–"
+    return number(value, 3) if kind == "events" else percent(value)
+
+
+def ordered_metrics(plan: Plan, costs: Mapping[str, Cost], kind: CostKind | None) -> list[str]:
+    """Return every metric: subset by subset, costly ones first, then the unmeasurable, then the undecided."""
+
+    def by_cost(metrics: Sequence[str]) -> list[str]:
+        known = {metric: getattr(costs[metric], kind) for metric in metrics if kind is not None and metric in costs}
+        return sorted(metrics, key=lambda metric: -(known.get(metric) or 0.0))
+
+    found = [metric for subset in plan.subsets for metric in by_cost(subset.metrics)]
+    found += by_cost([each.metric for each in plan.unmeasurable])
+    return found + [metric for each in plan.undecided for metric in by_cost(each.metrics)]
+
+
+def new_runs(plan: Plan) -> list[int]:
+    """Return the runs that each measurement of the history took."""
+    before = [0, *(each.runs_used for each in plan.history)]
+    return [after - earlier for earlier, after in pairwise(before)]
+
+
+def measurement_verdict(measurement: Measurement) -> str:
+    """Return what a measurement found: a verdict, or whether it certified."""
+    if measurement.outcome is None:
+        return ""
+    if measurement.stage != "certify":
+        return measurement.outcome.verdict
+    return "certified" if measurement.outcome.unperturbed else "not certified"

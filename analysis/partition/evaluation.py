@@ -1,0 +1,371 @@
+"""Evaluate candidate subsets: each is measured once, within the limits, and recorded.
+
+The search knows nothing of traces: it asks a `Judge` and gets an `Outcome`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from unperturbed.analysis.partition.plan import Cost, Measurement, Outcome, Stage, Subset
+from unperturbed.analysis.perturbation import OPEN
+
+Observer: TypeAlias = Callable[[Measurement], None]
+
+
+class Judge(Protocol):
+    """Makes runs of subsets and judges them: `judging.TraceJudge` by traces, a simulation by anything.
+
+    Explored runs of a subset are pooled. A certification's runs are judged alone, and belong to the pool afterwards:
+    they certify once, and what they taught is not lost.
+    """
+
+    @property
+    def runs_per_repetition(self) -> int:
+        """Return how many runs one repetition takes: one for each pass."""
+
+    @property
+    def baseline_runs(self) -> int:
+        """Return how many runs `renew_baseline` takes; 0 where certificates use the search's baseline."""
+
+    def explore(self, subset: Subset, repetitions: int) -> Outcome:
+        """Make so many further runs of a subset (none is possible) and judge it by its whole pool."""
+
+    def certify(self, subset: Subset, repetitions: int, level: float) -> Outcome:
+        """Make so many runs of a subset and judge it by these alone, each one-sided bound at `level`."""
+
+    def repetitions_to_certify(self, subset: Subset, level: float, maximum: int) -> int | None:
+        """Return how many repetitions will probably certify an explored subset; None when `maximum` will hardly do."""
+
+    def renew_baseline(self) -> None:
+        """Make fresh baseline runs, and hold the certificates that follow against these."""
+
+
+class Stop(Exception):  # noqa: N818  no error: the search ends here, and what was found is kept
+    """The next measurement would go over a limit. It never leaves this package."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a search measures.
+
+    Attributes
+    ----------
+    repetitions : int
+        Of each candidate at first, in each pass; at least 3.
+    max_repetitions : int
+        Of a candidate that is undecided, and of a certification.
+    alpha : float
+        The chance that the plan holds any invalid certificate is at most this; see `certify`.
+    max_runs : int or None
+        Limit on all runs, never exceeded; None for none.
+    max_hours : float or None
+        Nothing is begun that would probably take longer than this altogether, by the time that runs took so far; None
+        for none.
+    seconds_per_run : float or None
+        Expected, for the forecast and until runs have been timed; None when unknown.
+    seed : int
+        Of what is drawn by a strategy.
+
+    Raises
+    ------
+    ValueError
+        A number is out of range.
+    """
+
+    repetitions: int = 3
+    max_repetitions: int = 20
+    alpha: float = 0.05
+    max_runs: int | None = None
+    max_hours: float | None = None
+    seconds_per_run: float | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.repetitions < 3:
+            raise ValueError(f"repetitions is {self.repetitions}: at least 3 are needed to see how runs vary")
+        if self.max_repetitions < self.repetitions:
+            raise ValueError(
+                f"max_repetitions is {self.max_repetitions}, and every candidate is run {self.repetitions} times: "
+                "give at least that"
+            )
+        if not 0 < self.alpha < 0.5:
+            raise ValueError(f"alpha is {self.alpha}: give a level between 0 and 0.5, such as 0.05")
+        for name in ("max_runs", "max_hours", "seconds_per_run"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is {value}: give a positive number, or None")
+
+
+class Limits:
+    """Counts runs and hours, and stops before a limit would be exceeded.
+
+    Parameters
+    ----------
+    settings : Settings
+        With the limits.
+    clock : callable
+        Seconds, monotone.
+
+    Attributes
+    ----------
+    runs : int
+        Runs made so far.
+    """
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        self._settings, self._clock, self._began = settings, clock, clock()
+        self.runs = 0
+
+    @property
+    def any(self) -> bool:
+        """Return whether there is a limit at all."""
+        return self._settings.max_runs is not None or self._settings.max_hours is not None
+
+    @property
+    def hours(self) -> float:
+        """Return the hours since the search began."""
+        return (self._clock() - self._began) / 3600
+
+    def require(self, runs: int, reserve: int = 0) -> None:
+        """Ask for runs, with `reserve` more kept back, though never more than half of what there is.
+
+        Raises
+        ------
+        Stop
+            They would go over a limit.
+        """
+        most, hours = self._settings.max_runs, self._settings.max_hours
+        if most is not None and self.runs + runs + min(reserve, most // 2) > most:
+            kept = f", and {min(reserve, most // 2)} are kept for certification" if reserve else ""
+            raise Stop(f"max_runs is {most}: {self.runs} runs are made, the next subset needs {runs}{kept}")
+        if hours is None:
+            return
+        next_hours, kept_hours = self._hours_of(runs), min(self._hours_of(reserve), hours / 2)
+        if self.hours + next_hours + kept_hours > hours:
+            kept = f", and {kept_hours:.2g} h are kept for certification" if reserve else ""
+            raise Stop(
+                f"max_hours is {hours:g}: {self.hours:.2g} h have passed, the next {runs} runs would take about "
+                f"{next_hours:.2g} h{kept}"
+            )
+
+    def _hours_of(self, runs: int) -> float:
+        # What the user expects counts as one run that was timed, so that one odd first run does not end a search.
+        expected = self._settings.seconds_per_run
+        timed = self.runs + (expected is not None)
+        return runs * (self.hours + (expected or 0.0) / 3600) / timed if timed else 0.0
+
+
+class CandidateEvaluator:
+    """Measure subsets for a strategy, and remember what was found.
+
+    A subset is measured once. Asked for again it is remembered; it gets more repetitions only while it is not shown
+    unperturbed and these have a fair chance to show it. What is measured depends on outcomes, settings and the order of
+    the metrics alone.
+
+    Parameters
+    ----------
+    metrics : sequence of str
+        All of them. Subsets are given to the judge in this order.
+    judge : Judge
+        Makes the runs.
+    settings : Settings
+        How many runs candidates and certifications get.
+    limits : Limits
+        The limits on runs and hours that are kept.
+    observer : Observer
+        Called with each measurement.
+
+    Attributes
+    ----------
+    history : list of Measurement
+        All measurements so far.
+    stage : Stage
+        Written down with each measurement.
+    level : float
+        The level at which the next subset will be certified.
+    uncertified : tuple of str
+        Metrics that have no certificate yet; runs to certify what is known of them are kept back from the limits.
+    """
+
+    def __init__(
+        self, metrics: Sequence[str], judge: Judge, settings: Settings, limits: Limits, observer: Observer
+    ) -> None:
+        self.settings, self.metrics = settings, tuple(metrics)
+        self.history: list[Measurement] = []
+        self.stage: Stage = "together"
+        self.level = settings.alpha / 2
+        self.uncertified = tuple(metrics)
+        self._place = {metric: at for at, metric in enumerate(metrics)}
+        self._judge, self._limits, self._observer = judge, limits, observer
+        self._known: dict[Subset, Outcome] = {}
+        self._refused: set[Subset] = set()
+
+    def subset(self, metrics: Iterable[str]) -> Subset:
+        """Return metrics in the one order in which they are measured."""
+        return tuple(sorted(set(metrics), key=self._place.__getitem__))
+
+    def known(self, metrics: Iterable[str]) -> Outcome | None:
+        """Return what was found of a subset, None when it was not measured."""
+        return self._known.get(self.subset(metrics))
+
+    def measured(self) -> Iterator[tuple[Subset, bool]]:
+        """Yield every subset that was measured, in that order, and whether it is accepted."""
+        for subset, outcome in self._known.items():
+            yield subset, outcome.unperturbed and subset not in self._refused
+
+    def accepts(self, metrics: Iterable[str]) -> bool:
+        """Measure a subset unless it is known, and return whether it is shown to be unperturbed.
+
+        Raises
+        ------
+        Stop
+            A limit is reached.
+        """
+        subset = self.subset(metrics)
+        if subset in self._refused:
+            return False
+        found = self._first(subset)
+        while (more := self._worthwhile(subset, found)) > 0:
+            found = self._explore(subset, more)
+        return found.unperturbed and self._certifiable(subset)
+
+    def alone(self, metrics: Sequence[str]) -> Subset:
+        """Measure each metric alone; return those that are not perturbed alone, by falling cost.
+
+        Raises
+        ------
+        Stop
+            A limit is reached.
+        """
+        self.stage = "alone"
+        for metric in metrics:
+            # A metric that is open waits until it needs a subset of its own; what is shown perturbed is made sure of.
+            if self._first((metric,)).verdict == "perturbed":
+                self.accepts((metric,))
+        self.stage = "search"
+        return by_cost({one: self._known[(one,)].cost for one in metrics}, self.placeable(metrics))
+
+    def placeable(self, metrics: Sequence[str]) -> Subset:
+        """Return the metrics that were not found perturbed alone, in the order given."""
+        return tuple(one for one in metrics if (found := self.known((one,))) is None or found.verdict != "perturbed")
+
+    def cover(self, metrics: Iterable[str]) -> list[Subset]:
+        """Return disjoint subsets of `metrics` that are accepted by what was measured so far, the largest first.
+
+        Nothing is measured for it: this is what a search that is stopped has found.
+        """
+        free = set(metrics)
+        found = []
+        for subset, accepted in sorted(self.measured(), key=lambda each: -len(each[0])):
+            if accepted and free.issuperset(subset) and self._certifiable(subset):
+                found.append(subset)
+                free.difference_update(subset)
+        return found
+
+    def renew_baseline(self) -> None:
+        """Make fresh baseline runs for the certifications that follow, where the judge makes any.
+
+        Raises
+        ------
+        Stop
+            A limit is reached.
+        """
+        runs = self._judge.baseline_runs
+        if runs:
+            self._limits.require(runs)
+            self._judge.renew_baseline()
+            self.stage = "baseline"
+            self._note((), runs // self._judge.runs_per_repetition, runs, None)
+
+    def certify(self, subset: Subset, level: float) -> Outcome | None:
+        """Make a fixed number of fresh runs of a subset and judge it by these alone; None where that is hopeless.
+
+        A subset that is not certified is judged again by all its runs, and `accepts` says what these say.
+
+        Raises
+        ------
+        Stop
+            A limit is reached.
+        """
+        repetitions = self.repetitions_to_certify(subset, level)
+        if repetitions is None:
+            return None
+        runs = repetitions * self._judge.runs_per_repetition
+        self._limits.require(runs)
+        self.stage = "certify"
+        outcome = self._judge.certify(subset, repetitions, level)
+        self._note(subset, repetitions, runs, outcome, level)
+        if not outcome.unperturbed:
+            self._known[subset] = self._judge.explore(subset, 0)
+        return outcome
+
+    def refuse(self, subset: Subset) -> None:
+        """Accept this subset no more."""
+        self._refused.add(subset)
+
+    def repetitions_to_certify(self, subset: Subset, level: float) -> int | None:
+        """Return the repetitions that will certify a subset, by the search's runs; None where that is hopeless.
+
+        For one metric alone it is tried all the same, as there is nothing smaller to go back to.
+        """
+        most = self.settings.max_repetitions
+        needed = self._judge.repetitions_to_certify(subset, level, most)
+        if needed is None:
+            return most if len(subset) == 1 else None
+        return max(self.settings.repetitions, needed)
+
+    def _certifiable(self, subset: Subset) -> bool:
+        return self.repetitions_to_certify(subset, self.level) is not None
+
+    def _first(self, subset: Subset) -> Outcome:
+        return self._known.get(subset) or self._explore(subset, self.settings.repetitions)
+
+    def _worthwhile(self, subset: Subset, found: Outcome) -> int:
+        """Return how many more repetitions to give; 0 where even the most would hardly show it unperturbed."""
+        wanted, most = found.repetitions_to_accept, self.settings.max_repetitions
+        if len(subset) == 1 and found.verdict in OPEN:
+            wanted = min(wanted or most, most)  # a metric is not given up before it is shown perturbed alone
+        if wanted is None or wanted > most:
+            return 0
+        # The number is a guess from few runs: they are doubled at most, then it is guessed again.
+        return min(max(wanted - found.repetitions, 1), found.repetitions, most - found.repetitions)
+
+    def _explore(self, subset: Subset, repetitions: int) -> Outcome:
+        runs = repetitions * self._judge.runs_per_repetition
+        self._limits.require(runs, self._reserve() if self._limits.any else 0)
+        outcome = self._known[subset] = self._judge.explore(subset, repetitions)
+        self._note(subset, repetitions, runs, outcome)
+        return outcome
+
+    def _reserve(self) -> int:
+        """Return the runs that certify what was found so far, and one failure more.
+
+        A plan without a certificate is worth little.
+        """
+        needed = [self.repetitions_to_certify(subset, self.level) or 0 for subset in self.cover(self.uncertified)]
+        return (sum(needed) + max(needed, default=0)) * self._judge.runs_per_repetition + self._judge.baseline_runs
+
+    def _note(
+        self, subset: Subset, repetitions: int, runs: int, outcome: Outcome | None, level: float | None = None
+    ) -> None:
+        self._limits.runs += runs
+        done = Measurement(len(self.history) + 1, self.stage, subset, repetitions, outcome, self._limits.runs, level)
+        self.history.append(done)
+        self._observer(done)
+
+
+def by_cost(costs: Mapping[str, Cost], metrics: Sequence[str]) -> Subset:
+    """Return metrics by falling cost.
+
+    Cost is added instructions, else cycles, else time, else events, whichever is known of all of them.
+
+    Equal costs stay in the order given; so do all metrics where no cost is known.
+    """
+    for kind in ("instructions", "cycles", "time", "events"):
+        values = {metric: getattr(costs[metric], kind) for metric in metrics}
+        if all(value is not None for value in values.values()):
+            return tuple(sorted(metrics, key=lambda metric: -values[metric]))
+    return tuple(metrics)

@@ -1,0 +1,196 @@
+"""What may be compared: metrics, pairs, and runs that fit together; all refusals are here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TypeAlias
+
+import numpy as np
+
+from unperturbed.analysis.perturbation.correlation import FloatArray
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.errors import DataError
+
+Excluded: TypeAlias = tuple[tuple[str, str], ...]
+"""Name and reason of each metric or pair that is left out."""
+
+MINIMUM_INTERVALS = 30
+"""With fewer, a rank correlation of autocorrelated series says nothing."""
+
+_COMPARED_KINDS = ("hardware", "simulated", "derived")
+_SOFTWARE = "software"
+
+
+def compared_metrics(
+    trace: Trace, names: Sequence[str] | None, *, software: bool = False
+) -> tuple[tuple[str, ...], Excluded]:
+    """Choose the metrics to compare: hardware, simulated, and what is derived from these alone.
+
+    Parameters
+    ----------
+    trace : Trace
+        One of the runs.
+    names : sequence of str or None
+        The choice is made among these; None for all metrics.
+    software : bool, default False
+        Software metrics too, and what is derived from them.
+
+    Raises
+    ------
+    DataError
+        A name is unknown, or none is left.
+    """
+    for name in names or ():
+        trace[name]
+    kinds = (*_COMPARED_KINDS, _SOFTWARE) if software else _COMPARED_KINDS
+    counted_kinds = {"hardware", "simulated", *([_SOFTWARE] if software else [])}
+    counted = {part for metric in trace.metrics.values() if metric.kind in counted_kinds for part in metric.components}
+    chosen: list[str] = []
+    excluded: list[tuple[str, str]] = []
+    for name in dict.fromkeys(trace.metrics if names is None else names):
+        metric = trace.metrics[name]
+        if metric.kind not in kinds:
+            if names is not None:
+                excluded.append(
+                    (
+                        name,
+                        f"{metric.kind} metric: only hardware and simulated metrics, and those derived, are compared",
+                    )
+                )
+        elif metric.kind == "derived" and not counted.issuperset(metric.components):
+            excluded.append((name, "derived from something that is no hardware or simulated metric of these traces"))
+        else:
+            chosen.append(name)
+    if not chosen:
+        raise DataError(
+            f"no metric to compare among {', '.join(trace.metrics if names is None else names) or 'none at all'}: "
+            "perturbation shows in hardware or simulated metrics, so measure some"
+        )
+    return tuple(chosen), tuple(excluded)
+
+
+def compared_pairs(metrics: Sequence[Metric], focus: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], Excluded]:
+    """Return the pairs to correlate within a run, and those whose correlation is built in because they share an event.
+
+    Only pairs that hold a metric in `focus` are considered.
+    """
+    pairs: list[tuple[str, str]] = []
+    excluded: list[tuple[str, str]] = []
+    for first, second in combinations(metrics, 2):
+        if first.name not in focus and second.name not in focus:
+            continue
+        if set(first.components) & set(second.components):
+            excluded.append((f"{first.name} – {second.name}", "correlated by construction"))
+        else:
+            pairs.append((first.name, second.name))
+    return tuple(pairs), tuple(excluded)
+
+
+def run_names(traces: Sequence[Trace], role: str) -> tuple[str, ...]:
+    """Return the runs' names, by position where a trace has none."""
+    return tuple(str(trace.attributes.get("run", f"{role} {number}")) for number, trace in enumerate(traces, 1))
+
+
+def comparable_values(
+    reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]
+) -> tuple[list[FloatArray], dict[str, str]]:
+    """Return the values of runs that may be compared with a reference run, and the metrics that do not vary.
+
+    Parameters
+    ----------
+    reference : Trace
+        A run of the baseline.
+    traces : sequence of Trace
+        The runs, the reference perhaps among them.
+    runs : sequence of str
+        Their names.
+    metrics : sequence of str
+        The columns to read.
+
+    Returns
+    -------
+    list of array of float64
+        One array a run, shape (intervals, metrics).
+    dict of str to str
+        Each metric that is constant in some run, and the reason to leave it out: its correlation is undefined.
+
+    Raises
+    ------
+    DataError
+        Another host, program or interval, a metric missing or counted by another source, fewer than 30 intervals, or a
+        value that is not finite.
+    """
+    _require_alike(reference, traces, runs, metrics)
+    values = [_metric_values(trace, run, metrics) for trace, run in zip(traces, runs, strict=True)]
+    constant: dict[str, str] = {}
+    for run, rows in zip(runs, values, strict=True):
+        constant = _constant_metrics(rows, run, metrics) | constant
+    return values, constant
+
+
+def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]) -> None:
+    """Refuse runs that cannot be compared with the reference."""
+    for trace, run in zip(traces, runs, strict=True):
+        for attribute, what in (("host", "host"), ("program", "program"), ("interval_ns", "interval [ns]")):
+            here, there = trace.attributes.get(attribute), reference.attributes.get(attribute)
+            if here != there:
+                raise DataError(f"run {run}: {what} is {here}, the baseline's is {there}; compare runs made alike")
+        for name in metrics:
+            if name not in trace.metrics:
+                raise DataError(
+                    f"run {run} lacks metric {name!r}, which the baseline has; collect the same metrics in every run"
+                )
+            here, there = trace.metrics[name], reference.metrics[name]
+            if (here.kind, here.source, here.components) != (there.kind, there.source, there.components):
+                raise DataError(
+                    f"run {run}: metric {name!r} is {here.kind} ({here.source or 'no source given'}), in the "
+                    "baseline it is "
+                    f"{there.kind} ({there.source or 'no source given'}) or made of other events; measure it the "
+                    "same way"
+                )
+        if len(trace) < MINIMUM_INTERVALS:
+            raise DataError(
+                f"run {run} has {len(trace)} intervals, and at least {MINIMUM_INTERVALS} are needed: shorten the "
+                "interval or "
+                "lengthen the run"
+            )
+
+
+def _metric_values(trace: Trace, run: str, metrics: Sequence[str]) -> FloatArray:
+    """Return the metrics as float64, shape (intervals, metrics); refuse values that are not finite."""
+    values = trace.values(metrics)
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        row, column = (int(index) for index in wrong[0])
+        raise DataError(
+            f"run {run}: metric {metrics[column]!r} is {values[row, column]} in interval {row}; leave the metric or "
+            "the run out"
+        )
+    return values
+
+
+def _constant_metrics(values: FloatArray, run: str, metrics: Sequence[str]) -> dict[str, str]:
+    flat = np.flatnonzero((values == values[0]).all(axis=0))
+    return {
+        metrics[at]: f"{'zero' if values[0, at] == 0 else 'constant'} in every interval of run {run}"
+        for at in flat.tolist()
+    }
+
+
+def require_variation(values: Sequence[FloatArray]) -> None:
+    """Refuse runs that are copies of one another, whose spread is zero.
+
+    Raises
+    ------
+    DataError
+        All runs are identical.
+    """
+    if all(np.array_equal(values[0], other) for other in values[1:]):
+        raise DataError(
+            f"all {len(values)} baseline runs are identical in every metric and interval, so nothing is known of the "
+            "variation "
+            "between runs: a deterministic source needs a varied layout (size of the environment, link order) or "
+            "intervals of "
+            "CPU time"
+        )

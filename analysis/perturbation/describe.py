@@ -1,0 +1,261 @@
+"""Verdicts in words: signs, sentences and tables, for terminal, page and notebook alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unperturbed.analysis.metric_names import pair_name, plain_name
+from unperturbed.common.table import Cell, Column, Table, Tone
+from unperturbed.common.wording import (
+    BAD,
+    GOOD,
+    SHIFTED,
+    UNDECIDED,
+    correlation,
+    counted,
+    listing,
+    number,
+    p_value,
+    percent,
+    signed,
+    span,
+)
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation.verdict import Change, OriginName, Overhead, Verdict, VerdictName
+
+VERDICT_SIGNS: Mapping[VerdictName, str] = {
+    "perturbed": BAD,
+    "shifted": SHIFTED,
+    "undecided": UNDECIDED,
+    "unperturbed": GOOD,
+}
+"""A sign beside each verdict's colour and word, so that colour is never the only one. The most serious comes first."""
+
+VERDICT_TONES: Mapping[VerdictName, Tone] = {
+    "perturbed": "bad",
+    "shifted": "shifted",
+    "undecided": "undecided",
+    "unperturbed": "good",
+}
+"""The colour of each verdict."""
+
+VERDICT_MEANINGS: Mapping[VerdictName, str] = {
+    "perturbed": "shown to have changed by more than the tolerance",
+    "shifted": "shown to have changed, perhaps within the tolerance; more runs could tell",
+    "undecided": "no change is shown, nor that there is none; more runs could tell",
+    "unperturbed": "shown to stay within the tolerance",
+}
+
+_ORIGINS: Mapping[OriginName, str] = {
+    "layout": "; not by the counting: its sham shows it too",
+    "counting": "; by the counting: its sham does not show it",
+    "both": "; by the counting and by what its sham shows",
+    "unclear": "",
+}
+
+
+def verdict_cell(verdict: VerdictName) -> Cell:
+    """Return a verdict with its sign and colour."""
+    return Cell(f"{VERDICT_SIGNS[verdict]} {verdict}", VERDICT_TONES[verdict])
+
+
+def verdict_headline(verdict: Verdict) -> str:
+    """Return a verdict in one line: `steps is unperturbed: of 66 changes, 66 unperturbed`."""
+    counts = Counter(change.verdict for change in verdict.changes)
+    parts = [f"{counts[name]} {name}" for name in VERDICT_SIGNS if counts[name]]
+    found = f"of {counted(len(verdict.changes), 'change')}, {listing(parts)}" if parts else "nothing could be compared"
+    return f"{verdict.configuration} is {verdict.verdict}: {found}"
+
+
+def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
+    """Return one row a configuration: its verdict, what measuring added, and how many changes have which verdict.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        One a configuration.
+    caption : str, default ""
+        What the table holds.
+
+    Returns
+    -------
+    Table
+        Rows in the order of the verdicts.
+    """
+    names: tuple[VerdictName, ...] = ("unperturbed", "perturbed", "shifted", "undecided")
+    columns = (
+        Column("configuration"),
+        Column("verdict"),
+        Column("instructions", "right", "what measuring added to the instructions of a run"),
+        *(Column(VERDICT_SIGNS[name], "right", f"pairs and metrics that are {name}") for name in names),
+    )
+    rows: list[list[Cell | str]] = []
+    for verdict in verdicts:
+        counts = Counter(change.verdict for change in verdict.changes)
+        added = verdict.overhead.instructions
+        rows.append(
+            [
+                verdict.configuration,
+                verdict_cell(verdict.verdict),
+                Cell("" if added is None else percent(added), key=added),
+                *(Cell(str(counts[name]), VERDICT_TONES[name]) if counts[name] else "·" for name in names),
+            ]
+        )
+    return Table(columns, rows, caption)
+
+
+_CHANGE_COLUMNS = (
+    Column("metrics"),
+    Column("configuration"),
+    Column(
+        "check",
+        meaning="inner: two metrics of one run; outer: one metric in two aligned runs; software: as inner, with a "
+        "software metric; across: as outer, two metrics",
+    ),
+    Column("verdict"),
+    Column("ρ before", meaning="mean over the reference runs"),
+    Column("ρ here", meaning="mean over the configuration's runs"),
+    Column("change"),
+    Column("interval", meaning="confidence interval of the change; sorted by its lower end"),
+    Column("p", meaning="probability of such a change if there were none"),
+    Column("p corrected", meaning="the same, for having looked at many changes at once"),
+    Column("p beyond", meaning="probability of such a change if it were within the tolerance; corrected likewise"),
+    Column("p, false discoveries", meaning="the same, if a share of α of all findings may be false"),
+    Column("smallest visible", meaning="smallest change that these runs would have shown four times in five"),
+    Column("runs needed", meaning="runs a configuration that would probably decide; – when decided or out of reach"),
+)
+
+
+def change_table(changes: Iterable[tuple[str, Change]], caption: str = "") -> Table:
+    """Return one row a change, with every number that decides it.
+
+    Parameters
+    ----------
+    changes : iterable of tuple of str and Change
+        Each with the configuration that it was found in.
+    caption : str, default ""
+        What the table holds.
+
+    Returns
+    -------
+    Table
+        Rows in the order of the changes; each cell has a key by which a page sorts it.
+    """
+    return Table(_CHANGE_COLUMNS, [_change_row(configuration, change) for configuration, change in changes], caption)
+
+
+def _change_row(configuration: str, change: Change) -> list[Cell | str]:
+    before, after = mean_rho(change.reference), mean_rho(change.observed)
+    needed = change.runs_to_decide
+    return [
+        pair_name(change.first, change.second),
+        configuration,
+        change.check,
+        verdict_cell(change.verdict),
+        Cell(correlation(before), key=before),
+        Cell(correlation(after), key=after),
+        Cell(signed(change.effect), key=change.effect),
+        Cell(span(change.low, change.high), key=change.low),
+        Cell(p_value(change.p), key=change.p),
+        Cell(p_value(change.p_corrected), key=change.p_corrected),
+        Cell(p_value(change.p_beyond_corrected), key=change.p_beyond_corrected),
+        Cell(p_value(change.p_discovery), key=change.p_discovery),
+        Cell(correlation(change.smallest_visible), key=change.smallest_visible),
+        Cell(number(needed), key=float("inf") if needed is None else needed),
+    ]
+
+
+def change_sentence(change: Change, alpha: float) -> str:
+    """Return a sentence on one change, with its interval and tolerance.
+
+    Parameters
+    ----------
+    change : Change
+        What changed.
+    alpha : float
+        Level of each bound of the interval.
+
+    Returns
+    -------
+    str
+        A sentence without its full stop.
+    """
+    before, after = mean_rho(change.reference), mean_rho(change.observed)
+    direction = "fell" if after < before else "rose"
+    moved = (
+        f"stayed at {correlation(before)}"
+        if correlation(before) == correlation(after)
+        else f"{direction} from {correlation(before)} to {correlation(after)}"
+    )
+    subject = (
+        f"{plain_name(change.first)} and {plain_name(change.second)}: ρ {moved}"
+        if change.check in ("inner", "software")
+        else f"{plain_name(change.first)}, compared across runs: ρ {moved}"
+        if change.first == change.second
+        else f"{plain_name(change.first)} and {plain_name(change.second)}, compared across runs: ρ {moved}"
+    )
+    level = number(100 * (1 - 2 * alpha), 3)
+    return (
+        f"{subject}; {level}\u00a0% confidence interval of the change {span(change.low, change.high)}; "
+        f"tolerance ±{correlation(change.tolerance)}"
+    )
+
+
+def decisive_change(verdict: Verdict) -> str:
+    """Return a sentence on the change that weighs most, and on what is still open.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        The verdict on a configuration.
+
+    Returns
+    -------
+    str
+        One or several sentences without the last full stop; the reasons of what was left out where there is no change.
+    """
+    if not verdict.changes:
+        return "; ".join(reason for _, reason in verdict.excluded)
+    severity = list(VERDICT_SIGNS)
+    change = max(verdict.changes, key=lambda change: (-severity.index(change.verdict), abs(change.effect)))
+    parts = [
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} interval "
+        f"{change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}{_ORIGINS[change.origin or 'unclear']}"
+    ]
+    open_changes = sum(change.is_open for change in verdict.changes)
+    if open_changes and verdict.method == "runs":
+        enough = "more than 200" if verdict.runs_to_decide is None else f"about {verdict.runs_to_decide}"
+        parts.append(
+            f"{open_changes} of {len(verdict.changes)} are shifted or undecided; {enough} runs a configuration would "
+            "decide them all"
+        )
+    if verdict.lost:
+        parts.append(f"Not compared: {'; '.join(f'{name} ({why})' for name, why in verdict.lost)}")
+    if verdict.method == "bootstrap" and verdict.notes:
+        parts.append(verdict.notes[0])
+    return ". ".join(parts)
+
+
+def overhead_words(overhead: Overhead) -> list[tuple[str, str]]:
+    """Return what measuring added, as (what, how much)."""
+    return [
+        ("instructions", percent(overhead.instructions)),
+        ("cycles", percent(overhead.cycles)),
+        ("time", percent(overhead.time)),
+    ]
+
+
+def mean_rho(rhos: Iterable[float]) -> float:
+    """Return the mean of correlations on Fisher's scale, as a correlation; NaN when there are none."""
+    values = np.fromiter(rhos, np.float64)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return float("nan")
+    # A correlation of exactly ±1 would be infinite on Fisher's scale; this bound only matters below what the page
+    # shows.
+    return float(np.tanh(np.mean(np.arctanh(np.clip(values, -0.999999, 0.999999)))))

@@ -1,0 +1,346 @@
+"""Pages of alignments: the example of two runs, its figures, and the pages of paths, pairs and merged traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.analysis.alignment import Alignment, describe, milestone_scores, score_summaries
+from unperturbed.analysis.metric_names import plain_name
+from unperturbed.analysis.report.chart import Figure, axis, bucket_means, bucket_width, layout, plot_text, short
+from unperturbed.analysis.report.document import document, frame
+from unperturbed.common.markup import Html, tag
+from unperturbed.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from unperturbed.analysis.alignment import MergedTrace, PairwiseAlignment, WarpPath
+    from unperturbed.collectors.data import Trace
+
+CAPTIONS = {
+    "alignment-path": "Level or upright pieces: one run waits while the other goes on.",
+    "alignment-scores": "0 means that the aligned intervals hold the same milestone.",
+}
+"""What stands below the figure of a name."""
+
+_POINTS = 500
+_WARP_LINES = 70
+_LARGEST_SCORE = 12
+"""Scores above are drawn as one bar."""
+
+
+@dataclass(frozen=True)
+class AlignmentExample:
+    """The alignment of two runs, to look at.
+
+    Attributes
+    ----------
+    first, second : str
+        The runs.
+    metric : str
+        The metric that they were aligned by.
+    x, y : array_like, shape (n,) and (m,)
+        That metric in both runs.
+    x_index, y_index : array_like
+        Int, equal length: the warp path.
+    milestone_scores : array_like
+        Int, ≥ 0: intervals by which the path misses a milestone, one for each step of the path that holds one; may be
+        empty.
+    description : str
+        One sentence: how the runs were aligned and why these two are shown.
+    flat : sequence of tuple of int
+        (first interval, the one after the last) of each flat stretch of x, which is shaded.
+
+    Raises
+    ------
+    DataError
+        A series is empty or holds a NaN; the path's two sides differ in length or point outside the series.
+    """
+
+    first: str
+    second: str
+    metric: str
+    x: ArrayLike
+    y: ArrayLike
+    x_index: ArrayLike
+    y_index: ArrayLike
+    milestone_scores: ArrayLike = ()
+    description: str = ""
+    flat: Sequence[tuple[int, int]] = ()
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("x", float), ("y", float), ("x_index", int), ("y_index", int), ("milestone_scores", int)):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=dtype))
+        path_x, path_y = np.asarray(self.x_index), np.asarray(self.y_index)
+        if path_x.shape != path_y.shape:
+            raise DataError(
+                f"alignment of {self.first} and {self.second}: the path has {path_x.size} and {path_y.size} steps"
+            )
+        for side, series in ((self.first, np.asarray(self.x)), (self.second, np.asarray(self.y))):
+            if not (series.size and np.isfinite(series).all()):
+                raise DataError(
+                    f"alignment of {self.first} and {self.second}: {side} has no interval, or one without a number"
+                )
+        for side, series, path in (("first", np.asarray(self.x), path_x), ("second", np.asarray(self.y), path_y)):
+            if path.size and (path.min() < 0 or path.max() >= series.size):
+                raise DataError(
+                    f"alignment of {self.first} and {self.second}: the path leaves the {side} run's {series.size} "
+                    "intervals"
+                )
+
+
+def alignment_example(
+    path: WarpPath, a: Trace, b: Trace, *, on: Sequence[str], anchor: str | None, about: str = "Aligned"
+) -> AlignmentExample:
+    """Return what a page shows of the alignment of two runs.
+
+    Parameters
+    ----------
+    path : WarpPath
+        The path; an `Alignment` shows its flat stretches too.
+    a, b : Trace
+        The runs.
+    on : sequence of str
+        Metrics that they were aligned on; the first is drawn.
+    anchor : str or None
+        The counter that gave the anchors; the path is not scored by it.
+    about : str, default "Aligned"
+        Beginning of the sentence that describes the alignment.
+
+    Returns
+    -------
+    AlignmentExample
+        Scored by the counter that happened most often.
+    """
+    scores = score_summaries(path, a, b, anchor=anchor)
+    counter = max(scores, key=lambda name: scores[name].elements, default=None)
+    ways = f"on {', '.join(on)}" + (f", through the milestones of {anchor}" if anchor else "")
+    scored = f" The scores say by how many intervals the path misses the milestones of {counter}." if counter else ""
+    flat: list[tuple[int, int]] = []
+    if isinstance(path, Alignment):
+        flat = [(int(start), int(stop) + 1) for start, stop in path.warped.x_index[path.flat - (0, 1)]]
+    return AlignmentExample(
+        first=describe.run_name(a, "a"),
+        second=describe.run_name(b, "b"),
+        metric=on[0],
+        x=a[on[0]],
+        y=b[on[0]],
+        x_index=path.x_index,
+        y_index=path.y_index,
+        milestone_scores=milestone_scores(path, a[counter].cumsum(), b[counter].cumsum()) if counter else (),
+        description=f"{about} {ways}.{scored}",
+        flat=flat,
+    )
+
+
+def render_alignment(alignment: Alignment) -> str:
+    """Return a page with the signals joined by the path, the path, and the scores."""
+    example = alignment_example(alignment, *alignment.runs, on=alignment.on, anchor=alignment.anchor)
+    signals, *rest = alignment_figures(example)
+    warning = "; ".join(describe.notes(alignment))
+    facts = [tag("div", tag("dt", name), tag("dd", value)) for name, value in describe.facts(alignment)]
+    sections = [
+        tag(
+            "section",
+            tag("h2", "Both runs"),
+            frame(
+                signals,
+                f"{example.metric} of {example.first} (top) and {example.second} (bottom), each scaled to the same"
+                " height; thin lines join intervals that were aligned (not all are drawn). Shaded: flat but for noise.",
+            ),
+            tag("div", [frame(figure, CAPTIONS[figure.name]) for figure in rest], class_="pair"),
+        ),
+        tag("section", tag("h2", "How they were aligned"), tag("dl", facts, class_="provenance")),
+    ]
+    if alignment.scores:
+        scores = describe.scores_table(alignment.scores).to_html()
+        sections.append(tag("section", tag("h2", "Judged by milestones"), scores))
+    return _page(
+        f"{example.first} and {example.second}, aligned",
+        "Unperturbed: which interval of one run is which of the other?",
+        example.description,
+        sections,
+        warning,
+    )
+
+
+def render_path(path: WarpPath) -> str:
+    """Return a page with a warp path."""
+    sizes = int(path.x_index[-1]) + 1, int(path.y_index[-1]) + 1
+    x, y = (np.zeros(size) for size in sizes)
+    example = AlignmentExample("x", "y", "", x, y, path.x_index, path.y_index)
+    section = tag("section", tag("h2", "The warp path"), frame(path_figure(example), CAPTIONS["alignment-path"]))
+    return _page("Two series, aligned", "Unperturbed: dynamic time warping", f"{path.headline()}.", [section])
+
+
+def render_pairwise(pairs: PairwiseAlignment) -> str:
+    """Return a page with the distances of all pairs of a set."""
+    section = tag("section", tag("h2", "Distances"), describe.distances_table(pairs).to_html(sortable=True))
+    return _page("All pairs, aligned", "Unperturbed: dynamic time warping", f"{pairs.headline()}.", [section])
+
+
+def render_merged(merged: MergedTrace) -> str:
+    """Return a page with the sources of a merged trace."""
+    section = tag("section", tag("h2", "Where the metrics come from"), describe.merge_table(merged).to_html())
+    return _page("Runs, merged", "Unperturbed: one trace with every metric", f"{merged.headline()}.", [section])
+
+
+def _page(title: str, kicker: str, answer: str, sections: list[Html], warning: str = "") -> str:
+    header = tag(
+        "header",
+        tag("p", kicker, class_="kicker"),
+        tag("h1", title),
+        tag("p", answer, class_="answer"),
+        tag("p", warning, class_="note") if warning else None,
+        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
+    )
+    return document(title, header, tag("main", sections), version=metadata.version("unperturbed"))
+
+
+def alignment_figures(example: AlignmentExample) -> list[Figure]:
+    """Draw the signals with warp lines, the warp path, and the scores of the milestones when there are any.
+
+    Notes
+    -----
+    After figures 4, 7 and 9 of Mytkowicz et al., "Aligning Traces for Performance Evaluation".
+    """
+    figures = [_signals(example), path_figure(example)]
+    return [*figures, _scores(example)] if np.asarray(example.milestone_scores).size else figures
+
+
+def _unit(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale to [0, 1], a constant series to 0.5."""
+    low, high = float(np.nanmin(series)), float(np.nanmax(series))
+    return (series - low) / (high - low) if high > low else np.full(series.shape, 0.5)
+
+
+def _signals(example: AlignmentExample) -> Figure:
+    x, y = _unit(np.asarray(example.x, dtype=float)), _unit(np.asarray(example.y, dtype=float))
+    path_x, path_y = np.asarray(example.x_index), np.asarray(example.y_index)
+    step = max(1, path_x.size // _WARP_LINES)
+    warp_x: list[float | None] = []
+    warp_y: list[float | None] = []
+    for i, j in zip(path_x[::step], path_y[::step], strict=True):
+        warp_x += [int(i), int(j), None]
+        warp_y += [*short([1.3 + x[i], y[j]], 3), None]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "joined by the path",
+            "x": warp_x,
+            "y": warp_y,
+            "line": {"color": "@muted-line", "width": 1},
+            "hoverinfo": "skip",
+        }
+    ]
+    for name, series, offset, colour in ((example.first, x, 1.3, "@series-1"), (example.second, y, 0.0, "@series-2")):
+        width = bucket_width(series.size, _POINTS)
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": plot_text(f"run {name}"),
+                "x": short(np.arange(0, series.size, width) + (width - 1) / 2, 5),
+                "y": short(bucket_means(series + offset, _POINTS), 3),
+                "line": {"color": colour, "width": 1.8},
+                "hovertemplate": "interval %{x:.0f}",
+            }
+        )
+    figure = layout(
+        360, margin={"l": 20, "r": 20, "t": 40, "b": 54}, shapes=[_flat_band(*stretch) for stretch in example.flat]
+    )
+    figure["xaxis"] = axis("interval")
+    figure["yaxis"] = axis(visible=False, range=[-0.08, 2.45])
+    return Figure(
+        "alignment-signals",
+        data,
+        figure,
+        f"{plain_name(example.metric)} of runs {example.first} and {example.second}, one above the other, joined "
+        "where they are aligned.",
+    )
+
+
+def _flat_band(start: int, stop: int) -> dict[str, Any]:
+    """Return the shade behind a stretch of the upper run that is flat but for noise."""
+    return {
+        "type": "rect",
+        "layer": "below",
+        "x0": start,
+        "x1": stop - 1,
+        "y0": 1.25,
+        "y1": 2.35,
+        "line": {"width": 0},
+        "fillcolor": "@muted-bar",
+        "opacity": 0.35,
+    }
+
+
+def path_figure(example: AlignmentExample) -> Figure:
+    """Draw the warp path."""
+    path_x, path_y = np.asarray(example.x_index), np.asarray(example.y_index)
+    step = max(1, path_x.size // 1500)
+    ends = [np.asarray(example.x).size - 1, np.asarray(example.y).size - 1]
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "equal pace",
+            "x": [0, ends[0]],
+            "y": [0, ends[1]],
+            "line": {"color": "@muted-line", "width": 1.5, "dash": "dash"},
+            "hoverinfo": "skip",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "warp path",
+            "x": path_x[::step].tolist(),
+            "y": path_y[::step].tolist(),
+            "line": {"color": "@series-1", "width": 2},
+            "hovertemplate": "interval %{x} ↔ interval %{y}<extra></extra>",
+        },
+    ]
+    figure = layout(330, margin={"l": 64, "r": 16, "t": 40, "b": 54})
+    figure["xaxis"] = axis(plot_text(f"interval of {example.first}"), rangemode="tozero")
+    figure["yaxis"] = axis(plot_text(f"interval of {example.second}"), rangemode="tozero")
+    return Figure(
+        "alignment-path",
+        data,
+        figure,
+        "The warp path: which interval of one run is aligned with which of the other; a straight diagonal means equal "
+        "pace.",
+    )
+
+
+def score_shares(scores: NDArray[np.int64]) -> dict[int, float]:
+    """Return score to the share of the path's milestone steps that have it; all above the largest drawn are joined."""
+    clipped = np.minimum(np.asarray(scores, dtype=np.int64), _LARGEST_SCORE + 1)
+    counts = np.bincount(clipped)
+    return {score: float(count / clipped.size) for score, count in enumerate(counts)}
+
+
+def _scores(example: AlignmentExample) -> Figure:
+    shares = score_shares(np.asarray(example.milestone_scores))
+    names = [f"{score}" if score <= _LARGEST_SCORE else f"> {_LARGEST_SCORE}" for score in shares]
+    data = [
+        {
+            "type": "bar",
+            "x": names,
+            "y": short((100 * share for share in shares.values()), 3),
+            "text": [f"{100 * share:.0f} %" if share >= 0.005 else "" for share in shares.values()],
+            "textposition": "outside",
+            "cliponaxis": False,
+            "marker": {"color": ["@series-3", *["@muted-bar"] * (len(shares) - 1)]},
+            "hovertemplate": "%{y:.1f} % miss by %{x} intervals<extra></extra>",
+        }
+    ]
+    figure = layout(330, margin={"l": 64, "r": 16, "t": 40, "b": 54}, showlegend=False)
+    figure["xaxis"] = axis("milestone missed by … intervals (0: none)", type="category", showgrid=False)
+    figure["yaxis"] = axis("share of path steps", ticksuffix=" %", rangemode="tozero")
+    return Figure("alignment-scores", data, figure, "How far the aligned intervals miss the milestones they share.")

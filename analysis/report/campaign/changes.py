@@ -1,0 +1,339 @@
+"""The changes: a matrix of pairs and configurations, and the table of everything, with details on a click."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.analysis.metric_names import meaning, pair_name, plain_name
+from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table, mean_rho
+from unperturbed.analysis.report.campaign.figures import Blocks, shown
+from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, changed_pairs
+from unperturbed.analysis.report.chart import short
+from unperturbed.analysis.report.document import packed_block
+from unperturbed.common.markup import Cell, Html, table, tag
+from unperturbed.common.table import Cell as TableCell
+from unperturbed.common.wording import correlation, counted, number, p_value, signed, span
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import Change, CheckName, OriginName
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.collectors.data import Metric
+
+
+_ROWS_SHOWN = 12
+_ROWS_MOST = 90
+"""Rows of a matrix; the pairs that changed least are left out beyond."""
+
+_TABLE_ROWS = 300
+"""Rows of the table of all changes; the others are added when they are wanted."""
+
+_REST = "changes-rest"
+
+_STEPS = (0.25, 0.5, 1.0, 2.0)
+"""Bounds of the matrix's shades, in tolerances."""
+
+Listed = Sequence[tuple["ConfigurationResult", "Change"]]
+
+
+def changes_section(
+    found: Sequence[ConfigurationResult],
+    listed: Listed,
+    every: Listed,
+    blocks: Blocks,
+    described: Mapping[str, Metric],
+) -> Html:
+    """Return the section: matrices, forest plot, table; `listed` begins `every` change, and has details."""
+    if not every:
+        return tag(
+            "section",
+            tag("h2", "What changed"),
+            tag("p", "Nothing could be checked.", class_="empty"),
+            shown(blocks),
+            id="changes",
+        )
+    index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
+    rest = (
+        f" The page has those of the {len(listed)} of {len(every)} changes that weigh most; the JSON report has all."
+        if len(listed) < len(every)
+        else ""
+    )
+    return tag(
+        "section",
+        tag("h2", "What changed"),
+        tag(
+            "p",
+            "ρ says how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
+            "cell is the ",
+            "change of ρ that a configuration brought. The symbol ✓ ✗ ~ ? is the verdict. The shade is the size of the "
+            "change: blue "
+            "fell, orange rose. ",
+            f"Click a cell for its numbers, run by run.{rest}",
+        ),
+        _shades(),
+        tag("h3", "Within a run: pairs of hardware metrics (inner)"),
+        _matrix(found, "inner", index, described),
+        tag("h3", "Across aligned runs: each metric with itself (outer)"),
+        _matrix(found, "outer", index, described),
+        _further(found, "software", "Within a run: pairs with a software metric", _SOFTWARE_WORDS, index, described),
+        _further(found, "across", "Across aligned runs: each metric with another", _ACROSS_WORDS, index, described),
+        shown(blocks),
+        _full_table(every, len(listed)),
+        id="changes",
+    )
+
+
+_SOFTWARE_WORDS = (
+    "Held against a configuration that counts the software metric among fewer others, since the baseline counts "
+    "none: perturbation that no pair "
+    "of hardware metrics shows would show here."
+)
+_ACROSS_WORDS = "A metric of one run with another metric of another run, both ways averaged."
+
+
+def _further(
+    found: Sequence[ConfigurationResult],
+    check: CheckName,
+    title: str,
+    words: str,
+    index: Mapping[ChangeKey, int],
+    described: Mapping[str, Metric],
+) -> list[Html]:
+    if not any(result.of(check) for result in found):
+        return []
+    return [tag("h3", title), tag("p", words), _matrix(found, check, index, described)]
+
+
+def shade(effect: float, tolerance: float) -> str:
+    """Return the class of a cell: direction and size of the change in tolerances, `fell-3`."""
+    size = abs(effect) / tolerance if tolerance > 0 else float("inf")
+    return f"{'fell' if effect < 0 else 'rose'}-{sum(size >= bound for bound in _STEPS)}"
+
+
+def _shades() -> Html:
+    names = ["≥ 2 ×", "1–2 ×", "½–1 ×", "¼–½ ×", "< ¼ ×", "¼–½ ×", "½–1 ×", "1–2 ×", "≥ 2 ×"]
+    classes = ["fell-4", "fell-3", "fell-2", "fell-1", "fell-0", "rose-1", "rose-2", "rose-3", "rose-4"]
+    steps = [tag("li", name, class_=one) for name, one in zip(names, classes, strict=True)]
+    return tag(
+        "div",
+        tag("span", "ρ fell"),
+        tag("ul", steps, aria_label="Shades: size of the change in tolerances"),
+        tag("span", "ρ rose (× the tolerance)"),
+        class_="shades",
+    )
+
+
+def _matrix(
+    found: Sequence[ConfigurationResult],
+    check: CheckName,
+    index: Mapping[ChangeKey, int],
+    described: Mapping[str, Metric],
+) -> Html:
+    checked = [result for result in found if result.of(check)]
+    every = changed_pairs(checked, check)
+    pairs = every[:_ROWS_MOST]
+    if not pairs:
+        return tag("p", "Nothing was checked.", class_="empty")
+    by_pair = {
+        result.configuration: {(change.first, change.second): change for change in result.of(check)}
+        for result in checked
+    }
+    rows = []
+    for first, second in pairs:
+        title = (
+            meaning(first, described)
+            if first == second
+            else f"{meaning(first, described)}\n{meaning(second, described)}"
+        )
+        cells = [Cell(pair_name(first, second), title=title)]
+        for result in checked:
+            change = by_pair[result.configuration].get((first, second))
+            cells.append(_matrix_cell(result, change, (first, second), index))
+        rows.append(cells)
+    noun = "metric" if check == "outer" else "pair"
+    heads = [noun]
+    heads += [
+        f"{result.configuration} {VERDICT_SIGNS[result.check_verdict(check) or 'undecided']}" for result in checked
+    ]
+    more = [{"class_": "more"} if place >= _ROWS_SHOWN else {} for place in range(len(pairs))]
+    whole = table(
+        f"Change of ρ of each {noun} in each configuration, the {noun} that changed most first",
+        heads,
+        rows,
+        row_attributes=more,
+    )
+    button = (
+        tag("button", f"Show all {counted(len(pairs), noun)}", type="button", class_="show-more", aria_expanded="false")
+        if len(pairs) > _ROWS_SHOWN
+        else None
+    )
+    left_out = (
+        tag("p", f"The {counted(len(every) - len(pairs), noun)} that changed least are not shown.")
+        if len(every) > len(pairs)
+        else None
+    )
+    return tag("div", whole, button, left_out, class_="matrix folded" if button else "matrix")
+
+
+def _matrix_cell(
+    result: ConfigurationResult, change: Change | None, pair: tuple[str, str], index: Mapping[ChangeKey, int]
+) -> Cell:
+    if change is None:
+        names = {pair_name(*pair), f"{pair[0]} – {pair[1]}", pair[0], pair[1]}
+        reason = next((why for name, why in result.excluded if name in names), "not checked in this configuration")
+        return Cell("–", title=reason, class_="none")
+    shown = [
+        tag("span", VERDICT_SIGNS[change.verdict], class_="sign"),
+        f" {signed(change.effect)}",
+        " †" if change.aligned_on else "",
+    ]
+    spoken = f"{change.verdict} {signed(change.effect)}"
+    place = index.get(change_key(result, change))
+    inside: Html = (
+        tag("button", shown, type="button", data_change=place, aria_label=spoken)
+        if place is not None
+        else tag("span", shown, title=spoken)
+    )
+    return Cell(inside, class_=f"{shade(change.effect, change.tolerance)} {change.verdict}")
+
+
+def _full_table(every: Listed, listed: int) -> Html:
+    """Return the table of every change: those that weigh most, and the rest compressed until they are wanted."""
+    plain = change_table(
+        [(result.configuration, change) for result, change in every], "All changes, sortable by each column"
+    )
+    rows = [
+        [_opening_cell(change, place) if place < listed else cells[0], *cells[1:]]
+        for place, ((_, change), cells) in enumerate(zip(every, plain.rows, strict=True))
+    ]
+    configurations = list(dict.fromkeys(result.configuration for result, _ in every))
+    rest = replace(plain, rows=rows[_TABLE_ROWS:]).to_html().partition("<tbody>")[2].rpartition("</tbody>")[0]
+    return tag(
+        "div",
+        tag("h3", "All changes in numbers"),
+        tag(
+            "div",
+            _filter("verdict", 3, list(VERDICT_SIGNS)),
+            _filter("configuration", 1, configurations),
+            _filter("check", 2, list(dict.fromkeys(change.check for _, change in every))),
+            tag("output", counted(min(len(rows), _TABLE_ROWS), "change"), id="changes-count"),
+            class_="filters",
+        ),
+        tag(
+            "div",
+            replace(plain, rows=rows[:_TABLE_ROWS]).to_html(identity="changes-table", sortable=True),
+            class_="tall",
+        ),
+        [
+            tag(
+                "button", f"Show all {counted(len(rows), 'change')}", type="button", class_="show-more", data_rest=_REST
+            ),
+            packed_block(_REST, rest),
+        ]
+        if rest
+        else None,
+    )
+
+
+def _opening_cell(change: Change, place: int) -> TableCell:
+    """Return the metrics of a change as a button that opens its details."""
+    name, codes = pair_name(change.first, change.second), " / ".join(dict.fromkeys((change.first, change.second)))
+    button = tag("button", name, type="button", data_change=place, class_="link", title=codes)
+    return TableCell(name, markup=button)
+
+
+def _filter(name: str, column: int, values: Sequence[str]) -> Html:
+    options = [tag("option", f"every {name}", value=""), *(tag("option", value, value=value) for value in values)]
+    return tag("label", f"{name} ", tag("select", options, data_filter="changes-table", data_column=column))
+
+
+_FACTS = (
+    "reference",
+    "change of ρ",
+    "confidence interval",
+    "tolerance",
+    "p",
+    "p, corrected",
+    "p, beyond the tolerance, corrected",
+    "p, false discoveries",
+    "smallest visible change",
+    "runs that would decide",
+    "comes from",
+    "note",
+)
+
+
+_ORIGIN: Mapping[OriginName | None, str] = {
+    None: "not told: no sham runs",
+    "layout": (
+        "the layout of the code, or the no-ops in place of the increments: the sham build, which counts "
+        "nothing, shows it too"
+    ),
+    "counting": "the counting: runs that count differ from those of the sham build",
+    "both": "the counting, and layout or no-ops: the sham build shows a change too",
+    "unclear": "counting, layout or no-ops: the sham runs do not tell",
+}
+
+
+def details(listed: Listed) -> dict[str, Any]:
+    """Return what the page's script shows of a change that is clicked: JSON types, one entry a listed change."""
+    runs: dict[tuple[str, ...], int] = {}
+    entries = []
+    for result, change in listed:
+        decide = "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
+        flattered = (
+            "The runs were aligned by this metric, so the correlation is flattered." if change.aligned_on else ""
+        )
+        entries.append(
+            {
+                "title": _title(change),
+                "configuration": result.configuration,
+                "verdict": change.verdict,
+                "sign": VERDICT_SIGNS[change.verdict],
+                "sentence": change_sentence(change, result.alpha) + ".",
+                "facts": [
+                    change.against or " and ".join(result.references),
+                    signed(change.effect),
+                    f"{span(change.low, change.high)} ({number(100 * (1 - 2 * result.alpha))} %)",
+                    f"±{correlation(change.tolerance)}",
+                    p_value(change.p),
+                    p_value(change.p_corrected),
+                    p_value(change.p_beyond_corrected),
+                    p_value(change.p_discovery),
+                    correlation(change.smallest_visible),
+                    decide,
+                    _ORIGIN[change.origin],
+                    " ".join(said for said in (change.note, flattered) if said),
+                ],
+                "reference": short(change.reference, 3),
+                "observed": short(change.observed, 3),
+                "runs": [runs.setdefault(names, len(runs)) for names in (change.reference_runs, change.observed_runs)],
+                "interval": short((change.effect, change.low, change.high, change.tolerance), 3),
+                "means": short((mean_rho(change.reference), mean_rho(change.observed)), 3),
+            }
+        )
+    return {"labels": list(_FACTS), "runs": [list(names) for names in runs], "changes": entries}
+
+
+def details_dialog() -> Html:
+    """Return the empty window that a click on a change fills."""
+    return tag(
+        "dialog",
+        tag("button", "Close", type="button", class_="close"),
+        tag("h2", "", id="details-title"),
+        tag("p", "", id="details-verdict"),
+        tag("p", "", id="details-sentence"),
+        tag("div", id="details-chart", class_="chart"),
+        tag("dl", "", id="details-facts", class_="provenance"),
+        tag("table", tag("caption", "ρ of each run"), tag("tbody", "", id="details-runs")),
+        id="details",
+        aria_labelledby="details-title",
+    )
+
+
+def _title(change: Change) -> str:
+    codes = " and ".join(dict.fromkeys((change.first, change.second)))
+    plain = pair_name(change.first, change.second)
+    known = {plain_name(change.first), plain_name(change.second)} != {change.first, change.second}
+    return f"{plain} ({codes})" if known else plain

@@ -1,0 +1,430 @@
+"""The page of two campaigns side by side: yesterday's compiler and today's, this host and another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
+from unperturbed.analysis.perturbation import VERDICT_MEANINGS, VERDICT_SIGNS, mean_rho
+from unperturbed.analysis.report.campaign.content import described_metrics
+from unperturbed.analysis.report.campaign.results import configuration_results
+from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
+from unperturbed.analysis.report.campaign.verdicts import badge, campaign_sentence, doubts, simulated_banner
+from unperturbed.analysis.report.chart import Figure, axis, layout, plot_text, short
+from unperturbed.analysis.report.document import document, frame, moment, navigation
+from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.wording import correlation, counted, number, percent, signed
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import VerdictName
+    from unperturbed.analysis.report.campaign.content import ReportContent
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.collectors.data import Metric, Trace
+
+_SERIOUSNESS = list(reversed(tuple(VERDICT_SIGNS)))
+_CONFIDENCE = 0.95
+_PLACES = (
+    ("trust", "Metrics"),
+    ("differences", "What differs"),
+    ("totals", "Totals"),
+    ("baselines", "Baselines"),
+)
+
+
+@dataclass(frozen=True)
+class Total:
+    """A metric of an undisturbed run in both campaigns.
+
+    Attributes
+    ----------
+    metric : str
+        Its name.
+    first, second : float
+        Mean over the baseline runs of its total; of a gauge, of its mean over the intervals.
+    change : float
+        The second over the first, minus one.
+    low, high : float
+        Interval of 95 % confidence of the change (Welch, on logarithms); NaN where one run is not enough.
+    """
+
+    metric: str
+    first: float
+    second: float
+    change: float
+    low: float
+    high: float
+
+
+def render_comparison(first: ReportContent, second: ReportContent, names: tuple[str, str]) -> str:
+    """Return two campaigns side by side as one HTML document.
+
+    Parameters
+    ----------
+    first, second : ReportContent
+        As for the report of each.
+    names : tuple of str
+        What the page calls them: their own names are often the same.
+
+    Returns
+    -------
+    str
+        A document as self-contained as the report.
+    """
+    contents = (first, second)
+    found = tuple(configuration_results(content) for content in contents)
+    sections = [
+        _trust_section(contents, found, names),
+        _differences_section(contents, names),
+        _totals_section(contents, found, names),
+        _baselines_section(found, names),
+    ]
+    present = [place for place, section in zip(_PLACES, sections, strict=True) if section]
+    header = tag(
+        "header",
+        tag("p", "Unperturbed: two campaigns side by side", class_="kicker"),
+        tag("h1", f"{names[0]} and {names[1]}"),
+        tag("p", comparison_sentence(found[0], found[1], names), class_="answer"),
+        [
+            [
+                tag("p", tag("b", f"{name}: "), campaign_sentence([one for one in results if not one.is_sham])),
+                doubts(content),
+            ]
+            for name, results, content in zip(names, found, contents, strict=True)
+        ],
+        [simulated_banner(content) for content in contents if content.source.simulated][:1],
+        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
+    )
+    title = f"{names[0]} and {names[1]}: two campaigns side by side"
+    version = first.headline.version
+    return document(title, navigation(present), header, tag("main", sections), version=version)
+
+
+def verdict_pairs(
+    first: Sequence[ConfigurationResult], second: Sequence[ConfigurationResult]
+) -> Mapping[tuple[str, str], tuple[VerdictName | None, VerdictName | None]]:
+    """Return both verdicts on a metric in a configuration, by (configuration, metric); None where it has none."""
+    one, other = (
+        {
+            (result.configuration, name): one.verdict
+            for result in found
+            if not result.is_sham
+            for name, one in metric_verdicts(result).items()
+        }
+        for found in (first, second)
+    )
+    return {key: (one.get(key), other.get(key)) for key in dict.fromkeys((*one, *other))}
+
+
+def comparison_sentence(
+    first: Sequence[ConfigurationResult], second: Sequence[ConfigurationResult], names: tuple[str, str]
+) -> str:
+    """Return one sentence on which verdicts differ."""
+    both = [
+        (_SERIOUSNESS.index(one), _SERIOUSNESS.index(other))
+        for one, other in verdict_pairs(first, second).values()
+        if one is not None and other is not None
+    ]
+    if not both:
+        return "No metric was checked in a configuration of the same name in both campaigns."
+    worse, better = (sum(other > one for one, other in both), sum(other < one for one, other in both))
+    whole = counted(len(both), "verdict")
+    if not worse + better:
+        return f"Both campaigns agree on all {whole} on a metric in a configuration."
+    parts = [f"{worse} more serious" if worse else "", f"{better} less serious" if better else ""]
+    return (
+        f"{worse + better} of {whole} on a metric in a configuration differ: in {names[1]} "
+        f"{' and '.join(filter(None, parts))} than in {names[0]}."
+    )
+
+
+def _trust_section(
+    contents: tuple[ReportContent, ReportContent],
+    found: tuple[tuple[ConfigurationResult, ...], ...],
+    names: tuple[str, str],
+) -> Html | None:
+    pairs = verdict_pairs(found[0], found[1])
+    if not pairs:
+        return None
+    described = {**described_metrics(contents[1]), **described_metrics(contents[0])}
+    columns = list(
+        dict.fromkeys(result.configuration for results in found for result in ordered_configurations(results))
+    )
+    rows = list(dict.fromkeys(row.name for results in found for row in metric_rows(results, described)))
+    rows = [name for name in rows if any((column, name) in pairs for column in columns)]
+    # What differs stands first.
+    rows.sort(key=lambda name: -sum(_differs(pairs.get((column, name))) for column in columns))
+    body: list[list[Cell | Content]] = []
+    for name in rows:
+        code = tag("small", tag("code", name)) if plain_name(name) != name else None
+        cells: list[Cell | Content] = [Cell([plain_name(name), " ", code], title=meaning(name, described))]
+        cells += [_pair_cell(pairs.get((column, name), (None, None)), names) for column in columns]
+        body.append(cells)
+    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in _SERIOUSNESS]
+    return tag(
+        "section",
+        tag("h2", "Metrics you may trust, in both"),
+        tag(
+            "p",
+            f"In each cell the left sign is of {names[0]}, the right one of {names[1]}; framed where they differ. – "
+            "was not checked there.",
+        ),
+        tag("ul", legend, class_="legend"),
+        tag(
+            "div",
+            table(f"Verdicts on each metric in {names[0]} and {names[1]}", ["metric", *columns], body),
+            class_="trust",
+        ),
+        id="trust",
+    )
+
+
+def _differs(pair: tuple[VerdictName | None, VerdictName | None] | None) -> bool:
+    return pair is not None and pair[0] != pair[1]
+
+
+def _pair_cell(pair: tuple[VerdictName | None, VerdictName | None], names: tuple[str, str]) -> Cell:
+    if pair == (None, None):
+        return Cell("", class_="none")
+    signs = [
+        tag("span", VERDICT_SIGNS[verdict] if verdict else "–", class_=f"sign badge {verdict or ''}")
+        for verdict in pair
+    ]
+    spoken = ", ".join(f"{name}: {verdict or 'not checked'}" for name, verdict in zip(names, pair, strict=True))
+    key = " → ".join(verdict or "not checked" for verdict in pair)
+    return Cell(tag("span", signs, class_="twice", title=spoken), key, class_="differs" if _differs(pair) else None)
+
+
+def _differences_section(contents: tuple[ReportContent, ReportContent], names: tuple[str, str]) -> Html:
+    facts = [_facts(content) for content in contents]
+    keys = dict.fromkeys(key for found in facts for key in found)
+    pairs = [(key, facts[0].get(key, "–"), facts[1].get(key, "–")) for key in keys]
+    differing = [pair for pair in pairs if pair[1] != pair[2]]
+    same = [pair[:2] for pair in pairs if pair[1] == pair[2]]
+    spec = _spec_difference(contents)
+    return tag(
+        "section",
+        tag("h2", "What differs"),
+        tag("div", table("Facts that differ", ["fact", *names], differing), class_="wordy")
+        if differing
+        else tag("p", "Nothing that the campaigns recorded."),
+        tag("details", tag("summary", "The spec, line by line"), tag("pre", spec)) if spec else None,
+        tag(
+            "details",
+            tag("summary", f"{counted(len(same), 'fact')} that are the same"),
+            tag("div", table("Facts that are the same", ["fact", "in both"], same), class_="wordy"),
+        )
+        if same
+        else None,
+        id="differences",
+    )
+
+
+def _facts(content: ReportContent) -> dict[str, Content]:
+    """Return what was recorded of a campaign, name to value."""
+    head, settings = content.headline, asdict(content.settings)
+    runs = sum(row.state == "done" for row in content.runs)
+    facts: dict[str, Content] = {
+        "program": head.program,
+        "command": head.command,
+        "host": head.host,
+        "started": moment(head.started),
+        "Unperturbed": head.version,
+        "counters": content.source.name,
+        "runs": str(runs) if content.runs else "",
+        **{name.replace("_", " "): _words(value) for name, value in settings.items()},
+    }
+    for group, values in content.provenance.items():
+        facts |= {f"{group}: {name}": str(value) for name, value in values.items()}
+    return {name: value for name, value in facts.items() if value}
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else "" if value is None else str(value)
+
+
+def _spec_difference(contents: tuple[ReportContent, ReportContent]) -> str:
+    from difflib import unified_diff  # noqa: PLC0415  seldom needed
+
+    one, other = (content.spec_text.splitlines() for content in contents)
+    return "\n".join(list(unified_diff(one, other, "first", "second", lineterm="", n=1))[2:])
+
+
+def baseline_totals(contents: tuple[ReportContent, ReportContent], baselines: tuple[str, str]) -> list[Total]:
+    """Return each metric that the baselines of both campaigns count, the one that changed most first.
+
+    Parameters
+    ----------
+    contents : tuple of ReportContent
+        The campaigns.
+    baselines : tuple of str
+        Names of their baselines.
+    """
+    sides = [content.traces.get(name, ()) for content, name in zip(contents, baselines, strict=True)]
+    if not all(sides):
+        return []
+    metrics = {name: metric for name, metric in sides[0][0].metrics.items() if name in sides[1][0].metrics}
+    found = [_total(name, metric, sides) for name, metric in metrics.items()]
+    return sorted(filter(None, found), key=lambda total: -abs(total.change))
+
+
+def _total(name: str, metric: Metric, sides: Sequence[Sequence[Trace]]) -> Total | None:
+    one, other = (np.array([_of_run(trace, name, metric) for trace in side if name in trace.metrics]) for side in sides)
+    if not (one.size and other.size and (one > 0).all() and (other > 0).all()):
+        return None
+    change = float(other.mean() / one.mean())
+    low, high = math.nan, math.nan
+    if one.size > 1 and other.size > 1:
+        variances = [np.log(values).var(ddof=1) / values.size for values in (one, other)]
+        error = float(np.sqrt(sum(variances)))
+        parts = sum(part**2 / (values.size - 1) for part, values in zip(variances, (one, other), strict=True))
+        freedom = error**4 / parts if parts else math.inf
+        reach = float(special.stdtrit(freedom, (1 + _CONFIDENCE) / 2) * error) if error else 0.0
+        low, high = change * math.exp(-reach) - 1, change * math.exp(reach) - 1
+    return Total(name, float(one.mean()), float(other.mean()), change - 1, low, high)
+
+
+def _of_run(trace: Trace, name: str, metric: Metric) -> float:
+    values = np.asarray(trace[name], np.float64)
+    return float(values.sum() if metric.semantics == "counter" else np.nanmean(values))
+
+
+def _totals_section(
+    contents: tuple[ReportContent, ReportContent],
+    found: tuple[tuple[ConfigurationResult, ...], ...],
+    names: tuple[str, str],
+) -> Html | None:
+    totals = baseline_totals(contents, (_baseline(found[0]), _baseline(found[1])))
+    overheads = _overheads(found)
+    if not (totals or overheads):
+        return None
+    described = described_metrics(contents[0])
+    heads: list[str | tuple[str, str]] = [
+        "metric",
+        *names,
+        "change",
+        ("interval", "of the change, 95 % confidence, from the variation between runs"),
+    ]
+    rows: list[list[Cell | Content]] = [
+        [
+            f"{plain_name(total.metric)}{' (simulated)' if is_simulated(described[total.metric]) else ''}",
+            Cell(number(total.first, 5), total.first),
+            Cell(number(total.second, 5), total.second),
+            Cell(percent(total.change), total.change),
+            Cell("–" if math.isnan(total.low) else f"{percent(total.low)} … {percent(total.high)}", total.low),
+        ]
+        for total in totals
+    ]
+    return tag(
+        "section",
+        tag("h2", "Totals of a run"),
+        table("The baseline: mean of a run's total, or of a gauge's mean", heads, rows, sortable=True)
+        if rows
+        else None,
+        [
+            tag("h3", "Instructions that each configuration added"),
+            table("Instructions added to a run", ["configuration", *names], overheads),
+        ]
+        if overheads
+        else None,
+        id="totals",
+    )
+
+
+def _overheads(found: tuple[tuple[ConfigurationResult, ...], ...]) -> list[list[Cell | Content]]:
+    sides = [{result.configuration: result.overhead.instructions for result in results} for results in found]
+    rows: list[list[Cell | Content]] = []
+    for name in dict.fromkeys(name for side in sides for name in side):
+        added = [side.get(name) for side in sides]
+        if any(value is not None for value in added):
+            rows.append([name, *(Cell(percent(value) if value is not None else "–", value) for value in added)])
+    return rows
+
+
+def _baseline(found: Iterable[ConfigurationResult]) -> str:
+    return next((result.references[0] for result in found if result.references), "")
+
+
+def baseline_rhos(found: Sequence[ConfigurationResult]) -> Mapping[tuple[str, str, str], float]:
+    """Return ρ of each pair within the runs of the baseline, and of each metric across them, by (check, metrics)."""
+    baseline = _baseline(found)
+    rhos: dict[tuple[str, str, str], float] = {}
+    for result in found:
+        for change in result.changes:
+            if change.check in ("inner", "outer") and (change.against or baseline) == baseline:
+                rhos.setdefault((change.check, change.first, change.second), mean_rho(change.reference))
+    return rhos
+
+
+def _baselines_section(found: tuple[tuple[ConfigurationResult, ...], ...], names: tuple[str, str]) -> Html | None:
+    one, other = (baseline_rhos(results) for results in found)
+    common = sorted((key for key in one if key in other), key=lambda key: -abs(other[key] - one[key]))
+    if not common:
+        return None
+    rows: list[list[Cell | Content]] = [
+        [
+            pair_name(*key[1:]),
+            "within a run" if key[0] == "inner" else "across runs",
+            Cell(correlation(one[key]), one[key]),
+            Cell(correlation(other[key]), other[key]),
+            Cell(signed(other[key] - one[key]), other[key] - one[key]),
+        ]
+        for key in common
+    ]
+    heads = ["metrics", "check", *names, "change of ρ"]
+    return tag(
+        "section",
+        tag("h2", "The baselines"),
+        tag(
+            "p",
+            "How the metrics of the undisturbed program go together in each campaign. Points on the diagonal are the "
+            "same in both.",
+        ),
+        frame(baselines_figure(one, other, names)),
+        tag("div", table("ρ in both baselines, what differs most first", heads, rows, sortable=True), class_="tall"),
+        id="baselines",
+    )
+
+
+def baselines_figure(
+    one: Mapping[tuple[str, str, str], float], other: Mapping[tuple[str, str, str], float], names: tuple[str, str]
+) -> Figure:
+    """Draw ρ of the second baseline over that of the first."""
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [-1, 1],
+            "y": [-1, 1],
+            "line": {"color": "@muted-line", "width": 1.5, "dash": "dash"},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+    ]
+    for check, said, symbol, colour in (
+        ("inner", "within a run", "circle", "@series-1"),
+        ("outer", "across runs", "diamond-open", "@series-2"),
+    ):
+        keys = [key for key in one if key[0] == check and key in other]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": said,
+                "x": short((one[key] for key in keys), 3),
+                "y": short((other[key] for key in keys), 3),
+                "marker": {"symbol": symbol, "color": colour, "size": 9},
+                "hovertext": [plot_text(pair_name(*key[1:])) for key in keys],
+                "hovertemplate": "%{hovertext}<br>%{x:.2f} → %{y:.2f}<extra></extra>",
+            }
+        )
+    figure = layout(460, margin={"l": 64, "r": 16, "t": 40, "b": 54})
+    figure["xaxis"] = axis(plot_text(f"ρ in {names[0]}"), range=[-1.05, 1.05])
+    figure["yaxis"] = axis(plot_text(f"ρ in {names[1]}"), range=[-1.05, 1.05])
+    said = f"Correlations of the baseline of {names[1]} over those of {names[0]}; the table holds the same numbers."
+    return Figure("baselines-rho", data, figure, said)

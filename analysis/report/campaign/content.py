@@ -1,0 +1,263 @@
+"""Content of the report, as plain frozen data: the harness fills it, `page.render` draws it, `to_json` exports it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import Verdict
+    from unperturbed.analysis.report.alignment import AlignmentExample
+    from unperturbed.collectors.data import Metric, Trace
+
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The few facts that a reader wants before all others. Empty ones are not shown.
+
+    Attributes
+    ----------
+    program : str
+        The measured program, as a reader would call it (`bzip2 1.0.8`).
+    command : str
+        How it was run.
+    started : str
+        When the campaign began, ISO 8601.
+    seconds : float or None
+        Time spent measuring.
+    host : str
+        The machine.
+    version : str
+        Of this tool.
+    """
+
+    program: str = ""
+    command: str = ""
+    started: str = ""
+    seconds: float | None = None
+    host: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class CounterSource:
+    """Where the hardware metrics come from.
+
+    Attributes
+    ----------
+    name : str
+        `simulated by callgrind`, `papi`, `perf_event`.
+    sentence : str
+        One sentence for people: what was counted, by what, and why this source was taken.
+    simulated : bool
+        The counts were computed by a model of a processor. The page then says so everywhere.
+    """
+
+    name: str
+    sentence: str = ""
+    simulated: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the spec chose and the verdicts depend on.
+
+    Attributes
+    ----------
+    alpha : float
+        Error probability of each decision.
+    tolerance : float
+        |Δρ| that counts as no perturbation.
+    interval : str
+        Length of an interval, with its unit (`20 ms`).
+    clock : str
+        The clock that the interval is taken from.
+    align_on : tuple of str
+        Metrics that runs are aligned by.
+    anchor : str or None
+        The software metric that every configuration but the baseline holds.
+    baseline_runs, runs : int or None
+        Planned runs of the baseline and of each other configuration.
+    """
+
+    alpha: float = 0.05
+    tolerance: float = 0.1
+    interval: str = ""
+    clock: str = ""
+    align_on: tuple[str, ...] = ()
+    anchor: str | None = None
+    baseline_runs: int | None = None
+    runs: int | None = None
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One attempt at one run, as the manifest has it.
+
+    Attributes
+    ----------
+    run : str
+        Its id.
+    configuration : str
+        The configuration that it was a run of.
+    repetition : int
+        Which run of the configuration, counted from 1.
+    attempt : int
+        Which attempt at this run, counted from 1.
+    state : str
+        `done`, `failed`, `planned`, `running`, ….
+    seconds : float or None
+        Duration of the run; None when it has none.
+    intervals : int or None
+        Number of its intervals; None when it has none.
+    environment_pad_bytes : int or None
+        Bytes added to the environment to vary the memory layout.
+    load_before, load_after : float or None
+        The host's one-minute load average.
+    host : str
+        What else the host did during the run, in words.
+    host_before, host_after : mapping of str to object
+        All that was read of its state, for programs.
+    error : str
+        Why it failed; empty when it did not.
+    layout : int or None
+        Number of the layout of the program's code; 0 is the program as its build made it, None where nothing is known
+        of it.
+    """
+
+    run: str
+    configuration: str
+    repetition: int
+    attempt: int = 1
+    state: str = "done"
+    seconds: float | None = None
+    intervals: int | None = None
+    environment_pad_bytes: int | None = None
+    load_before: float | None = None
+    load_after: float | None = None
+    host: str = ""
+    host_before: Mapping[str, Any] = field(default_factory=dict)
+    host_after: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    layout: int | None = None
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """All that the report shows.
+
+    Attributes
+    ----------
+    campaign : str
+        Its name.
+    verdicts : tuple of Verdict
+        One or more for each checked configuration (the anchor, each subset); several for one are joined.
+    source : CounterSource
+        Where the hardware metrics come from.
+    settings : Settings
+        What the spec chose.
+    headline : Headline
+        The facts at the top.
+    traces : mapping of str to tuple of Trace
+        Configuration to its traces, the pure baseline first. Attributes `run` and `clock` are read; without `run`, a
+        trace is named by its place. Further traces cost nothing: the page shows a few of each configuration and says
+        so.
+    software_by_configuration : mapping of str to tuple of str
+        Which software metrics each configuration collected, the anchor among them.
+    alignment : AlignmentExample or None
+        An example; None when nothing was aligned.
+    runs : tuple of RunRow
+        Every attempt.
+    failures : tuple of str
+        One sentence for each run that stayed without a result.
+    provenance : mapping of str to mapping of str to str
+        Group (`host`, `kernel`, `compiler`, …) to name and value, in the order to show.
+    spec_text : str
+        The spec as the user wrote it.
+    notes : tuple of str
+        Remarks on the whole campaign, one sentence each.
+    method : tuple of str
+        Exact statements on the statistics, one sentence each.
+    steadiness : tuple of str
+        How steady the baseline is itself, one sentence each.
+    doubts : tuple of str
+        Those of them that speak against the baseline: everything else is held against it.
+    """
+
+    campaign: str
+    verdicts: tuple[Verdict, ...]
+    source: CounterSource
+    settings: Settings = Settings()
+    headline: Headline = Headline()
+    traces: Mapping[str, tuple[Trace, ...]] = field(default_factory=dict)
+    software_by_configuration: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alignment: AlignmentExample | None = None
+    runs: tuple[RunRow, ...] = ()
+    failures: tuple[str, ...] = ()
+    provenance: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    spec_text: str = ""
+    notes: tuple[str, ...] = ()
+    method: tuple[str, ...] = ()
+    steadiness: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+def to_json(content: ReportContent) -> dict[str, Any]:
+    """Return the report as JSON types: verdicts, runs, settings, provenance.
+
+    Numbers stay exact; one that JSON cannot hold (NaN, ∞) becomes null. Traces are left to their own files.
+    """
+    return {
+        "format": _FORMAT,
+        "campaign": content.campaign,
+        "headline": asdict(content.headline),
+        "source": asdict(content.source),
+        "settings": _plain(asdict(content.settings)),
+        "verdicts": _plain([verdict.to_json() for verdict in content.verdicts]),
+        "software_by_configuration": _plain(content.software_by_configuration),
+        "runs": _plain([asdict(row) for row in content.runs]),
+        "failures": list(content.failures),
+        "notes": list(content.notes),
+        "steadiness": list(content.steadiness),
+        "doubts": list(content.doubts),
+        "provenance": _plain(content.provenance),
+        "spec": content.spec_text,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return the value with JSON's own types only."""
+    if isinstance(value, list | tuple):
+        kinds = set(map(type, value))
+        if kinds <= {str} or (kinds == {float} and math.isfinite(sum(map(abs, value)))):
+            return list(value)
+    match value:
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case np.generic():
+            return _plain(value.item())
+        case float():
+            return value if math.isfinite(value) else None
+        case _:
+            return value
+
+
+def described_metrics(content: ReportContent) -> Mapping[str, Metric]:
+    """Return the description of every metric in any trace, in the order of first appearance."""
+    found: dict[str, Metric] = {}
+    for traces in content.traces.values():
+        for trace in traces:
+            if trace.metrics.keys() <= found.keys():
+                continue
+            for name, metric in trace.metrics.items():
+                found.setdefault(name, metric)
+    return found

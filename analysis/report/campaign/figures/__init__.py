@@ -1,0 +1,182 @@
+"""Figures of the report: each is a `ReportFigure` in a module of this room, and found by itself.
+
+Another distribution adds a figure by an entry point of the group `unperturbed.report_figures`::
+
+    [project.entry-points."unperturbed.report_figures"]
+    heatmap = "my_package.heatmap:HEATMAP"
+
+The record names the section that holds the figure, and draws it from the report's content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from unperturbed.analysis.perturbation import Change
+from unperturbed.analysis.report.campaign.content import ReportContent
+from unperturbed.analysis.report.campaign.results import ChangeKey, ConfigurationResult, change_key
+from unperturbed.analysis.report.chart import Figure
+from unperturbed.analysis.report.document import frame
+from unperturbed.common.extensions import records_in
+from unperturbed.common.markup import Content, Html, tag
+
+__all__ = ["CaptionedFigure", "FigureBlock", "ReportFigure", "ReportView", "drawn_blocks", "report_figures"]
+
+
+@dataclass(frozen=True)
+class ReportView:
+    """Everything that a figure of the report may show.
+
+    Attributes
+    ----------
+    content : ReportContent
+        The content of the report: traces, runs, settings.
+    results : sequence of ConfigurationResult
+        The verdicts, joined by configuration.
+    listed : sequence of tuple of ConfigurationResult and Change
+        The changes that the page has details of, the one that weighs most first.
+    """
+
+    content: ReportContent
+    results: Sequence[ConfigurationResult]
+    listed: Sequence[tuple[ConfigurationResult, Change]] = ()
+
+    @property
+    def baseline(self) -> str:
+        """Return the name of the configuration that all others are compared with; empty where there is no verdict."""
+        return self.results[0].references[0] if self.results and self.results[0].references else ""
+
+    def change_numbers(self) -> Mapping[ChangeKey, int]:
+        """Return the number of each listed change, by which a click on it opens its details."""
+        return {change_key(result, change): number for number, (result, change) in enumerate(self.listed)}
+
+
+@dataclass(frozen=True)
+class CaptionedFigure:
+    """A figure and the text that belongs to it alone.
+
+    Attributes
+    ----------
+    figure : Figure
+        The figure.
+    caption : Content, optional
+        Text below it.
+    title : Content, optional
+        A small heading above it, for a block of several figures.
+    half_width : bool, default False
+        Set it beside the next figure of half width.
+    """
+
+    figure: Figure
+    caption: Content = None
+    title: Content = None
+    half_width: bool = False
+
+
+@dataclass(frozen=True)
+class FigureBlock:
+    """Figures that share a heading and an introduction.
+
+    Attributes
+    ----------
+    figures : sequence of CaptionedFigure
+        From top to bottom.
+    heading : str, default ""
+        The heading above them.
+    text : Content, optional
+        Paragraphs and controls between heading and figures.
+    """
+
+    figures: Sequence[CaptionedFigure]
+    heading: str = ""
+    text: Content = None
+
+    def to_html(self) -> Html:
+        """Return heading, text and figures; neighbours of half width are side by side."""
+        parts: list[Html] = []
+        pair: list[Html] = []
+        for one in self.figures:
+            shown = frame(one.figure, one.caption)
+            if one.half_width:
+                pair.append(shown)
+            else:
+                parts.append(tag("div", tag("h4", one.title), shown) if one.title else shown)
+        beside = tag("div", pair, class_="pair") if pair else None
+        return tag("div", tag("h3", self.heading) if self.heading else None, self.text, parts, beside)
+
+
+Blocks = Mapping[str, FigureBlock]
+"""The figures of a section: the name of each to what is shown of it, in the order of the page."""
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """A figure of the report.
+
+    Attributes
+    ----------
+    name : str
+        The figure's name, and the id of its element where there is one figure.
+    section : str
+        The id of the section that holds it, such as `signals`. A section that the page does not have is added.
+    draw : callable
+        Takes a `ReportView`; returns the `Figure`, a `FigureBlock` where heading or text depend on the content, or None
+        where the content has nothing for it.
+    heading : str, default ""
+        The heading above a single figure.
+    text : Content, optional
+        What is written between the heading and a single figure.
+    caption : Content, optional
+        What is written below a single figure.
+    place : int, default 100
+        Its place in the section, in ascending order.
+    """
+
+    name: str
+    section: str
+    draw: Callable[[ReportView], Figure | FigureBlock | None] = field(repr=False)
+    heading: str = ""
+    text: Content = None
+    caption: Content = None
+    place: int = 100
+
+    def block(self, view: ReportView) -> FigureBlock | None:
+        """Return the figure with everything beside it, None where there is nothing to draw."""
+        drawn = self.draw(view)
+        if isinstance(drawn, Figure):
+            figure = CaptionedFigure(replace(drawn, name=self.name), self.caption)
+            return FigureBlock([figure], self.heading, self.text)
+        return drawn if drawn is not None and drawn.figures else None
+
+
+def report_figures() -> tuple[ReportFigure, ...]:
+    """Return all figures that there are, of this room and of other distributions, in the order of their places."""
+    found = records_in(__name__, ReportFigure, group="unperturbed.report_figures")
+    return tuple(sorted(found.values(), key=lambda record: record.place))
+
+
+def drawn_blocks(view: ReportView) -> Mapping[str, Blocks]:
+    """Draw every figure for which the content has something.
+
+    Parameters
+    ----------
+    view : ReportView
+        What the report shows.
+
+    Returns
+    -------
+    mapping of str to Blocks
+        Section to the name of a figure to its block, in the order of the page.
+    """
+    blocks: dict[str, dict[str, FigureBlock]] = {}
+    for record in report_figures():
+        block = record.block(view)
+        if block is not None:
+            blocks.setdefault(record.section, {})[record.name] = block
+    return blocks
+
+
+def shown(blocks: Blocks) -> list[Html]:
+    """Return the figures of a section with everything beside them."""
+    return [block.to_html() for block in blocks.values()]

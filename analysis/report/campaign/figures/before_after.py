@@ -1,0 +1,233 @@
+"""The worst pair before and after: its signals in a reference run and in a checked run (figure 5 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.analysis.metric_names import is_simulated, plain_name
+from unperturbed.analysis.perturbation import change_sentence, mean_rho, ranked_changes
+from unperturbed.analysis.report.campaign.content import described_metrics
+from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.report.chart import (
+    Figure,
+    axis,
+    bucket_means,
+    label,
+    layout,
+    plot_text,
+    short,
+    stacked,
+)
+from unperturbed.common.markup import tag
+from unperturbed.common.wording import correlation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unperturbed.analysis.perturbation import Change
+    from unperturbed.analysis.report.campaign.content import ReportContent
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.collectors.data import Metric, Trace
+
+_BEFORE_AFTER_POINTS = 400
+
+_Run = tuple[str, "Trace", float]
+"""A run's name, its trace, its ρ of the pair."""
+
+TICKS: dict[str, Any] = {"tickformat": ",", "exponentformat": "SI"}
+"""Settings of an axis that shows counts."""
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """The figure of one change's signals before and after, and what it shows.
+
+    `software` is empty where no software metric came in.
+    """
+
+    result: ConfigurationResult
+    change: Change
+    software: str
+    figure: Figure
+
+
+def before_after(content: ReportContent, found: Sequence[ConfigurationResult]) -> BeforeAfter | None:
+    """Draw the two signals of the worst pair: a reference run left, a checked run right.
+
+    Below is the software metric that came in.
+
+    Notes
+    -----
+    Figure 5 of Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data". The runs are those whose
+    ρ lies nearest to the mean of their configuration; of several software metrics the one with the most events is
+    shown. None when the traces of the pair's runs are not at hand.
+    """
+    runs = {
+        trace_name(trace, configuration, place): trace
+        for configuration, traces in content.traces.items()
+        for place, trace in enumerate(traces)
+    }
+    pairs = [(result, change) for result in found for change in result.of("inner")]
+    order = ranked_changes(change for _, change in pairs)
+    for change in order:
+        result = next(result for result, other in pairs if other is change)
+        good = _typical(runs, change.reference_runs, change.reference, change)
+        spoilt = _typical(runs, change.observed_runs, change.observed, change)
+        if good is not None and spoilt is not None:
+            new = [name for name in spoilt[1].names("software") if name not in good[1].metrics]
+            software = max(new, key=lambda name: float(np.sum(spoilt[1][name])), default="")
+            figure = _before_after_figure(content, change, result, good, spoilt, software)
+            return BeforeAfter(result, change, software, figure)
+    return None
+
+
+def _typical(runs: Mapping[str, Trace], names: Sequence[str], rhos: Sequence[float], change: Change) -> _Run | None:
+    """Return the run (name, trace, ρ) whose ρ lies nearest to the mean, among those whose trace is at hand."""
+    centre = mean_rho(rhos)
+    at_hand = [
+        (abs(value - centre), name, value)
+        for name, value in zip(names, rhos, strict=False)
+        if name in runs
+        and len(runs[name])
+        and change.first in runs[name].metrics
+        and change.second in runs[name].metrics
+    ]
+    if not at_hand:
+        return None
+    _, name, value = min(at_hand)
+    return name, runs[name], value
+
+
+_COLUMNS = ((0.0, 0.47), (0.53, 1.0))
+
+
+def _before_after_figure(
+    content: ReportContent, change: Change, result: ConfigurationResult, good: _Run, spoilt: _Run, software: str
+) -> Figure:
+    described = described_metrics(content)
+    rows = [change.first, change.second, *([software] if software else [])]
+    heights = [120, 120, 90][: len(rows)]
+    domains = stacked(heights, 40)
+    longest = max(float(trace.end_ns[-1]) / 1e9 for _, trace, _ in (good, spoilt))
+    figure = layout(
+        sum(heights) + 40 * (len(rows) - 1) + 140, margin={"l": 72, "r": 16, "t": 80, "b": 50}, showlegend=False
+    )
+    sides = [
+        (f"Reference ({plot_text(result.references[0], 24)})", good),
+        (f"Checked ({plot_text(result.configuration, 24)})", spoilt),
+    ]
+    notes = [
+        label(
+            f"<b>{head}</b><br>{plot_text(name, 36)}, ρ = {correlation(value)}",
+            column[0],
+            1,
+            yshift=24,
+            font={"size": 14, "color": "@ink"},
+        )
+        for column, (head, (name, _, value)) in zip(_COLUMNS, sides, strict=True)
+    ]
+    data = []
+    for row, (name, domain) in enumerate(zip(rows, domains, strict=True)):
+        top = max(_top(trace[name]) for _, trace, _ in (good, spoilt) if name in trace.metrics)
+        notes.append(label(metric_title(described[name]), 0, domain[1], font={"size": 12, "color": "@muted"}))
+        last = row == len(rows) - 1
+        for side, (run, trace, _) in enumerate((good, spoilt)):
+            suffix = "" if row == side == 0 else str(2 * row + side + 1)
+            title = "seconds" if last else ""
+            figure[f"xaxis{suffix}"] = axis(
+                title, domain=_COLUMNS[side], anchor=f"y{suffix}", range=[0, longest], showticklabels=last
+            )
+            figure[f"yaxis{suffix}"] = axis(
+                domain=domain, anchor=f"x{suffix}", range=[0, 1.06 * top], nticks=4, showticklabels=side == 0, **TICKS
+            )
+            if name not in trace.metrics:
+                notes.append(_not_collected(_COLUMNS[side], domain))
+            colour = "@series-1" if side == 0 else f"@{change.verdict}"
+            data.append(_before_after_line(run, trace, name, suffix, colour))
+    figure["annotations"] = notes
+    said = (
+        f"Signals of {plain_name(change.first)} and {plain_name(change.second)} over time, in a reference run and in "
+        "a checked run."
+    )
+    return Figure("before-after", data, figure, said)
+
+
+def _top(values: NDArray[Any]) -> float:
+    """Return the largest value that is drawn, 1 where there is none above 0."""
+    drawn = bucket_means(values, _BEFORE_AFTER_POINTS)
+    return float(max(drawn[np.isfinite(drawn)], default=0.0)) or 1.0
+
+
+def _before_after_line(run: str, trace: Trace, name: str, suffix: str, colour: str) -> dict[str, Any]:
+    """Return one signal; an empty one where the run lacks the metric, because an axis without a trace is not drawn."""
+    held = name in trace.metrics
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plot_text(run),
+        "x": mid_times(trace, _BEFORE_AFTER_POINTS) if held else [],
+        "y": short(bucket_means(trace[name], _BEFORE_AFTER_POINTS)) if held else [],
+        "xaxis": f"x{suffix}",
+        "yaxis": f"y{suffix}",
+        "line": {"color": colour, "width": 1.4},
+        "hovertemplate": "%{y:.4s} at %{x:.2f} s<extra></extra>",
+    }
+
+
+def _not_collected(column: tuple[float, float], domain: tuple[float, float]) -> dict[str, Any]:
+    centre = sum(column) / 2
+    return label(
+        "not collected in this run",
+        centre,
+        sum(domain) / 2,
+        xanchor="center",
+        yanchor="middle",
+        font={"size": 12, "color": "@muted"},
+    )
+
+
+def _block(view: ReportView) -> FigureBlock | None:
+    shown = before_after(view.content, view.results)
+    if shown is None:
+        return None
+    change = shown.change
+    pair = f"{plain_name(change.first)} and {plain_name(change.second)}"
+    if change.verdict == "perturbed":
+        heading = f"The worst pair, before and after: {pair}"
+    else:
+        heading = f"The pair with the most room for a change: {pair} ({change.verdict})"
+    software = (
+        f"Bottom right: the software metric {shown.software} that came in (of several, the one with the most events). "
+        if shown.software
+        else ""
+    )
+    caption = (
+        f"Left a run of the reference, right one of {shown.result.configuration}: those whose ρ lies nearest to their "
+        f"mean. {software}Events in each sampling interval, the same scale left and right. If the two upper signals go "
+        "together otherwise on the right than on the left, you see the perturbation. After figure 5 of the paper."
+    )
+    text = tag("p", f"{change_sentence(change, shown.result.alpha)}.")
+    return FigureBlock([CaptionedFigure(shown.figure, caption)], heading, text)
+
+
+BEFORE_AFTER = ReportFigure("before-after", "signals", _block, place=10)
+
+
+def trace_name(trace: Trace, configuration: str, place: int) -> str:
+    """Return the name of the run that a trace is of."""
+    return str(trace.attributes.get("run", f"{configuration} {place + 1}"))
+
+
+def mid_times(trace: Trace, points: int) -> list[float | None]:
+    """Return the middle of each interval in seconds, reduced to at most so many points."""
+    middle = (trace.begin_ns + trace.end_ns) / 2e9
+    return short(bucket_means(middle, points), 5)
+
+
+def metric_title(metric: Metric) -> str:
+    """Return a metric's plain name, marked where it is simulated, safe for Plotly."""
+    return f"{plot_text(plain_name(metric.name), 40)}{' (simulated)' if is_simulated(metric) else ''}"

@@ -1,0 +1,367 @@
+"""Figures of correlation: the baseline run by run; against what the instrumentation added.
+
+Figures 3, 4, 6, 7 and 8 of the paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.analysis.metric_names import pair_name
+from unperturbed.analysis.perturbation import mean_rho
+from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.report.campaign.results import changed_pairs
+from unperturbed.analysis.report.chart import SERIES, Figure, axis, layout, plot_text, short
+from unperturbed.common.markup import tag
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import Change, CheckName
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+
+
+SCALES = {"signed": "ρ with its sign, −1 to 1", "paper": "as in the paper: |ρ|, 0.3 to 1"}
+"""The paper draws |ρ| in [0.3, 1] (section 3.3); a change of sign is invisible there, so it is an option only."""
+
+_SCALE_LAYOUT: dict[str, dict[str, Any]] = {
+    "signed": {"yaxis.range": [-1.05, 1.05], "yaxis.title.text": "Spearman's ρ"},
+    "paper": {"yaxis.range": [0.3, 1.02], "yaxis.title.text": "|Spearman's ρ|"},
+}
+_COLOURED = len(SERIES)
+_DRAWN = 60
+"""Lines of one figure: more hide each other. Those that weigh least are left out."""
+
+_DASH = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+
+
+def _coloured(found: Sequence[ConfigurationResult], check: CheckName) -> list[tuple[str, str]]:
+    """Return the pairs to colour: those that were perturbed somewhere, else the few that weigh most."""
+    perturbed = _perturbed(found, check)
+    ranked = changed_pairs(found, check)
+    return [pair for pair in ranked if pair in perturbed][:_COLOURED] if perturbed else ranked[:3]
+
+
+def _perturbed(found: Sequence[ConfigurationResult], check: CheckName) -> set[tuple[str, str]]:
+    return {
+        (change.first, change.second)
+        for result in found
+        for change in result.of(check)
+        if change.verdict == "perturbed"
+    }
+
+
+def colour_key(found: Sequence[ConfigurationResult], check: CheckName) -> str:
+    """Return one sentence on what is coloured and what is grey."""
+    noun = "pair" if check == "inner" else "metric"
+    whole = len(changed_pairs(found, check))
+    others = f"others among the {_DRAWN} of {whole} that changed most" if whole > _DRAWN else "others"
+    count, grey = len(_perturbed(found, check)), f"Grey: the {others}; point at a line for its name."
+    if not count:
+        return f"No {noun} was perturbed; coloured are the three nearest to it. {grey}"
+    if count > _COLOURED:
+        return (
+            f"Coloured: the {_COLOURED} {noun}s that changed most, of {count} perturbed in some configuration. {grey}"
+        )
+    which = f"the one {noun}" if count == 1 else f"the {count} {noun}s"
+    return f"Coloured: {which} perturbed in some configuration. {grey}"
+
+
+def _style(pair: tuple[str, str], coloured: Sequence[tuple[str, str]], count: int) -> dict[str, Any]:
+    """Return line, name and order of one pair: coloured, dashed and named, or grey and named on hover alone."""
+    if pair in coloured:
+        place = coloured.index(pair)
+        return {
+            "mode": "lines+markers",
+            "line": {"color": SERIES[place], "width": 2.6, "dash": _DASH[place]},
+            "marker": {"color": SERIES[place], "size": 8},
+            "showlegend": True,
+            "opacity": 1,
+        }
+    return {
+        "mode": "lines",
+        "line": {"color": "@muted-line", "width": 1.3},
+        "showlegend": False,
+        "opacity": 0.9 if count < 20 else 0.6,
+    }
+
+
+def _grey_first(pairs: Sequence[tuple[str, str]], coloured: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Order pairs for drawing: what is drawn last lies on top."""
+    return [pair for pair in pairs if pair not in coloured] + list(coloured)
+
+
+def _scaled(values: Sequence[float], scale: str) -> list[float | None]:
+    return short((abs(value) if scale == "paper" else value for value in values), 3)
+
+
+def _base(height: int, pairs: int, **settings: Any) -> dict[str, Any]:
+    """Return a layout with the legend below, room for so many entries."""
+    below = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom", "traceorder": "normal"}
+    room = 24 * ((pairs + 1) // 2)
+    return layout(
+        height + room, margin={"l": 64, "r": 20, "t": settings.pop("top", 24), "b": 62 + room}, legend=below, **settings
+    )
+
+
+def baseline_by_run(found: Sequence[ConfigurationResult], baseline: str) -> Figure | None:
+    """Draw each pair's ρ over the baseline runs in their order: how far ρ moves when nothing was changed.
+
+    Notes
+    -----
+    Figure 3 of Mytkowicz et al., section 3.3.
+    """
+    pairs: dict[tuple[str, str], Change] = {}
+    for result in found:
+        if result.references[:1] == (baseline,):
+            for change in result.of("inner"):
+                pairs.setdefault((change.first, change.second), change)
+    if not pairs:
+        return None
+    coloured = [pair for pair in _coloured(found, "inner") if pair in pairs]
+    drawn = [pair for pair in changed_pairs(found, "inner") if pair in pairs][:_DRAWN]
+    longest = max(pairs.values(), key=lambda change: len(change.reference))
+    data = []
+    for scale in SCALES:
+        for pair in _grey_first(drawn, coloured):
+            change = pairs[pair]
+            data.append(
+                {
+                    "type": "scatter",
+                    "name": plot_text(pair_name(*pair)),
+                    "meta": scale,
+                    "x": {"shared": 0},
+                    "y": _scaled(change.reference, scale),
+                    "hovertext": {"shared": 1},
+                    "hovertemplate": "ρ = %{y:.2f} in run %{hovertext}",
+                    **_style(pair, coloured, len(pairs)),
+                }
+            )
+    runs = len(longest.reference)
+    figure = _base(330, len(coloured))
+    figure["xaxis"] = axis(
+        "baseline run, in the order they were made", range=[0.6, runs + 0.4], dtick=max(1, runs // 13)
+    )
+    figure["yaxis"] = axis("Spearman's ρ")
+    return Figure(
+        "baseline-by-run",
+        data,
+        figure,
+        f"Inner correlation of {len(drawn)} pairs of metrics over {runs} runs of the baseline.",
+        group="scale",
+        chosen="signed",
+        choices=_SCALE_LAYOUT,
+        shared=[list(range(1, runs + 1)), [plot_text(run) for run in longest.reference_runs]],
+    )
+
+
+def total_overheads(found: Sequence[ConfigurationResult]) -> tuple[str, dict[str, float]]:
+    """Return what each configuration added to the pure baseline: the quantity's name, and configuration to ratio.
+
+    Instructions where they were counted, else cycles, else time. A configuration that was held against another one (the
+    anchor) has that one's share too.
+    """
+    for quantity in ("instructions", "cycles", "time"):
+        own = {result.configuration: getattr(result.overhead, quantity) for result in found}
+        known = {name: value for name, value in own.items() if value is not None and math.isfinite(value)}
+        if known:
+            references = {result.configuration: result.references[0] for result in found if result.references}
+            return quantity, {name: _through(name, known, references) for name in known}
+    return "instructions", {}
+
+
+def _through(name: str, own: Mapping[str, float], references: Mapping[str, str]) -> float:
+    factor, seen = 1.0, set()
+    while name in own and name not in seen:
+        seen.add(name)
+        factor *= 1 + own[name]
+        name = references.get(name, "")
+    return factor - 1
+
+
+def correlation_against_overhead(
+    found: Sequence[ConfigurationResult], check: CheckName, baseline: str
+) -> Figure | None:
+    """Draw each pair's (inner) or metric's (outer) mean ρ against the instructions that each configuration added.
+
+    Notes
+    -----
+    Figures 4 and 6 (inner), 7 and 8 (outer) of Mytkowicz et al., sections 3.4 and 3.5. There each point holds one
+    software metric more than the point to its left; here configurations are ordered by what they add, and need not
+    contain one another.
+    """
+    quantity, added = total_overheads(found)
+    pairs = changed_pairs(found, check)[:_DRAWN]
+    if not added or not pairs:
+        return None
+    coloured = _coloured(found, check)
+    data = []
+    for scale in SCALES:
+        for pair in _grey_first(pairs, coloured):
+            points = _points(found, check, pair, added, baseline)
+            name = plot_text(pair_name(*pair))
+            style = _style(pair, coloured, len(pairs))
+            data.append(
+                {
+                    "type": "scatter",
+                    "name": name,
+                    "legendgroup": name,
+                    "meta": scale,
+                    "x": short((100 * x for x, _, _ in points), 3),
+                    "y": _scaled([mean_rho(rhos) for _, rhos, _ in points], scale),
+                    "hovertext": [plot_text(configuration) for _, _, configuration in points],
+                    "hovertemplate": "mean ρ = %{y:.2f} in %{hovertext} (%{x:+.2f} %)",
+                    **style,
+                }
+            )
+            if pair in coloured:
+                data.append(_single_runs(points, scale, name, style))
+    span = max(100 * max(added.values()), 0.1)
+    figure = _base(360, len(coloured), top=86, shapes=_markers(added), annotations=_names(added, span, baseline))
+    low = min(0.0, 100 * min(added.values()))
+    figure["xaxis"] = axis(
+        f"{quantity} added by the instrumentation", range=[low - 0.04 * span, 1.06 * span], ticksuffix=" %"
+    )
+    figure["yaxis"] = axis("Spearman's ρ")
+    what = "pairs of metrics within a run" if check == "inner" else "metrics across aligned runs"
+    return Figure(
+        f"{check}-overhead",
+        data,
+        figure,
+        f"Mean correlation of {len(pairs)} {what}, against the {quantity} that each configuration added.",
+        group="scale",
+        chosen="signed",
+        choices=_SCALE_LAYOUT,
+    )
+
+
+_Point = tuple[float, Sequence[float], str]
+
+
+def _points(
+    found: Sequence[ConfigurationResult],
+    check: CheckName,
+    pair: tuple[str, str],
+    added: Mapping[str, float],
+    baseline: str,
+) -> list[_Point]:
+    """Return (ratio added, ρ of each run, configuration), the baseline first, then by what was added."""
+    points: list[_Point] = []
+    for result in found:
+        for change in result.of(check):
+            if (change.first, change.second) == pair and result.configuration in added:
+                points.append((added[result.configuration], change.observed, result.configuration))
+                if result.references[:1] == (baseline,) and all(name != baseline for _, _, name in points):
+                    points.append((0.0, change.reference, baseline))
+    return sorted(points, key=lambda point: point[0])
+
+
+def _single_runs(points: Sequence[_Point], scale: str, name: str, style: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the single runs as faint dots, so that the mean's spread can be seen."""
+    dots = [(100 * x, value) for x, rhos, _ in points for value in rhos]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "legendgroup": name,
+        "showlegend": False,
+        "meta": scale,
+        "x": short((x for x, _ in dots), 3),
+        "y": _scaled([value for _, value in dots], scale),
+        "marker": {"color": style["line"]["color"], "size": 5},
+        "opacity": 0.45,
+        "hoverinfo": "skip",
+    }
+
+
+def _markers(added: Mapping[str, float]) -> list[dict[str, Any]]:
+    line = {"color": "@axis", "width": 1, "dash": "dot"}
+    return [
+        {
+            "type": "line",
+            "xref": "x",
+            "yref": "paper",
+            "x0": 100 * x,
+            "x1": 100 * x,
+            "y0": 0,
+            "y1": 1,
+            "line": line,
+            "layer": "below",
+        }
+        for x in sorted({0.0, *added.values()})
+    ]
+
+
+def _names(added: Mapping[str, float], span: float, baseline: str) -> list[dict[str, Any]]:
+    """Return the configurations' names above their lines, each a step higher than a close neighbour."""
+    names = sorted([(0.0, baseline), *((100 * x, name) for name, x in added.items())])
+    notes, step, before = [], 0, float("-inf")
+    for x, name in names:
+        step = (step + 1) % 4 if x - before < 0.13 * span else 0
+        before = x
+        right = x > 0.8 * span
+        notes.append(
+            {
+                "text": plot_text(name, 24),
+                "x": x,
+                "xref": "x",
+                "y": 1,
+                "yref": "paper",
+                "xanchor": "right" if right else "left",
+                "showarrow": True,
+                "arrowhead": 0,
+                "arrowwidth": 1,
+                "arrowcolor": "@axis",
+                "ax": 0,
+                "ay": -14 - 17 * step,
+                "font": {"size": 12, "color": "@ink"},
+            }
+        )
+    return notes
+
+
+def _baseline_block(view: ReportView) -> FigureBlock | None:
+    figure = baseline_by_run(view.results, view.baseline)
+    if figure is None:
+        return None
+    steadiness = view.content.steadiness
+    return FigureBlock(
+        [CaptionedFigure(figure, f"{colour_key(view.results, 'inner')} After figure 3 of the paper.")],
+        "Without any change: the baseline, run by run",
+        [
+            tag("p", "Flat lines mean a quiet set-up. What moves here is noise, and no smaller change can be seen."),
+            tag("ul", [tag("li", sentence) for sentence in steadiness]) if steadiness else "",
+        ],
+    )
+
+
+def _inner_block(view: ReportView) -> FigureBlock | None:
+    figure = correlation_against_overhead(view.results, "inner", view.baseline)
+    if figure is None:
+        return None
+    caption = (
+        f"{colour_key(view.results, 'inner')} Faint dots are single runs. Configurations need not contain one another, "
+        "so lines only guide the eye. After figures 4 and 6 of the paper."
+    )
+    text = (
+        "A line that stays level was left alone. Little added is no promise: a few per cent can be enough to break a "
+        "line."
+    )
+    heading = "Within a run, against what the instrumentation added"
+    return FigureBlock([CaptionedFigure(figure, caption)], heading, tag("p", text))
+
+
+def _outer_block(view: ReportView) -> FigureBlock | None:
+    figure = correlation_against_overhead(view.results, "outer", view.baseline)
+    if figure is None:
+        return None
+    return FigureBlock(
+        [CaptionedFigure(figure, f"{colour_key(view.results, 'outer')} After figures 7 and 8 of the paper.")],
+        "Across aligned runs, against what the instrumentation added",
+        tag("p", "Each metric against itself in the reference runs. Near 1 the runs can be read as if they were one."),
+    )
+
+
+BASELINE_BY_RUN = ReportFigure("baseline-by-run", "correlations", _baseline_block, place=10)
+INNER = ReportFigure("inner-overhead", "correlations", _inner_block, place=20)
+OUTER = ReportFigure("outer-overhead", "correlations", _outer_block, place=30)

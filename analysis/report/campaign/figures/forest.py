@@ -1,0 +1,194 @@
+"""The forest plot: every change with its interval, against the band of the tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.analysis.metric_names import pair_name
+from unperturbed.analysis.perturbation import VERDICT_SIGNS, ranked_changes
+from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
+from unperturbed.analysis.report.chart import MARKER, Figure, axis, label, layout, plot_text, short, stacked
+from unperturbed.analysis.report.document import choice
+from unperturbed.common.markup import tag
+from unperturbed.common.wording import number
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import Change, CheckName
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+
+
+FOREST_ROWS = 100
+"""Rows of one check that a figure can hold and still be read; the rest lies nearer to no change, and in the table."""
+
+ALIGNED_ON = "† The runs were aligned by this metric, so its correlation across runs is flattered."
+
+_CHECKS: tuple[tuple[CheckName, str, str], ...] = (
+    ("inner", "", "Within a run: pairs of metrics (inner)"),
+    ("outer", "2", "Across aligned runs: each metric with itself (outer)"),
+)
+_ROW_PX = 19
+
+
+def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int], name: str = "forest") -> Figure | None:
+    """Draw every change of one configuration at a time, the one that weighs most on top.
+
+    Parameters
+    ----------
+    found : sequence of ConfigurationResult
+        The results.
+    index : mapping of ChangeKey to int
+        A change to its number on the page, for the click that opens its details.
+    name : str, default "forest"
+        Of the figure, where a page has several.
+    """
+    shown = [result for result in found if result.changes]
+    if not shown:
+        return None
+    rows = [max(min(len(result.of(check)), FOREST_ROWS) for result in shown) for check, _, _ in _CHECKS]
+    present = [(spec, count) for spec, count in zip(_CHECKS, rows, strict=True) if count]
+    heights = [count * _ROW_PX + 12 for _, count in present]
+    domains = stacked(heights, 62)
+    figure = layout(
+        int(sum(heights) + 62 * (len(heights) - 1) + 138),
+        margin={"l": 40, "r": 20, "t": 84, "b": 60},
+        shapes=[_band(shown[0].tolerance, spec[1]) for spec, _ in present],
+        annotations=[
+            label(f"<b>{spec[2]}</b>", 0, high) for (spec, _), (_, high) in zip(present, domains, strict=True)
+        ],
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
+    )
+    ends = [end for result in shown for change in result.changes for end in _bar(change)]
+    span = max(1.08 * max(map(abs, ends)), 2 * shown[0].tolerance)
+    title = f"change of ρ; shaded: tolerance ±{number(shown[0].tolerance)}"
+    for (spec, _), domain in zip(present, domains, strict=True):
+        suffix = spec[1]
+        last = spec is present[-1][0]
+        figure[f"xaxis{suffix}"] = axis(
+            title if last else "", range=[-span, span], anchor=f"y{suffix}", zeroline=True, zerolinecolor="@axis"
+        )
+        figure[f"yaxis{suffix}"] = axis(
+            domain=domain, anchor=f"x{suffix}", showgrid=False, tickfont={"size": 12}, automargin="width"
+        )
+    data: list[dict[str, Any]] = []
+    choices: dict[str, dict[str, Any]] = {}
+    for result in shown:
+        patch: dict[str, Any] = {}
+        for (check, suffix, _), count in present:
+            ranked = ranked_changes(result.of(check))[:FOREST_ROWS]
+            data += _points(result, ranked, suffix, index)
+            patch[f"yaxis{suffix}.tickvals"] = list(range(len(ranked)))
+            patch[f"yaxis{suffix}.ticktext"] = [_row_name(change) for change in ranked]
+            patch[f"yaxis{suffix}.range"] = [count - 0.4, -0.6]
+        choices[result.configuration] = patch
+    chosen = max(shown, key=lambda result: tuple(len(result.having(verdict)) for verdict in VERDICT_SIGNS))
+    return Figure(
+        name,
+        data,
+        figure,
+        "Forest plot: one line for each change of correlation, with its interval, against the band of the tolerance. "
+        "The same numbers are in the table of all changes.",
+        group=f"{name}-configuration",
+        chosen=chosen.configuration,
+        choices=choices,
+    )
+
+
+def _row_name(change: Change) -> str:
+    return f"{plot_text(pair_name(change.first, change.second), 56)}{' †' if change.aligned_on else ''}"
+
+
+def _bar(change: Change) -> tuple[float, float]:
+    """Return the ends of the interval that can be drawn: no ρ changes by more than 2; what is unknown has no bar."""
+    if not math.isfinite(change.effect):
+        return 0.0, 0.0
+    low, high = (change.effect if math.isnan(end) else end for end in (change.low, change.high))
+    return max(low, -2.0), min(high, 2.0)
+
+
+def _points(
+    result: ConfigurationResult, ranked: Sequence[Change], suffix: str, index: Mapping[ChangeKey, int]
+) -> list[dict[str, Any]]:
+    """Return one Plotly trace for each verdict that occurs."""
+    data = []
+    for verdict, marker in MARKER.items():
+        rows = [(row, change) for row, change in enumerate(ranked) if change.verdict == verdict]
+        if not rows:
+            continue
+        effects = [change.effect for _, change in rows]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": f"{VERDICT_SIGNS[verdict]} {verdict}",
+                "legendgroup": verdict,
+                "showlegend": not suffix or not result.of("inner"),
+                "meta": result.configuration,
+                "x": short(effects, 3),
+                "y": [row for row, _ in rows],
+                "xaxis": f"x{suffix}",
+                "yaxis": f"y{suffix}",
+                "marker": dict(marker),
+                "error_x": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": short((_bar(change)[1] - change.effect for _, change in rows), 3),
+                    "arrayminus": short((change.effect - _bar(change)[0] for _, change in rows), 3),
+                    "color": f"@{verdict}",
+                    "thickness": 2,
+                    "width": 4,
+                },
+                "customdata": [index.get(change_key(result, change), -1) for _, change in rows],
+                "hovertext": [_row_name(change) for _, change in rows],
+                "hovertemplate": "%{hovertext}<br>change %{x:+.2f}<extra>" + verdict + "; click for details</extra>",
+            }
+        )
+    return data
+
+
+def _band(tolerance: float, suffix: str) -> dict[str, Any]:
+    return {
+        "type": "rect",
+        "xref": f"x{suffix}",
+        "yref": f"y{suffix} domain",
+        "x0": -tolerance,
+        "x1": tolerance,
+        "y0": 0,
+        "y1": 1,
+        "fillcolor": "@band",
+        "line": {"width": 0},
+        "layer": "below",
+    }
+
+
+def _block(view: ReportView) -> FigureBlock | None:
+    figure = forest(view.results, view.change_numbers())
+    if figure is None:
+        return None
+    longest = max(len(result.of(check)) for result in view.results for check in ("inner", "outer"))
+    left_out = f"Of {longest} changes the {FOREST_ROWS} that weigh most are drawn. " if longest > FOREST_ROWS else ""
+    aligned = any(change.aligned_on for result in view.results for change in result.changes)
+    flattered = ALIGNED_ON if aligned else ""
+    explained = tag(
+        "p",
+        "A change is ",
+        tag("b", "unperturbed"),
+        " when its whole confidence interval (the bar) lies inside the shaded band, ",
+        tag("b", "perturbed"),
+        " when the change is shown to lie beyond the band, ",
+        tag("b", "shifted"),
+        " when a change is shown and the bar reaches over an edge of the band, and else ",
+        tag("b", "undecided"),
+        ": the bar is too wide to show anything, and more runs narrow it.",
+    )
+    control = choice("forest-configuration", "Configuration", [(name, name) for name in figure.choices], figure.chosen)
+    return FigureBlock(
+        [CaptionedFigure(figure, f"{left_out}{flattered}".strip() or None)],
+        "How sure is that? Every change with its confidence interval",
+        [explained, control],
+    )
+
+
+FOREST = ReportFigure("forest", "changes", _block)

@@ -1,0 +1,232 @@
+"""The traces of each configuration: a metric that the reader chooses, its software metrics beneath, runs overlaid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.analysis.metric_names import plain_name
+from unperturbed.analysis.report.campaign.content import described_metrics
+from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.report.campaign.figures.before_after import (
+    TICKS,
+    before_after,
+    metric_title,
+    mid_times,
+    trace_name,
+)
+from unperturbed.analysis.report.chart import (
+    SERIES,
+    Figure,
+    axis,
+    bucket_means,
+    bucket_width,
+    label,
+    layout,
+    plot_text,
+    short,
+    stacked,
+)
+from unperturbed.analysis.report.document import choice
+from unperturbed.common.markup import tag
+from unperturbed.common.wording import counted
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.report.campaign.content import ReportContent
+    from unperturbed.collectors.data import Metric, Trace
+
+
+RUNS_SHOWN = 3
+"""Runs of a configuration that are drawn over one another: more hide each other."""
+
+SOFTWARE_SHOWN = 6
+_POINT_BUDGET = 40_000
+"""Points in all figures of this kind together: some 280 kB of the page."""
+
+_HARDWARE_PX, _SOFTWARE_PX, _GAP_PX = 170, 76, 40
+
+
+def selectable_metrics(content: ReportContent) -> list[str]:
+    """Return the metrics that a reader can choose to look at over time: all but the software metrics."""
+    return [name for name, metric in described_metrics(content).items() if metric.kind != "software"]
+
+
+def neighbours(content: ReportContent) -> int:
+    """Return how many neighbouring intervals make one point of the figures over time."""
+    longest = max((len(trace) for traces in content.traces.values() for trace in traces), default=1)
+    return bucket_width(max(longest, 1), _points(content))
+
+
+def _points(content: ReportContent) -> int:
+    series = sum(
+        len(trace.metrics) + 1 for traces in content.traces.values() for trace in traces[:RUNS_SHOWN]
+    )  # one more for the time
+    return min(600, max(60, _POINT_BUDGET // max(series, 1)))
+
+
+def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure]:
+    """Draw each configuration's traces: the chosen metric on top, its software metrics beneath, runs overlaid.
+
+    Parameters
+    ----------
+    content : ReportContent
+        What to show.
+    first_choice : str
+        The metric shown first.
+
+    Returns
+    -------
+    dict
+        Configuration to figure. All have the same scale for a metric, so that configurations can be compared by eye.
+    """
+    metrics = selectable_metrics(content)
+    described = described_metrics(content)
+    points = _points(content)
+    ranges = {name: _range(content, name, points) for name in metrics}
+    longest = max(
+        (trace.end_ns[-1] / 1e9 for traces in content.traces.values() for trace in traces if len(trace)), default=1.0
+    )
+    chosen = first_choice if first_choice in metrics else next(iter(metrics), "")
+    figures = {}
+    for place, (configuration, traces) in enumerate(content.traces.items()):
+        if not traces:
+            continue
+        software = [name for name, metric in traces[0].metrics.items() if metric.kind == "software"][:SOFTWARE_SHOWN]
+        figures[configuration] = Figure(
+            f"traces-{place}",
+            list(_run_lines(configuration, traces, metrics, software, points)),
+            _panels(software, longest, str(traces[0].attributes.get("clock", ""))),
+            f"Signals of configuration {configuration} over time: the chosen metric, then its software metrics.",
+            group="trace-metric",
+            chosen=chosen,
+            choices={
+                name: {"annotations[0].text": f"<b>{_per_interval(described[name])}</b>", "yaxis.range": ranges[name]}
+                for name in metrics
+            },
+            shared=[mid_times(trace, points) for trace in traces[:RUNS_SHOWN]],
+        )
+    return figures
+
+
+def _per_interval(metric: Metric) -> str:
+    unit = plot_text(metric.unit, 24)
+    return (
+        f"{metric_title(metric)}, {unit} an interval"
+        if metric.semantics == "counter"
+        else f"{metric_title(metric)}, {unit}"
+    )
+
+
+def _range(content: ReportContent, name: str, points: int) -> list[float]:
+    drawn = [
+        bucket_means(trace[name], points)
+        for traces in content.traces.values()
+        for trace in traces[:RUNS_SHOWN]
+        if name in trace.metrics and len(trace)
+    ]
+    values = np.concatenate(drawn) if drawn else np.zeros(1)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return [0.0, 1.0]
+    low, high = min(0.0, float(values.min())), float(values.max())
+    room = 0.06 * ((high - low) or 1.0)
+    return [low - (room if low < 0 else 0), high + room]
+
+
+def _run_lines(
+    configuration: str, traces: Sequence[Trace], metrics: Sequence[str], software: Sequence[str], points: int
+) -> list[dict[str, Any]]:
+    lines = []
+    for run, trace in enumerate(traces[:RUNS_SHOWN]):
+        stepped = {"line": {"color": SERIES[run], "width": 1.2, "shape": "hvh"}}
+        common = {
+            "type": "scatter",
+            "mode": "lines",
+            "name": plot_text(f"run {trace_name(trace, configuration, run)}"),
+            "legendgroup": str(run),
+            "x": {"shared": run},
+            "line": {"color": SERIES[run], "width": 1.6 if run == 0 else 1.2},
+            "opacity": 1 if run == 0 else 0.75,
+            "hovertemplate": "%{y:.4s} at %{x:.2f} s",
+        }
+        lines += [
+            {**common, "y": short(bucket_means(trace[name], points)), "meta": name}
+            for name in metrics
+            if name in trace.metrics
+        ]
+        lines += [
+            {
+                **common,
+                "y": short(bucket_means(trace[name], points)),
+                "yaxis": f"y{row}",
+                "showlegend": False,
+                **stepped,
+            }
+            for row, name in enumerate(software, start=2)
+            if name in trace.metrics
+        ]
+    return lines
+
+
+def _panels(software: Sequence[str], longest: float, clock: str) -> dict[str, Any]:
+    heights = [_HARDWARE_PX, *[_SOFTWARE_PX] * len(software)]
+    domains = stacked(heights, _GAP_PX)
+    figure = layout(
+        int(sum(heights) + _GAP_PX * len(software) + 110),
+        margin={"l": 72, "r": 16, "t": 60, "b": 50},
+        hovermode="x",
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
+    )
+    names = ["", *(f"software metric <b>{plot_text(name)}</b>, events an interval" for name in software)]
+    figure["annotations"] = [label(text, 0, high) for text, (_, high) in zip(names, domains, strict=True)]
+    time = f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}"
+    bottom = "" if len(domains) == 1 else str(len(domains))
+    figure["xaxis"] = axis(time, range=[0, longest], anchor=f"y{bottom}")
+    for row, domain in enumerate(domains, start=1):
+        own = {"rangemode": "tozero"} if row > 1 else {}
+        figure[f"yaxis{'' if row == 1 else row}"] = axis(domain=domain, nticks=5 if row == 1 else 3, **TICKS, **own)
+    return figure
+
+
+def _block(view: ReportView) -> FigureBlock | None:
+    content = view.content
+    worst = before_after(content, view.results)
+    metrics = selectable_metrics(content)
+    figures = trace_figures(content, worst.change.first if worst else next(iter(metrics), ""))
+    if not figures:
+        return None
+    mean = neighbours(content)
+    merged = f" Each point is the mean of {mean} neighbouring intervals, to keep the page small." if mean > 1 else ""
+    explained = (
+        "The same metric in every configuration, on the same scale, runs laid over one another; software metrics "
+        f"beneath. Runs of one configuration should look alike.{merged}"
+    )
+    options = [(name, _option(name)) for name in metrics]
+    chosen = next(iter(figures.values())).chosen
+    return FigureBlock(
+        [
+            CaptionedFigure(figure, title=[configuration, tag("small", f" {_extent(content.traces[configuration])}")])
+            for configuration, figure in figures.items()
+        ],
+        "Each configuration",
+        [tag("p", explained), choice("trace-metric", "Metric", options, chosen)],
+    )
+
+
+def _extent(traces: Sequence[Trace]) -> str:
+    """Return how many runs and software metrics of a configuration are drawn."""
+    runs, software = len(traces), len(traces[0].names("software"))
+    parts = [f"{RUNS_SHOWN} of {counted(runs, 'run')} shown" if runs > RUNS_SHOWN else counted(runs, "run")]
+    if software > SOFTWARE_SHOWN:
+        parts.append(f"the first {SOFTWARE_SHOWN} of {software} software metrics")
+    return ", ".join(parts)
+
+
+def _option(name: str) -> str:
+    plain = plain_name(name)
+    return name if plain == name else f"{plain} ({name})"
+
+
+TRACES = ReportFigure("traces", "signals", _block, place=20)

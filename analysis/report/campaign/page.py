@@ -1,0 +1,210 @@
+"""The report's page: its sections in order, cut to a size that opens at once."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unperturbed.analysis.report.campaign.changes import changes_section, details, details_dialog
+from unperturbed.analysis.report.campaign.content import (
+    CounterSource,
+    ReportContent,
+    Settings,
+    described_metrics,
+    to_json,
+)
+from unperturbed.analysis.report.campaign.figures import Blocks, ReportView, drawn_blocks, shown
+from unperturbed.analysis.report.campaign.figures.correlation import SCALES
+from unperturbed.analysis.report.campaign.reference import (
+    method_section,
+    provenance_section,
+    reading_section,
+    runs_section,
+)
+from unperturbed.analysis.report.campaign.results import change_key, configuration_results, listed_changes
+from unperturbed.analysis.report.campaign.trust import trust_section
+from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
+from unperturbed.analysis.report.document import choice, document, folded, navigation, packed_block, write_page
+from unperturbed.common.markup import Html, tag
+from unperturbed.common.wording import counted, number
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import Verdict
+    from unperturbed.analysis.report.alignment import AlignmentExample
+
+_LISTED = 1000
+_VALUES = 100_000
+"""The page has details of so many changes, of so many runs' coefficients in all: the JSON twin has all of them."""
+
+_TWIN = "verdicts-json"
+_TWIN_MOST = 20_000
+"""Coefficients of a JSON twin that a page takes along; a larger one lies beside it only."""
+
+_PLACES = {
+    "trust": "Metrics",
+    "campaign": "Campaign",
+    "verdicts": "Verdicts",
+    "changes": "What changed",
+    "signals": "Signals",
+    "correlations": "Correlations",
+    "alignment": "Alignment",
+    "runs": "Runs",
+    "provenance": "Provenance",
+    "reading": "How to read",
+    "method": "Method",
+}
+_WITH_FIGURES = ("changes", "signals", "correlations", "alignment")
+
+
+def render(content: ReportContent) -> str:
+    """Return the report as one HTML document.
+
+    Parameters
+    ----------
+    content : ReportContent
+        What to show. Any text in it may hold anything: it is shown, never run.
+
+    Returns
+    -------
+    str
+        A document that needs no network and no other file; about 1 MB, half of it plotly.js, and a few for a campaign
+        of thousands of runs.
+        Everything but the figures is there without scripts. The root element's `data-state` becomes `drawn` when the
+        last figure stands.
+    """
+    found = configuration_results(content)
+    every = listed_changes(found)
+    sizes = np.cumsum([len(change.reference) + len(change.observed) for _, change in every])
+    listed = every[: min(_LISTED, int(np.searchsorted(sizes, _VALUES, side="right")))]
+    described = described_metrics(content)
+    blocks = drawn_blocks(ReportView(content, found, listed))
+    further = {_own_id(section): found for section, found in blocks.items() if section not in _WITH_FIGURES}
+    small = not every or sizes[-1] <= _TWIN_MOST
+    data = (
+        tag("button", "verdicts.json", type="button", class_="save", data_packed=_TWIN, data_name="verdicts.json")
+        if small
+        else Html("verdicts.json lies beside this page")
+    )
+    index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
+    sections = [
+        trust_section(content, found, index, described),
+        facts_section(content, data),
+        result_section(content, found),
+        changes_section(found, listed, every, blocks.get("changes", {}), described),
+        _signals_section(blocks.get("signals", {})),
+        _correlation_section(blocks.get("correlations", {})),
+        _alignment_section(content.alignment, blocks.get("alignment", {})),
+        *(_further_section(section, shown) for section, shown in further.items()),
+        runs_section(content.runs),
+        provenance_section(content, found, described),
+        reading_section(),
+        method_section(content, found),
+    ]
+    titles = {**_PLACES, **{section: _section_title(section) for section in further}}
+    present = {part.partition('id="')[2].partition('"')[0] for part in sections if part}
+    return document(
+        f"{content.campaign}: measurement perturbation report",
+        tag("a", "Skip to the metrics", href="#trust", class_="skip"),
+        navigation([(identity, name) for identity, name in titles.items() if identity in present]),
+        top(content, found),
+        tag("main", sections),
+        details_dialog(),
+        packed_block("details-data", details(listed)),
+        packed_block(_TWIN, to_json(content)) if small else None,
+        version=content.headline.version,
+    )
+
+
+def render_verdict(verdict: Verdict) -> str:
+    """Return one verdict as an HTML document: what is not known of its campaign is left out.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        The verdict on one configuration.
+
+    Returns
+    -------
+    str
+        A page as that of a whole campaign, without traces and runs.
+    """
+    settings = Settings(alpha=verdict.alpha, tolerance=verdict.tolerance)
+    return render(ReportContent(verdict.configuration, (verdict,), CounterSource("not recorded"), settings))
+
+
+def _own_id(section: str) -> str:
+    """Return the id of a section that is added for figures: another one where the page has that section without any."""
+    return f"{section}-figures" if section in _PLACES else section
+
+
+def write_report(path: str | os.PathLike[str], content: ReportContent) -> None:
+    """Write the report. It appears whole or not at all.
+
+    Parameters
+    ----------
+    path : str or PathLike of str
+        The file to write; one that is there is replaced.
+    content : ReportContent
+        What to show.
+    """
+    write_page(path, render(content))
+
+
+def _signals_section(blocks: Blocks) -> Html:
+    """Return the signals over time: the worst pair before and after, then every configuration."""
+    return tag(
+        "section",
+        tag("h2", "The signals over time"),
+        shown(blocks),
+        tag("p", "No traces are at hand.", class_="empty") if "traces" not in blocks else None,
+        id="signals",
+    )
+
+
+def _correlation_section(blocks: Blocks) -> Html | None:
+    """Return the correlations by run and against what was added (figures 3, 4, 6, 7, 8 of the paper)."""
+    if not blocks:
+        return None
+    return folded(
+        "correlations",
+        "Correlations",
+        "of the baseline run by run, and of each configuration against what its instrumentation added",
+        choice("scale", "Scale", list(SCALES.items()), "signed"),
+        shown(blocks),
+    )
+
+
+def _alignment_section(example: AlignmentExample | None, blocks: Blocks) -> Html | None:
+    """Return the alignment of two runs."""
+    if not blocks:
+        return None
+    introduced = _introduction(example) if example is not None else None
+    return folded("alignment", "Two runs, aligned", "an example of how runs are compared", introduced, shown(blocks))
+
+
+def _introduction(example: AlignmentExample) -> Html:
+    scores = np.asarray(example.milestone_scores)
+    judged = (
+        f"Of the {counted(scores.size, 'aligned step')} that hold a milestone, "
+        f"{number(100 * float(np.mean(scores == 0)), 2)} % meet it in the very interval and "
+        f"{number(100 * float(np.mean(scores <= 1)), 2)} % within one."
+        if scores.size
+        else "No milestone was collected in both runs, so nothing independent judges this alignment."
+    )
+    return tag(
+        "p",
+        "Two runs are never equally fast. Dynamic time warping finds which interval of one belongs to which of the "
+        f"other; then metrics can be compared across runs. {example.description} {judged}",
+    )
+
+
+def _further_section(identity: str, blocks: Blocks) -> Html:
+    """Return a section that only figures of other distributions have."""
+    return tag("section", tag("h2", _section_title(identity)), shown(blocks), id=identity)
+
+
+def _section_title(identity: str) -> str:
+    """Return the heading of a section that the page does not know: `cache-lines` is `Cache lines`."""
+    return identity.replace("-", " ").capitalize()

@@ -1,0 +1,315 @@
+"""The end of the page: runs, provenance, how to read it, what its words mean, how it was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from unperturbed.analysis.metric_names import is_simulated, plain_name
+from unperturbed.analysis.report.document import folded
+from unperturbed.common.markup import Cell, Html, table, tag
+from unperturbed.common.wording import correlation, counted, duration, listing, number
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import CheckName
+    from unperturbed.analysis.report.campaign.content import ReportContent, RunRow
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.collectors.data import Metric
+
+
+_CHECKS: dict[CheckName, str] = {
+    "inner": "pairs",
+    "outer": "metrics",
+    "software": "software pairs",
+    "across": "pairs across",
+}
+
+_RUNS_LISTED = 400
+_ERROR_LENGTH = 240
+_SPEC_LENGTH = 40_000
+
+
+def runs_section(runs: Sequence[RunRow]) -> Html | None:
+    """Return the table of every attempt, failures marked."""
+    if not runs:
+        return None
+    shown = sorted(runs, key=lambda row: row.state == "done")[:_RUNS_LISTED] if len(runs) > _RUNS_LISTED else runs
+    rest = (
+        f" Only {len(shown)} of {len(runs)} are listed, failures first; the JSON report has all."
+        if len(shown) < len(runs)
+        else ""
+    )
+    heads: list[str | tuple[str, str]] = [
+        "run",
+        "configuration",
+        ("repetition", "which of the configuration's runs"),
+        ("attempt", "a failed run is tried again"),
+        "state",
+        "time",
+        "intervals",
+        ("layout", "number of the layout of the program's code; 0 is the program as its build made it"),
+        ("environment +", "bytes added to the environment, so that the memory layout varies from run to run"),
+        ("load before", "the host's one-minute load average"),
+        "load after",
+        ("host meanwhile", "what the host did during the run; its whole state before and after is in verdicts.json"),
+        "error",
+    ]
+    return tag(
+        "section",
+        tag("h2", "Runs"),
+        tag(
+            "p",
+            f"{_run_counts(runs)}{rest} A load well above the others', before or after a run, is a reason to doubt it.",
+        ),
+        tag(
+            "div",
+            table(
+                "Every attempt at a run",
+                heads,
+                [_run_cells(row) for row in shown],
+                identity="runs-table",
+                sortable=True,
+            ),
+            class_="tall",
+        ),
+        id="runs",
+    )
+
+
+def _run_counts(runs: Sequence[RunRow]) -> str:
+    states = [row.state for row in runs]
+    parts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
+    return f"{counted(len(runs), 'attempt')}: {listing(parts)}."
+
+
+def _run_cells(row: RunRow) -> list[Cell]:
+    sign = {"done": "✓ ", "failed": "✗ "}.get(row.state, "")
+    error = row.error if len(row.error) <= _ERROR_LENGTH else f"{row.error[:_ERROR_LENGTH]} …"
+    return [
+        Cell(row.run),
+        Cell(row.configuration),
+        Cell(str(row.repetition)),
+        Cell(str(row.attempt)),
+        Cell(f"{sign}{row.state}", class_=f"state {row.state}"),
+        Cell(duration(row.seconds), row.seconds),
+        Cell(number(row.intervals, 6), row.intervals),
+        Cell(number(row.layout, 6), row.layout),
+        Cell(number(row.environment_pad_bytes, 6), row.environment_pad_bytes),
+        Cell(_load(row.load_before), row.load_before),
+        Cell(_load(row.load_after), row.load_after),
+        Cell(row.host),
+        Cell(error, class_="error"),
+    ]
+
+
+def _load(load: float | None) -> str:
+    return "–" if load is None else f"{load:.2f}"
+
+
+def provenance_section(
+    content: ReportContent, found: Sequence[ConfigurationResult], described: Mapping[str, Metric]
+) -> Html:
+    """Return where every number comes from: runs behind each verdict, metrics, host and tools, spec."""
+    spec = content.spec_text
+    cut = f"\n… ({len(spec):,} characters in all)" if len(spec) > _SPEC_LENGTH else ""
+    return folded(
+        "provenance",
+        "Where the numbers come from",
+        "runs behind each verdict, metrics, host, tools, spec",
+        tag("p", tag("b", f"Counters: {content.source.name}. "), content.source.sentence),
+        _rests_on(found),
+        _metrics(described),
+        tag("div", [_group(name, values) for name, values in content.provenance.items()], class_="groups"),
+        tag("details", tag("summary", "The spec, as it was run"), tag("pre", spec[:_SPEC_LENGTH], cut))
+        if spec
+        else None,
+    )
+
+
+def _rests_on(found: Sequence[ConfigurationResult]) -> Html | None:
+    if not found:
+        return None
+    rows = []
+    for result in found:
+        reference = dict.fromkeys(run for change in result.changes for run in change.reference_runs)
+        observed = dict.fromkeys(run for change in result.changes for run in change.observed_runs)
+        left_out = (
+            tag("ul", [tag("li", f"{name}: {reason}") for name, reason in result.excluded])
+            if result.excluded
+            else "nothing"
+        )
+        rows.append(
+            [
+                result.configuration,
+                f"{len(reference)} of {listing(result.references)}: {', '.join(reference)}",
+                f"{len(observed)}: {', '.join(observed)}",
+                ", ".join(
+                    f"{len(result.of(check))} {noun}"
+                    for check, noun in _CHECKS.items()
+                    if result.of(check) or check in ("inner", "outer")
+                ),
+                left_out,
+            ]
+        )
+    heads = ["configuration", "reference runs", "checked runs", "checked", "left out, and why"]
+    return tag(
+        "div", tag("h3", "What each verdict rests on"), table("Runs behind each verdict", heads, rows), class_="wordy"
+    )
+
+
+def _metrics(described: Mapping[str, Metric]) -> Html | None:
+    if not described:
+        return None
+    rows = [
+        [
+            tag("code", name),
+            plain_name(name) if plain_name(name) != name else "",
+            metric.meaning,
+            f"{metric.kind}{' (simulated)' if is_simulated(metric) and metric.kind != 'simulated' else ''}",
+            metric.source,
+            metric.unit,
+            ", ".join(metric.components),
+            "yes" if metric.scaled else "",
+        ]
+        for name, metric in described.items()
+    ]
+    heads: list[str | tuple[str, str]] = [
+        "metric",
+        "in plain words",
+        "meaning",
+        "kind",
+        "read by",
+        "unit",
+        ("computed from", "metrics that share a part are correlated by construction and never form a pair"),
+        ("extrapolated", "counted in part of the time only, and scaled up"),
+    ]
+    return tag("div", tag("h3", "Metrics"), table("Every metric on this page", heads, rows))
+
+
+def _group(name: str, values: Mapping[str, str]) -> Html:
+    pairs = [tag("div", tag("dt", key), tag("dd", str(value))) for key, value in values.items()]
+    return tag("section", tag("h3", name), tag("dl", pairs, class_="provenance"), class_="group")
+
+
+_QUESTION = (
+    "The program was run partly with nothing but hardware metrics counted (the baseline), partly with counters for "
+    "events in its own code built in (the configurations). Where these change how hardware metrics rise and fall "
+    "together, the runs show a program that measuring has changed, not the one that you wanted to know."
+)
+
+_READING = (
+    (
+        "Metrics",
+        "Start with the first table. A ✓ needs no more reading: those numbers can be used. Below it stands what to do "
+        "about the others.",
+    ),
+    ("Verdicts", "A card tells what each configuration added, and which change weighs most."),
+    ("What changed", "For a ✗ or ?, find its column in the matrix. The rows on top changed most. Click a cell."),
+    (
+        "Forest plot",
+        "Below the matrix, look whether the bar touches the edge of the band. Short bars decide, long bars ask for "
+        "runs.",
+    ),
+    ("Signals", "Look at the worst pair before and after: a cause is often visible where the software metric is busy."),
+    (
+        "Correlations",
+        "The baseline by run shows your noise; the other two show at which price in instructions a line breaks.",
+    ),
+    ("Runs", "Before you trust any of it, see whether a run failed or the host was busy."),
+)
+
+_GLOSSARY = (
+    (
+        "hardware metric",
+        "an event that the processor counts (or a model of it, when counters are simulated), such as cache misses",
+    ),
+    (
+        "software metric",
+        "an event in the program's own code, counted by instrumentation built into it, such as calls of a function",
+    ),
+    (
+        "sampling interval",
+        "a short slice of the run; every metric has one value an interval, and the sequence of values is its signal",
+    ),
+    ("trace", "all signals of one run"),
+    ("baseline", "runs with hardware metrics alone: the nearest thing to an undisturbed program"),
+    ("configuration", "what is collected together in one kind of run"),
+    (
+        "anchor",
+        "one cheap software metric that every configuration but the baseline holds, so that all runs can be aligned "
+        "by it",
+    ),
+    (
+        "ρ (Spearman's rank correlation)",
+        "how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition",
+    ),
+    ("inner correlation", "ρ of two hardware metrics within one run"),
+    ("outer correlation", "ρ of one hardware metric between two aligned runs"),
+    ("perturbation", "a change of these correlations that is due to measuring"),
+    ("tolerance", "the largest change of ρ that is taken as harmless"),
+    ("confidence interval", "the range that the true change lies in, given how much runs differ among themselves"),
+    (
+        "smallest visible change",
+        "the change that this many runs would have shown four times out of five; smaller ones may have been missed",
+    ),
+    (
+        "p, corrected",
+        "how often chance alone would show such a change; corrected: for having looked at many changes at once",
+    ),
+    ("alignment, warp path", "which interval of one run belongs to which of another"),
+    (
+        "milestone",
+        "an event that happens at the same point of the work in every run; it shows whether an alignment is right",
+    ),
+)
+
+
+def reading_section() -> Html:
+    """Return how to read the page, and its words in plain language."""
+    return folded(
+        "reading",
+        "How to read this page",
+        "where to look first, and what its words mean",
+        tag("p", _QUESTION),
+        tag("ol", [tag("li", tag("b", f"{name}. "), said) for name, said in _READING]),
+        tag("h3", "Words"),
+        tag("dl", [tag("div", tag("dt", word), tag("dd", said)) for word, said in _GLOSSARY], class_="glossary"),
+    )
+
+
+def method_section(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
+    """Return the exact statement of the method, with the papers' sections and what deviates from them."""
+    alpha = found[0].alpha if found else content.settings.alpha
+    tolerance = found[0].tolerance if found else content.settings.tolerance
+    aligned = listing([plain_name(name) for name in content.settings.align_on])
+    statements = (
+        "Baseline, inner and outer perturbation are those of Mytkowicz, Diwan, Hauswirth and Sweeney, “Understanding "
+        "Measurement "
+        "Perturbation in Trace-based Data”, sections 2.1, 2.2 and 2.3: Spearman's ρ of every pair of hardware "
+        "metrics within a run, "
+        "and of every hardware metric between aligned runs.",
+        f"Runs are aligned by dynamic time warping{f' on {aligned}' if aligned else ''} (Mytkowicz, Diwan, Hauswirth "
+        "and Sweeney, "
+        "“Aligning Traces for Performance Evaluation”, section 2), judged by milestone scores (section 4 there). An "
+        "outer correlation "
+        "of a metric that runs were aligned by is marked †.",
+        "Section 3.3 calls a deviation significant when it exceeds what baseline runs show among themselves. Here "
+        "the run is the unit: "
+        "each run gives one ρ, on Fisher's scale, and the confidence interval of the change comes from the variation "
+        "between runs. "
+        "Sampling intervals of one run follow one another and are not independent, so their number proves nothing.",
+        f"A change is unperturbed when its confidence interval at level {number(100 * (1 - 2 * alpha))} % (each side "
+        "at "
+        f"α = {number(alpha)}) lies within ±{correlation(tolerance)} (an equivalence test); perturbed when it is shown "
+        f"to lie beyond ±{correlation(tolerance)} (a minimum-effect test), shifted when only a change from zero is "
+        f"shown, each at α = {number(alpha)} after correction for all changes of the configuration; else undecided. "
+        "“Not significant” alone is never “unperturbed”.",
+        "A configuration is unperturbed only when every change of it is; else the most serious of its changes decides.",
+        "Pairs of which one side is computed from the other, and metrics without variation, are left out and named "
+        "above.",
+        "The paper draws |ρ| between 0.3 and 1; this page draws ρ with its sign over its whole range and offers the "
+        "paper's scale.",
+        *content.method,
+    )
+    hint = "how each number was computed, and where it deviates from the papers"
+    return folded("method", "Method", hint, tag("ol", [tag("li", said) for said in statements]))

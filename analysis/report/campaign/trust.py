@@ -1,0 +1,250 @@
+"""The metrics that can be trusted: a row a metric, a column a configuration, and what to do about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unperturbed.analysis.metric_names import meaning, plain_name
+from unperturbed.analysis.perturbation import VERDICT_MEANINGS, VERDICT_SIGNS, change_weight
+from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
+from unperturbed.analysis.report.campaign.verdicts import advice, badge
+from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.wording import counted, first_of, listing
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import Change, VerdictName
+    from unperturbed.analysis.report.campaign.content import ReportContent
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.collectors.data import Metric
+
+_SERIOUSNESS: Mapping[VerdictName, int] = {
+    verdict: place for place, verdict in enumerate(reversed(tuple(VERDICT_SIGNS)))
+}
+"""0 for the verdict that needs nothing done, the highest for the most serious."""
+
+_WIDE = 8
+"""Of more configurations cells show the sign alone, so that all fit the window."""
+
+_NAMED = 4
+"""Metrics that a sentence names."""
+
+
+@dataclass(frozen=True)
+class MetricVerdict:
+    """The verdict of one configuration's checks on one metric.
+
+    Attributes
+    ----------
+    verdict : VerdictName
+        The most serious verdict of the changes that hold the metric.
+    worst : Change
+        The one of them that weighs most.
+    serious : int
+        How many of them have this verdict.
+    changes : int
+        How many changes hold the metric.
+    """
+
+    verdict: VerdictName
+    worst: Change
+    serious: int
+    changes: int
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric in all configurations; None in one that did not check it."""
+
+    name: str
+    software: bool
+    verdicts: tuple[MetricVerdict | None, ...]
+
+    @property
+    def trusted(self) -> bool:
+        """Tell whether it was checked, and found unperturbed wherever it was."""
+        found = [one.verdict for one in self.verdicts if one is not None]
+        return bool(found) and all(_SERIOUSNESS[verdict] == 0 for verdict in found)
+
+
+def metric_verdicts(result: ConfigurationResult) -> Mapping[str, MetricVerdict]:
+    """Return what is known of each metric that a change of the configuration holds."""
+    holding: dict[str, list[Change]] = {}
+    for change in result.changes:
+        for name in dict.fromkeys((change.first, change.second)):
+            holding.setdefault(name, []).append(change)
+    found = {}
+    for name, changes in holding.items():
+        verdict = max((change.verdict for change in changes), key=_SERIOUSNESS.__getitem__)
+        serious = [change for change in changes if change.verdict == verdict]
+        found[name] = MetricVerdict(verdict, max(serious, key=change_weight), len(serious), len(changes))
+    return found
+
+
+def ordered_configurations(found: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
+    """Return the configurations that count something, those without any fault first."""
+    counting = [result for result in found if not result.is_sham]
+    return sorted(counting, key=lambda result: _SERIOUSNESS[result.verdict])
+
+
+def metric_rows(found: Sequence[ConfigurationResult], described: Mapping[str, Metric]) -> list[MetricRow]:
+    """Return a row a metric: hardware before software, and among each those without any fault first.
+
+    Parameters
+    ----------
+    found : sequence of ConfigurationResult
+        The configurations, in the order of the columns.
+    described : mapping of str to Metric
+        Every metric of the traces; metrics that only changes hold are added.
+    """
+    columns = [metric_verdicts(result) for result in found]
+    collected = {name for result in found for name in result.software}
+    names = dict.fromkeys((*described, *(name for column in columns for name in column), *sorted(collected)))
+    rows = []
+    for name in names:
+        software = described[name].kind == "software" if name in described else name in collected
+        rows.append(MetricRow(name, software, tuple(column.get(name) for column in columns)))
+    return sorted(rows, key=_row_order)
+
+
+def _row_order(row: MetricRow) -> tuple[bool, bool, list[float]]:
+    """Return what a row is sorted by: its cells by seriousness, the worst first, each with its share of changes."""
+    cells = [_SERIOUSNESS[one.verdict] + one.serious / (one.changes + 1) for one in row.verdicts if one is not None]
+    # What is fine is equally fine, however many changes say so.
+    return row.software, not cells, sorted((max(0.0, cell) if cell >= 1 else 0.0 for cell in cells), reverse=True)
+
+
+def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
+    """Return one sentence on which metrics can be trusted everywhere."""
+    checked = [row for row in rows if any(row.verdicts)]
+    trusted = [row.name for row in checked if row.trusted]
+    everywhere = "the one configuration" if configurations == 1 else f"all {configurations} configurations"
+    if not checked:
+        return "No metric was checked."
+    if len(trusted) == len(checked):
+        return f"Every metric that was checked can be trusted in {everywhere}."
+    if not trusted:
+        return f"No metric can be trusted in {everywhere}; the columns show where each can."
+    names = listing([plain_name(name) for name in trusted]) if len(trusted) <= _NAMED else ""
+    return (
+        f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted in {everywhere}"
+        f"{f': {names}' if names else ''}."
+    )
+
+
+def trust_section(
+    content: ReportContent,
+    found: Sequence[ConfigurationResult],
+    index: Mapping[ChangeKey, int],
+    described: Mapping[str, Metric],
+) -> Html | None:
+    """Return the first picture of the page, and below it what to do.
+
+    Parameters
+    ----------
+    content : ReportContent
+        The settings that the advice depends on.
+    found : sequence of ConfigurationResult
+        All results, shams too.
+    index : mapping of ChangeKey to int
+        The number of each change that a click can open.
+    described : mapping of str to Metric
+        Every metric of the traces.
+    """
+    columns = ordered_configurations(found)
+    rows = metric_rows(columns, described)
+    if not columns or not rows:
+        return None
+    places = {id(result): place for place, result in enumerate(found)}
+    heads: list[str | tuple[str, str]] = [
+        "metric",
+        *(
+            tag(
+                "a",
+                tag("span", result.configuration, class_="name"),
+                " ",
+                tag("span", VERDICT_SIGNS[result.verdict], class_=f"sign {result.verdict}"),
+                href=f"#card-{places[id(result)]}",
+                title=f"{result.configuration} is {result.verdict}: {VERDICT_MEANINGS[result.verdict]}",
+            )
+            for result in columns
+        ),
+    ]
+    body: list[list[Cell | Content]] = []
+    for row in rows:
+        cells: list[Cell | Content] = [_row_head(row, described)]
+        cells += [_cell(row, result, one, index) for result, one in zip(columns, row.verdicts, strict=True)]
+        body.append(cells)
+    first_software = next((place for place, row in enumerate(rows) if row.software), len(rows))
+    attributes = [{"class_": "begins"} if place == first_software and place else {} for place in range(len(rows))]
+    whole = table(
+        "Metrics, and whether each can be trusted in each configuration", heads, body, row_attributes=attributes
+    )
+    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in reversed(tuple(VERDICT_SIGNS))]
+    return tag(
+        "section",
+        tag("h2", "Metrics you may trust"),
+        tag(
+            "p",
+            tag("b", trust_sentence(rows, len(columns))),
+            " A cell shows the most serious verdict of all checks "
+            "that hold the metric, and how many of them have it. Click it for the worst.",
+        ),
+        tag("ul", legend, tag("li", tag("span", "–", class_="sign"), " collected, not checked"), class_="legend"),
+        tag("div", whole, class_="trust compact" if len(columns) > _WIDE else "trust"),
+        tag("h3", "What to do"),
+        _what_to_do(columns, content),
+        id="trust",
+    )
+
+
+def _row_head(row: MetricRow, described: Mapping[str, Metric]) -> Cell:
+    plain = plain_name(row.name)
+    code = tag("small", tag("code", row.name)) if plain != row.name else None
+    kind = tag("small", "software") if row.software else None
+    return Cell([plain, " " if code or kind else None, code, kind], title=meaning(row.name, described))
+
+
+def _cell(
+    row: MetricRow, result: ConfigurationResult, found: MetricVerdict | None, index: Mapping[ChangeKey, int]
+) -> Cell:
+    if found is None:
+        if row.software and row.name not in result.software:
+            return Cell("", title=f"{result.configuration} does not collect it", class_="none")
+        reason = next((why for name, why in result.excluded if row.name in name.split(" – ")), "")
+        unheld = "no configuration of fewer metrics counts it, so nothing shows what it would be there"
+        return Cell("–", title=reason or (unheld if row.software else "not checked"), class_="none")
+    share = f"{found.serious} of {found.changes}"
+    shown: list[Content] = [
+        tag("span", VERDICT_SIGNS[found.verdict], class_="sign"),
+        tag("span", f" {share}", class_="share"),
+    ]
+    spoken = f"{found.verdict}, {share} checks"
+    place = index.get(change_key(result, found.worst))
+    style = f"badge {found.verdict}"
+    inside = (
+        tag("button", shown, type="button", data_change=place, aria_label=spoken, class_=style)
+        if place is not None
+        else tag("span", shown, title=spoken, class_=style)
+    )
+    return Cell(inside, -_SERIOUSNESS[found.verdict])
+
+
+def _what_to_do(columns: Sequence[ConfigurationResult], content: ReportContent) -> Html:
+    """Return the advice, configurations with the same together; the most serious first."""
+    advised: dict[tuple[str, ...], list[ConfigurationResult]] = {}
+    for result in sorted(columns, key=lambda one: -_SERIOUSNESS[one.verdict]):
+        advised.setdefault(advice(result, content), []).append(result)
+    return tag(
+        "dl",
+        [
+            tag(
+                "div",
+                tag("dt", badge(results[0].verdict), " ", first_of([result.configuration for result in results])),
+                tag("dd", tag("ul", [tag("li", sentence) for sentence in sentences])),
+            )
+            for sentences, results in advised.items()
+        ],
+        class_="todo",
+    )

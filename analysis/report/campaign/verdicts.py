@@ -1,0 +1,337 @@
+"""The top of the page: what the campaign showed, in one sentence; a card and advice for each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from unperturbed.analysis.metric_names import is_simulated, meaning
+from unperturbed.analysis.perturbation import (
+    SEVERITY,
+    VERDICT_MEANINGS,
+    VERDICT_SIGNS,
+    change_sentence,
+    overhead_words,
+)
+from unperturbed.analysis.report.campaign.content import described_metrics
+from unperturbed.analysis.report.document import moment
+from unperturbed.common.markup import Html, tag, text
+from unperturbed.common.wording import correlation, counted, duration, listing
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import CheckName, VerdictName
+    from unperturbed.analysis.report.campaign.content import ReportContent
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+
+_FURTHER: tuple[tuple[CheckName, str], ...] = (
+    ("software", "With software metrics"),
+    ("across", "Across runs, other metrics"),
+)
+
+
+def badge(verdict: VerdictName) -> Html:
+    """Return a verdict's sign and word."""
+    return tag(
+        "span", tag("span", VERDICT_SIGNS[verdict], aria_hidden="true"), f" {verdict}", class_=f"badge {verdict}"
+    )
+
+
+def top(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
+    """Return the page's head: name, answer, what speaks against it, what counted."""
+    return tag(
+        "header",
+        tag("p", "Unperturbed: which numbers has measuring changed?", class_="kicker"),
+        tag("h1", content.campaign),
+        tag("p", campaign_sentence([result for result in found if not result.is_sham]), class_="answer"),
+        doubts(content),
+        failures(content),
+        simulated_banner(content),
+        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
+    )
+
+
+def doubts(content: ReportContent) -> Html | None:
+    """Return what speaks against the baseline, with which everything else is compared."""
+    if not content.doubts:
+        return None
+    return tag(
+        "aside",
+        tag("strong", f"{VERDICT_SIGNS['undecided']} Against the baseline: "),
+        content.doubts[0] if len(content.doubts) == 1 else tag("ul", [tag("li", said) for said in content.doubts]),
+        class_="banner doubts",
+        aria_label="Against the baseline",
+    )
+
+
+def by_weight(found: Sequence[ConfigurationResult]) -> list[tuple[int, ConfigurationResult]]:
+    """Return the results with their places, perturbed ones first, unperturbed ones last."""
+    order = list(VERDICT_SIGNS)
+    return sorted(enumerate(found), key=lambda pair: order.index(pair[1].verdict))
+
+
+def facts_section(content: ReportContent, data: Html | None) -> Html:
+    """Return what was run, when and where, notes on it, and a button that saves all numbers."""
+    notes = [tag("p", note, class_="note") for note in content.notes]
+    return tag("section", tag("h2", "The campaign"), headline_facts(content, data), notes, id="campaign")
+
+
+def headline_facts(content: ReportContent, data: Html | None = None) -> Html:
+    """Return the few facts that a reader wants before all others, and a button to save `data`."""
+    head, settings = content.headline, content.settings
+    failed = sum(row.state == "failed" for row in content.runs)
+    runs = counted(sum(row.state == "done" for row in content.runs), "run")
+    lost = f" ({counted(failed, 'attempt')} failed)" if failed else ""
+    facts: list[tuple[str, Html | str | None]] = [
+        ("Program", head.program),
+        ("Command", tag("code", head.command) if head.command else ""),
+        ("Runs", f"{runs}{lost}" if content.runs else ""),
+        ("Measured for", duration(head.seconds) if head.seconds is not None else ""),
+        ("Sampling interval", settings.interval),
+        ("Counters", content.source.name),
+        ("Tolerance", f"ρ may change by ±{correlation(settings.tolerance)}"),
+        ("Host", head.host),
+        ("Started", moment(head.started)),
+        ("Unperturbed", head.version),
+        ("All numbers", data),
+    ]
+    return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts if value], class_="facts")
+
+
+def simulated_banner(content: ReportContent) -> Html:
+    """Return what counted, in one line; why it was taken, and what each other source said, unfold below it."""
+    simulated = [name for name, metric in described_metrics(content).items() if is_simulated(metric)]
+    if not (content.source.simulated or simulated):
+        said = tag("strong", f"Counters: {content.source.name}.")
+        if not content.source.sentence:
+            return tag("p", said, class_="source")
+        return tag("details", tag("summary", said), tag("p", content.source.sentence), class_="source")
+    return tag(
+        "details",
+        tag(
+            "summary",
+            tag("strong", "⚠ Simulated counters: "),
+            "a model of a processor computed these numbers; no hardware counted them.",
+        ),
+        tag("p", content.source.sentence),
+        class_="banner source",
+        aria_label="Simulated counters",
+    )
+
+
+def failures(content: ReportContent) -> Html | None:
+    """Return the runs that stayed without a result."""
+    if not content.failures:
+        return None
+    return tag(
+        "aside",
+        tag("strong", f"✗ {counted(len(content.failures), 'failure')}: "),
+        "what these would have given is missing from the verdicts.",
+        tag("ul", [tag("li", failure) for failure in content.failures]),
+        class_="banner failures",
+        aria_label="Failures",
+    )
+
+
+def result_section(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
+    """Return one card for each configuration, below the meaning of the four verdicts."""
+    if not found:
+        said = (
+            "There was nothing to check, or no configuration has enough finished runs; see the notes, the failures "
+            "and the runs below."
+        )
+        return tag("section", tag("h2", "Verdicts"), tag("p", said, class_="empty"), id="verdicts")
+    cards = [_card(place, result, content) for place, result in by_weight(found)]
+    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in VERDICT_SIGNS]
+    return tag(
+        "section",
+        tag("h2", "Verdicts"),
+        tag("ul", legend, class_="legend"),
+        tag("div", cards, class_="cards even" if len(found) in {2, 4} else "cards"),
+        id="verdicts",
+    )
+
+
+def _card(place: int, result: ConfigurationResult, content: ReportContent) -> Html:
+    added = [tag("div", tag("dt", what), tag("dd", much)) for what, much in overhead_words(result.overhead)]
+    return tag(
+        "article",
+        tag("h3", result.configuration, " ", badge(result.verdict)),
+        tag("p", result_sentence(result), class_="means"),
+        tag("p", tag("b", "Software metrics in it: "), _software(result, content)),
+        tag(
+            "div",
+            tag("b", f"Added to {' and '.join(result.references)}:"),
+            tag("dl", added, class_="added"),
+            class_="overhead",
+        ),
+        _check("inner", "Within a run", result),
+        _check("outer", "Across runs", result),
+        *(_check(check, name, result) for check, name in _FURTHER if result.of(check)),
+        id=f"card-{place}",
+        class_=f"card {result.verdict}",
+        data_configuration=result.configuration,
+    )
+
+
+def _software(result: ConfigurationResult, content: ReportContent) -> Html:
+    if not result.software:
+        return text("none")
+    described = described_metrics(content)
+    names = [
+        [tag("code", name, title=meaning(name, described)), " (anchor)" if name == content.settings.anchor else ""]
+        for name in result.software
+    ]
+    return text([[", " if place else "", name] for place, name in enumerate(names)])
+
+
+def _check(check: CheckName, name: str, result: ConfigurationResult) -> Html:
+    verdict, worst = result.check_verdict(check), result.worst(check)
+    if verdict is None or worst is None:
+        return tag("p", tag("b", f"{name}: "), "not checked", class_="check")
+    rank = {
+        "perturbed": "Worst",
+        "shifted": "Largest shift",
+        "undecided": "Widest open",
+        "unperturbed": "Nearest to the tolerance",
+    }[worst.verdict]
+    return tag(
+        "div",
+        tag(
+            "p",
+            tag("span", VERDICT_SIGNS[verdict], class_=f"sign {verdict}"),
+            tag("b", f"{name}: "),
+            check_sentence(result, check),
+        ),
+        tag("p", f"{rank}: {change_sentence(worst, result.alpha)}.", class_="worst"),
+        class_="check",
+    )
+
+
+def campaign_sentence(found: Sequence[ConfigurationResult]) -> str:
+    """Return one sentence on what the campaign showed."""
+    if not found:
+        return (
+            "There is no verdict: there was nothing to check, or no configuration has enough finished runs. The notes "
+            "and the failures say which."
+        )
+    names = {
+        verdict: [result.configuration for result in found if result.verdict == verdict] for verdict in VERDICT_SIGNS
+    }
+    if len(names["unperturbed"]) == len(found):
+        subject = "The one configuration is" if len(found) == 1 else f"All {len(found)} configurations are"
+        return f"{subject} unperturbed: measuring did not change how the program's metrics move together."
+    if names["perturbed"]:
+        least = "at least " if names["shifted"] or names["undecided"] else ""
+        lead = (
+            f"Measuring changed the program in {least}{len(names['perturbed'])} of "
+            f"{counted(len(found), 'configuration')}: {_are(names.pop('perturbed'), 'perturbed')}"
+        )
+    elif names["shifted"]:
+        lead = (
+            f"No change beyond the tolerance was shown, but {_are(names.pop('shifted'), 'shifted')}: something "
+            "changed, and more runs would tell whether it matters"
+        )
+    else:
+        lead = f"No perturbation was shown, but {listing(names.pop('undecided'))} stayed undecided"
+    rest = [_are(names[verdict], verdict) for verdict in reversed(SEVERITY) if names.get(verdict)]
+    return f"{lead}; {listing(rest)}." if rest else f"{lead}."
+
+
+def _are(names: Sequence[str], verdict: str) -> str:
+    return f"{listing(names)} {'is' if len(names) == 1 else 'are'} {verdict}"
+
+
+def check_sentence(result: ConfigurationResult, check: str) -> str:
+    """Return how one check of a configuration ended: `2 of 36 pairs perturbed, 5 undecided`."""
+    changes = [change for change in result.changes if change.check == check]
+    if not changes:
+        return "not checked"
+    noun = "metric" if check == "outer" else "pair"
+    counts = {verdict: sum(change.verdict == verdict for change in changes) for verdict in VERDICT_SIGNS}
+    if counts["unperturbed"] == len(changes):
+        return f"all {counted(len(changes), noun)} unperturbed"
+    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICT_SIGNS if counts[verdict]]
+    return f"of {counted(len(changes), noun)}, {listing(parts)}"
+
+
+_MEANS: Mapping[VerdictName, str] = {
+    "unperturbed": "Its metrics can be collected together, and its runs compared with the others.",
+    "shifted": "A change was shown, and these runs leave open whether it is larger than the tolerance.",
+    "undecided": "No change was shown, but these runs leave room for one larger than the tolerance.",
+}
+
+
+def result_sentence(result: ConfigurationResult) -> str:
+    """Return what the verdict on a configuration means for its user."""
+    inner, outer = result.check_verdict("inner"), result.check_verdict("outer")
+    if result.verdict != "perturbed":
+        return _MEANS[result.verdict]
+    if inner == "perturbed" and outer == "perturbed":
+        return "Its hardware numbers no longer describe the untouched program, neither within a run nor across runs."
+    if outer == "perturbed":
+        return "Its runs can no longer be read side by side with runs of the reference."
+    if inner != "perturbed":
+        return "Its software metrics no longer go with the others as they do where fewer are collected."
+    return "Inside its runs, hardware metrics no longer move together as they do in the untouched program."
+
+
+def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
+    """Return what to do about the verdict, one sentence each."""
+    if result.verdict == "unperturbed":
+        return ("Nothing: use the numbers of these runs.",)
+    return _advice_perturbed(result, content) if result.verdict == "perturbed" else _advice_open(result, content)
+
+
+def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
+    if result.is_sham:
+        return (
+            "Nothing is counted in a sham: what moved comes with the rewritten code. `layouts: varied` puts layout "
+            "into what counts as usual.",
+        )
+    anchor = content.settings.anchor
+    origins = {change.origin for change in result.having("perturbed")}
+    own = [name for name in result.software if name != anchor]
+    said = [f"Take the hardware numbers from the {listing(result.references)} runs, not from these."]
+    if anchor is not None and not own:
+        said.append(f"Choose a cheaper anchor than {anchor}: every other configuration holds it too.")
+    elif len(own) > 1:
+        said.append(f"Collect {listing(own)} in runs of their own (one subset each in the spec) and check again.")
+    elif own:
+        said.append(
+            f"{own[0]} perturbs by itself: count a rarer event in its place, or read it apart from hardware metrics."
+        )
+    if "layout" in origins and origins <= {"layout", "unclear", None}:
+        said.append(
+            "The sham build shows the same: it is the layout of the code or the no-ops in place of the increments, "
+            "not the counting. "
+            "`layouts: varied` puts layout into what counts as usual."
+        )
+    if result.check_verdict("inner") == "unperturbed":
+        said.append("Within a run all is well: the runs can be used one by one, but not merged with others.")
+    return tuple(said)
+
+
+def _advice_open(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
+    open_changes = [change for change in result.changes if change.is_open]
+    needed = [change.runs_to_decide for change in open_changes if change.runs_to_decide is not None]
+    beyond = len(open_changes) - len(needed)
+    said = []
+    if needed:
+        now = content.settings.runs
+        have = f" (now {now})" if now is not None else ""
+        said.append(
+            f"About {max(needed)} runs a configuration{have} would probably decide {_how_many(len(needed), beyond)}."
+        )
+    if beyond or not open_changes:
+        which = f"{counted(beyond, 'change')} " if beyond else "This "
+        said.append(
+            f"{which}{'are' if beyond > 1 else 'is'} out of reach of more runs alone: calm the host, "
+            "lengthen the program's run, or accept a wider tolerance."
+        )
+    return tuple(said)
+
+
+def _how_many(decidable: int, beyond: int) -> str:
+    if not beyond:
+        return "it" if decidable == 1 else f"all {decidable} open changes"
+    return f"{decidable} of {decidable + beyond} open changes"

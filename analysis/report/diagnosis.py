@@ -1,0 +1,378 @@
+"""The page of a diagnosis: the verdict, the timelines of trace and references, the carriers, the noise floor."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.analysis.diagnosis import describe
+from unperturbed.analysis.report.chart import SERIES, Figure, axis, label, layout, plot_text, short, stacked
+from unperturbed.analysis.report.document import document, frame, navigation
+from unperturbed.common.markup import Html, tag
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unperturbed.analysis.diagnosis import Comparison, Diagnosis, Finding
+    from unperturbed.analysis.diagnosis.distances.result import EventDistance
+
+    Floats = NDArray[np.float64]
+
+_PLACES = (
+    ("picture", "Timelines"),
+    ("carriers", "Carriers"),
+    ("noise", "Noise floor"),
+    ("reading", "Left out"),
+    ("references", "References"),
+)
+
+_BINS = 120
+_AROUND = 5
+"""Neighbouring intervals that are compared together."""
+_LANES = 9
+_LANE_HEIGHT = 46
+_HALF = 0.44
+"""Most of a lane's height that one of its two timelines takes."""
+_DELAYS = 6
+"""Streams whose delays are drawn: as many as there are colours."""
+
+
+def render_diagnosis(diagnosis: Diagnosis) -> str:
+    """Return a diagnosis as one HTML document, as self-contained as the report."""
+    name = PurePath(diagnosis.trace).name or "trace"
+    header = tag(
+        "header",
+        tag("p", "Unperturbed: what is wrong with this trace?", class_="kicker"),
+        tag("h1", name),
+        tag("p", f"The trace is {describe.verdict_text(diagnosis)}.", class_="answer"),
+        [_finding(one, diagnosis.unit) for one in diagnosis.findings],
+        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
+    )
+    sections = [
+        _picture(diagnosis),
+        _carriers(diagnosis),
+        _noise(diagnosis),
+        _reading(diagnosis),
+        _references(diagnosis),
+    ]
+    return document(
+        f"{name}: {diagnosis.verdict}",
+        navigation(_PLACES),
+        header,
+        tag("main", sections),
+        version=metadata.version("unperturbed"),
+    )
+
+
+def render_distance(distance: EventDistance) -> str:
+    """Return one of the paper's distances as a page, with its value for each plugin."""
+    header = tag(
+        "header",
+        tag("p", "Unperturbed: how far is one event trace from another?", class_="kicker"),
+        tag("h1", "Distance of two event traces"),
+        tag("p", f"{distance.headline()}.", class_="answer"),
+    )
+    tables = [table.to_html(sortable=True) for table in distance.tables()]
+    section = tag("section", tag("h2", "By plugin"), tables)
+    return document(distance.headline(), header, tag("main", section), version=metadata.version("unperturbed"))
+
+
+def _section(identity: str, *content: Html | list[Html] | None) -> Html:
+    return tag("section", tag("h2", dict(_PLACES)[identity]), *content, id=identity)
+
+
+def _finding(finding: Finding, unit: str) -> Html:
+    return tag(
+        "div",
+        tag("h3", f"{finding.kind}: {finding.summary}"),
+        tag(
+            "dl",
+            [tag("div", tag("dt", name), tag("dd", value)) for name, value in describe.facts(finding, unit)],
+            class_="facts",
+        ),
+    )
+
+
+def _picture(diagnosis: Diagnosis) -> Html:
+    several = "the median of the references" if len(diagnosis.references) > 1 else "the reference"
+    return _section(
+        "picture",
+        frame(
+            timelines(diagnosis),
+            f"Each lane: events of {several} upward, of the trace downward, in short intervals; heights are square "
+            "roots of counts, each lane "
+            "scaled to its highest. Marked: fewer or more events than references have around that time, so what is "
+            "late is missing first and "
+            "added later. Below: how much later each stream gets to the same point of its way; shaded: the "
+            "references' own range.",
+        ),
+    )
+
+
+def _carriers(diagnosis: Diagnosis) -> Html:
+    if not any(one.carriers for one in diagnosis.findings):
+        return _section("carriers", tag("p", "Nothing was found, so no event type carries it."))
+    found = [one for one in diagnosis.findings if one.carriers]
+    return _section("carriers", [describe.carriers_table(one, diagnosis.unit).to_html() for one in found])
+
+
+def _noise(diagnosis: Diagnosis) -> Html:
+    comparison = diagnosis.comparison
+    if len(comparison.references) == 1:
+        return _section(
+            "noise", tag("p", "One reference does not tell how much clean runs differ. Give several; six are good.")
+        )
+    varying, table = describe.noise_table(comparison)
+    count = f"{varying:,} of {len(comparison.types):,} event types occur more often in one reference than in another."
+    listed = tag("div", table.to_html(), class_="tall") if varying else None
+    return _section("noise", tag("p", count), listed)
+
+
+def _reading(diagnosis: Diagnosis) -> Html:
+    comparison = diagnosis.comparison
+    traces = [one.trace for one in (comparison.observed, *comparison.references)]
+    bad = [
+        tag("li", f"{one.name}, line {line.number}: {line.text}")
+        for one in traces
+        if one.reading is not None
+        for line in one.reading.first_bad_lines[:3]
+    ]
+    return _section(
+        "reading",
+        describe.reading_table(traces).to_html(),
+        [tag("h3", "First bad lines"), tag("ul", bad)] if bad else None,
+    )
+
+
+def _references(diagnosis: Diagnosis) -> Html:
+    listed = [tag("li", name or "a reference") for name in diagnosis.references]
+    looked = tag("p", f"Looked for: {', '.join(diagnosis.kinds)}.") if diagnosis.kinds else None
+    return _section(
+        "references",
+        tag("ul", listed),
+        looked,
+        describe.distances_table(diagnosis.distances).to_html() if diagnosis.distances else None,
+        [tag("p", note, class_="note") for note in diagnosis.notes],
+    )
+
+
+def timelines(diagnosis: Diagnosis) -> Figure:
+    """Draw a lane for each stream and plugin, references' events upward and the trace's downward, and the delays.
+
+    Notes
+    -----
+    At most some thousand marks, however long the traces are: events are counted in short intervals.
+    """
+    comparison = diagnosis.comparison
+    tick = 1 / (comparison.ticks_a_second or 1)
+    unit = "s" if comparison.ticks_a_second else "ticks"
+    lanes = lanes_of(comparison)
+    longest = max(one.trace.duration for one in (*comparison.references, comparison.observed))
+    edges = np.linspace(0, max(1, longest), _BINS + 1)
+    data = _lane_bars(comparison, lanes, edges, tick, unit)
+    curves, in_ms = _delay_curves(diagnosis, tick, unit)
+    heights = [_LANE_HEIGHT * len(lanes), 150.0] if curves else [_LANE_HEIGHT * len(lanes)]
+    panels = stacked(heights, 48)
+    marks = [(one.kind, one.since * tick) for one in diagnosis.findings if one.since is not None]
+    top, bottom = 56 + 18 * len(marks), 54
+    figure = layout(
+        round(sum(heights) + 48 * (len(heights) - 1) + top + bottom),
+        margin={"l": 150, "r": 20, "t": top, "b": bottom},
+        barmode="overlay",
+        bargap=0,
+        shapes=[
+            {
+                "type": "line",
+                "x0": at,
+                "x1": at,
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": "@ink", "width": 1.5, "dash": "dot"},
+            }
+            for _, at in marks
+        ],
+        annotations=[
+            label(
+                plot_text(f"{kind}, since {at:.4g} {unit}"),
+                at,
+                1,
+                xref="x",
+                yshift=2 + 18 * place,
+                xanchor="left" if at < longest * tick / 2 else "right",
+            )
+            for place, (kind, at) in enumerate(marks)
+        ],
+    )
+    # The legend stands above the names of the findings.
+    figure["legend"] |= {"y": 1 + (8 + 18 * len(marks)) / (figure["height"] - top - bottom)}
+    figure["xaxis"] = axis(
+        f"time since the first event, {unit}", range=[0, edges[-1] * tick], anchor="y2" if curves else "y"
+    )
+    figure["yaxis"] = axis(
+        domain=panels[0],
+        range=[len(lanes) - 0.5, -0.5],
+        tickmode="array",
+        tickvals=list(range(len(lanes))),
+        ticktext=[plot_text(name or "no plugin", 20) for name, _ in lanes],
+        fixedrange=True,
+        showgrid=False,
+    )
+    if curves:
+        figure["yaxis2"] = axis(
+            f"delay, {'ms' if in_ms else unit}", domain=panels[1], zeroline=True, zerolinecolor="@axis"
+        )
+    return Figure(
+        "diagnosis-timelines",
+        [*data, *curves],
+        figure,
+        f"Events of the references and of the trace over time, in {len(lanes)} lanes; what is missing or added is "
+        "marked. "
+        "Below, how late each stream is. The tables hold the numbers.",
+    )
+
+
+def lanes_of(comparison: Comparison) -> list[tuple[str, list[int]]]:
+    """Return (name, its types) of all streams, and of the plugins that differ most or log most."""
+    types = comparison.types
+    lanes: dict[str, list[int]] = {}
+    for stream in comparison.streams:
+        first = types[stream.numbers[0]]
+        if stream.name != first.plugin:  # a sink: what its base class logs for it
+            lanes[stream.name] = [
+                number
+                for number, kind in enumerate(types)
+                if (kind.plugin, kind.element) == (first.plugin, stream.name)
+            ]
+    plugins: dict[str, list[int]] = {}
+    for number, kind in enumerate(types):
+        plugins.setdefault(kind.plugin, []).append(number)
+    amounts = comparison.observed.counts + comparison.highest
+
+    def weight(name: str) -> tuple[float, int]:
+        return float(np.abs(comparison.excess[plugins[name]]).sum()), int(amounts[plugins[name]].sum())
+
+    ranked = sorted(plugins, key=weight, reverse=True)
+    return [*lanes.items(), *((name, plugins[name]) for name in ranked)][:_LANES]
+
+
+def differences(here: Floats, theirs: Floats) -> tuple[Floats, Floats]:
+    """Return how many events are missing from and added to each interval, beyond what the references allow.
+
+    Parameters
+    ----------
+    here : shape (intervals,)
+        The trace's counts.
+    theirs : shape (references, intervals)
+        What five neighbouring intervals hold together must leave their range by as much again as they vary; with one,
+        by the square root of its count. So events that only came a little earlier or later are no difference.
+
+    Returns
+    -------
+    missing, added : shape (intervals,)
+        Against the median of the references.
+    """
+
+    def around(counts: Floats) -> Floats:
+        return np.convolve(counts, np.ones(_AROUND), mode="same")
+
+    sums = np.array([around(one) for one in theirs])
+    low, high = sums.min(axis=0), sums.max(axis=0)
+    slack = high - low if len(theirs) > 1 else np.sqrt(low)
+    usual = np.median(theirs, axis=0)
+    fewer, more = around(here) < low - slack, around(here) > high + slack
+    return np.where(fewer, np.maximum(0, usual - here), 0), np.where(more, np.maximum(0, here - usual), 0)
+
+
+def _lane_bars(
+    comparison: Comparison, lanes: list[tuple[str, list[int]]], edges: Floats, tick: float, unit: str
+) -> list[dict[str, Any]]:
+    middles, width = (edges[:-1] + edges[1:]) / 2 * tick, float(edges[1] - edges[0]) * tick
+    looks = {"references": "@series-1", "trace": "@muted-bar", "missing": "@perturbed", "added": "@series-5"}
+    bars: dict[str, dict[str, list[Any]]] = {
+        name: {key: [] for key in ("x", "y", "base", "customdata")} for name in looks
+    }
+
+    def counted(numbers: list[int]) -> Floats:
+        each = [
+            np.histogram(np.concatenate([one.times(number) for number in numbers]), edges)[0]
+            for one in (*comparison.references, comparison.observed)
+        ]
+        return np.array(each, dtype=np.float64)
+
+    for lane, (_, numbers) in enumerate(lanes):
+        *references, here = counted(numbers)
+        theirs = np.array(references)
+        usual = np.median(theirs, axis=0)
+        missing, added = differences(here, theirs)
+        # The square root keeps a steady stream visible beside the burst of a start.
+        most = np.sqrt(max(1.0, (here + missing).max(), usual.max())) / _HALF
+        for name, low, high, count, sign in (
+            ("references", 0 * usual, usual, usual, -1),
+            ("trace", 0 * here, here, here, 1),
+            ("missing", here, here + missing, missing, 1),
+            ("added", here - added, here, added, 1),
+        ):
+            drawn = high > low
+            bars[name]["x"] += short(middles[drawn], 5)
+            bars[name]["base"] += short(lane + sign * np.sqrt(low[drawn]) / most)
+            bars[name]["y"] += short(sign * (np.sqrt(high[drawn]) - np.sqrt(low[drawn])) / most)
+            bars[name]["customdata"] += short(count[drawn])
+    return [
+        {
+            "type": "bar",
+            "name": name,
+            **bars[name],
+            "width": width,
+            "marker": {"color": colour, "line": {"width": 0}},
+            "hovertemplate": f"{name}: %{{customdata}} events within {width:.3g} {unit}, at %{{x}} {unit}"
+            "<extra></extra>",
+        }
+        for name, colour in looks.items()
+    ]
+
+
+def _delay_curves(diagnosis: Diagnosis, tick: float, unit: str) -> tuple[list[dict[str, Any]], bool]:
+    """Return lines of the streams' delays, the references' range, and whether they are in ms."""
+    comparison = diagnosis.comparison
+    reached = min((one.strength.get("end_reached_share", 1.0) for one in diagnosis.findings), default=1.0)
+    curves = []
+    for stream in comparison.streams[:_DELAYS]:
+        delays = comparison.delays(stream, reached=reached) * tick
+        if np.isfinite(delays).all():
+            late = np.median(delays, axis=0)
+            curves.append((stream.name, comparison.moments(stream) * tick, late, late - delays))
+    in_ms = unit == "s" and all(np.abs(late).max() < 1 for _, _, late, _ in curves)
+    scale, shown_unit = (1e3, "ms") if in_ms else (1.0, unit)
+    drawn: list[dict[str, Any]] = []
+    for place, (name, moments, late, ranges) in enumerate(curves):
+        low, high = ranges.min(axis=0) * scale, ranges.max(axis=0) * scale
+        style = {"type": "scatter", "mode": "lines", "yaxis": "y2"}
+        drawn.append(
+            style
+            | {
+                "name": "references' range of delays",
+                "showlegend": place == 0,
+                "legendgroup": "range",
+                "x": short([*moments, *moments[::-1]], 5),
+                "y": short([*high, *low[::-1]]),
+                "fill": "toself",
+                "fillcolor": "@band",
+                "line": {"width": 0, "color": "@band"},
+                "hoverinfo": "skip",
+            }
+        )
+        drawn.append(
+            style
+            | {
+                "name": plot_text(f"delay of {name or 'no plugin'}", 32),
+                "x": short(moments, 5),
+                "y": short(late * scale),
+                "line": {"color": SERIES[place], "width": 2},
+                "hovertemplate": f"%{{y}} {shown_unit} later, at %{{x}} {unit}",
+            }
+        )
+    return drawn, in_ms

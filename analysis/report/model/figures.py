@@ -1,0 +1,359 @@
+"""The figure of a variable: data and fitted curve over each cause, observed over predicted, residuals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.analysis.causal import CurveMechanism, TableMechanism
+from unperturbed.analysis.report.chart import SERIES, Figure, axis, layout, plot_text, short
+from unperturbed.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unperturbed.analysis.causal import Category, CausalModel, Mechanism
+
+    Floats = NDArray[np.float64]
+    Columns = Mapping[str, list[Any]]
+
+_HEIGHT = 420
+_POINTS = 800
+"""Rows that are drawn at most, taken at even distances."""
+_CURVE_POINTS = 160
+_LEGENDS = len(SERIES)
+_MOST_CURVES = 24
+_BINS = 10
+_JITTER = 0.18
+_DECADES = 3.0
+"""A cause that spans as many powers of ten, most of its values in the lower half, is drawn on a logarithmic axis."""
+
+
+@dataclass(frozen=True)
+class VariableFigure:
+    """A variable's figure with its views.
+
+    Attributes
+    ----------
+    figure : Figure
+        The figure.
+    views : tuple of tuple of str
+        Keys and names of the views; the first is shown at first.
+    notes : tuple of str
+        Limits of the drawing, a sentence each.
+    """
+
+    figure: Figure
+    views: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def variable_figure(model: CausalModel, name: str, number: int) -> VariableFigure:
+    """Return the figure of one variable.
+
+    Parameters
+    ----------
+    model : CausalModel
+        One that was quantified.
+    name : str
+        The variable.
+    number : int
+        Its number, for the figure's id; views are named by the numbers of the causes: "cause-3".
+
+    Returns
+    -------
+    VariableFigure
+        The figure with a view for each cause.
+    """
+    mechanism = model.mechanisms[name]
+    return _Drawing(model, name, mechanism).drawn(f"model-{number}")
+
+
+class _Drawing:
+    def __init__(self, model: CausalModel, name: str, mechanism: Mechanism) -> None:
+        self._data = model.data
+        self._name = name
+        self._mechanism = mechanism
+        rows = model.data.rows
+        self._rows = np.unique(np.linspace(0, rows - 1, min(rows, _POINTS)).round().astype(np.int64))
+        self._columns: Columns = {
+            one: model.data.frame[one].gather(self._rows).to_list() for one in (*mechanism.parents, name)
+        }
+        self._traces: list[dict[str, Any]] = []
+        self._choices: dict[str, dict[str, Any]] = {}
+        self._views: list[tuple[str, str]] = []
+        self._notes: list[str] = []
+        if len(self._rows) < rows:
+            self._notes.append(f"{len(self._rows)} of {rows:,} rows are drawn; formulas were fitted to all.")
+
+    def drawn(self, identity: str) -> VariableFigure:
+        """Return the figure with all its views."""
+        mechanism = self._mechanism
+        if not mechanism.parents:
+            self._distribution()
+        elif isinstance(mechanism, CurveMechanism):
+            # What is shown at first has a curve.
+            for cause in sorted(mechanism.parents, key=lambda one: one not in mechanism.used):
+                self._over(cause, mechanism)
+            self._against(mechanism)
+        elif isinstance(mechanism, TableMechanism):
+            for cause in mechanism.parents:
+                self._shares(cause, mechanism)
+        figure = Figure(
+            identity,
+            self._traces,
+            layout(
+                _HEIGHT,
+                xaxis=axis(),
+                yaxis=axis(),
+                barmode="stack",
+                bargap=0.15,
+                legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+            ),
+            f"{plot_text(self._name)}: its data, and what the formula makes of "
+            f"{', '.join(map(plot_text, mechanism.parents)) or 'nothing'}",
+            group=identity,
+            chosen=self._views[0][0],
+            choices=self._choices,
+        )
+        return VariableFigure(figure, tuple(self._views), tuple(dict.fromkeys(self._notes)))
+
+    def _view(self, choice: str, name_shown: str, x: str, y: str, **patch: Any) -> None:
+        self._views.append((choice, name_shown))
+        self._choices[choice] = {"xaxis.title.text": plot_text(x), "yaxis.title.text": plot_text(y), **patch}
+
+    def _add(self, choice: str, **trace: Any) -> None:
+        self._traces.append({"meta": choice, **trace})
+
+    def _number_of(self, cause: str) -> str:
+        return f"cause-{self._data.names.index(cause)}"
+
+    def _is_discrete(self, name: str) -> bool:
+        return self._data.kinds[name] == "discrete"
+
+    # What causes nothing and what has no causes
+
+    def _distribution(self) -> None:
+        name = self._name
+        if self._is_discrete(name):
+            counts = np.bincount(self._data.codes(name), minlength=len(self._data.categories(name)))
+            texts = [plot_text(str(one), 24) for one in self._data.categories(name)]
+            ticks = {"xaxis.tickvals": list(range(len(texts))), "xaxis.ticktext": texts}
+            self._view("data", "the data", name, "rows", **ticks)
+            self._add(
+                "data",
+                type="bar",
+                x=list(range(len(texts))),
+                y=counts.tolist(),
+                marker={"color": SERIES[0]},
+                showlegend=False,
+            )
+            return
+        counts, edges = np.histogram(self._data.values(name), min(30, max(5, math.isqrt(self._data.rows))))
+        middles, width = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0])
+        self._view("data", "the data", name, "rows")
+        bars = {"x": short(middles), "y": counts.tolist(), "width": [width] * len(counts)}
+        self._add("data", type="bar", **bars, marker={"color": SERIES[0]}, showlegend=False)
+
+    # Continuous variables
+
+    def _over(self, cause: str, mechanism: CurveMechanism) -> None:
+        choice = self._number_of(cause)
+        y, moved = self._moved(cause, mechanism)
+        groups = self._groups(cause, mechanism)
+        if cause not in mechanism.used:
+            self._notes.append(f"{self._name} has an edge from {cause}, and its formula does without it.")
+        ticks: dict[str, Any] = {}
+        if self._is_discrete(cause):
+            categories = self._data.categories(cause)
+            ticks = {
+                "xaxis.tickvals": list(range(len(categories))),
+                "xaxis.ticktext": [plot_text(str(one), 24) for one in categories],
+            }
+            x = self._data.codes(cause)[self._rows] + np.random.default_rng(0).uniform(
+                -_JITTER, _JITTER, len(self._rows)
+            )
+        else:
+            x = self._data.values(cause)[self._rows]
+            ticks = {"xaxis.type": "log"} if self._is_wide(cause) else {}
+        self._view(choice, f"over {cause}", cause, self._name, **ticks)
+        for place, (label, here) in enumerate(groups):
+            colour = SERIES[place] if place < _LEGENDS else "@muted-bar"
+            style = {"name": label or "data", "legendgroup": label, "showlegend": len(groups) > 1 and place < _LEGENDS}
+            points = {"x": short(x[here]), "y": short(y[here]), "marker": {"color": colour, "size": 6, "opacity": 0.6}}
+            self._add(choice, type="scatter", mode="markers", hoverinfo="x+y+name", **points, **style)
+        if moved is None or cause not in mechanism.used:
+            return
+        for place, (label, here) in enumerate(groups[:_MOST_CURVES]):
+            colour = SERIES[place] if place < _LEGENDS else "@muted-bar"
+            line = (
+                self._levels(cause, mechanism, here)
+                if self._is_discrete(cause)
+                else self._curve(cause, mechanism, here)
+            )
+            if line is not None:
+                style = {"name": label or "formula", "legendgroup": label, "showlegend": False, "hoverinfo": "x+y+name"}
+                self._add(choice, type="scatter", mode="lines", line={"color": colour, "width": 2.5}, **line, **style)
+
+    def _is_wide(self, cause: str) -> bool:
+        values = self._data.values(cause)
+        low, high = float(values.min()), float(values.max())
+        return low > 0 and high >= 10**_DECADES * low and float(np.median(values)) < (low + high) / 2
+
+    def _groups(self, cause: str, mechanism: CurveMechanism) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return rows by the values of the other discrete causes: in order, or the largest groups first if there are
+        many."""
+        discrete = [one for one in mechanism.used if one != cause and self._is_discrete(one)]
+        found: dict[tuple[Category, ...], list[int]] = {}
+        for row, values in enumerate(
+            zip(*(self._columns[one] for one in discrete), strict=True) if discrete else [()] * len(self._rows)
+        ):
+            found.setdefault(values, []).append(row)
+        if len(found) <= _LEGENDS:
+            places = [{value: at for at, value in enumerate(self._data.categories(one))} for one in discrete]
+            ordered = sorted(
+                found.items(), key=lambda item: [at[value] for at, value in zip(places, item[0], strict=True)]
+            )
+        else:
+            ordered = sorted(found.items(), key=lambda item: (-len(item[1]), str(item[0])))
+        return [
+            (
+                plot_text(", ".join(f"{one}={value}" for one, value in zip(discrete, values, strict=True)), 48),
+                np.array(rows),
+            )
+            for values, rows in ordered
+        ]
+
+    def _held(self, cause: str, mechanism: CurveMechanism) -> dict[str, float]:
+        """Return the medians of the other continuous causes."""
+        others = [one for one in mechanism.used if one != cause and not self._is_discrete(one)]
+        return {one: float(np.median(self._data.values(one))) for one in others}
+
+    def _moved(self, cause: str, mechanism: CurveMechanism) -> tuple[Floats, Floats | None]:
+        """Return the data moved along the formula to the medians of other continuous causes, and the formula there."""
+        observed = self._data.values(self._name)[self._rows]
+        held = self._held(cause, mechanism)
+        used: dict[str, Any] = {one: self._columns[one] for one in mechanism.used}
+        try:
+            there, _ = (
+                mechanism.predict({**used, **{one: [value] for one, value in held.items()}})
+                if used
+                else (observed, observed)
+            )
+            if not held or cause not in mechanism.used:
+                return observed, there
+            here, _ = mechanism.predict(used)
+        except DataError as error:
+            self._notes.append(f"No curve is drawn over {cause}: {error}.")
+            return observed, None
+        style = ", ".join(f"{one} = {value:.4g}" for one, value in held.items())
+        self._notes.append(f"Over {cause}, points and curve are moved along the formula to {style}: the medians.")
+        return (observed - here + there if mechanism.errors == "even" else observed * there / here), there
+
+    def _curve(self, cause: str, mechanism: CurveMechanism, here: NDArray[np.int64]) -> dict[str, Any] | None:
+        x = self._data.values(cause)[self._rows][here]
+        spaced = np.geomspace if self._is_wide(cause) else np.linspace
+        # Powers of ten do not come back exactly from their logarithms.
+        grid = np.clip(spaced(float(x.min()), float(x.max()), _CURVE_POINTS), x.min(), x.max())
+        return self._line(grid, {cause: grid.tolist()}, cause, mechanism, here)
+
+    def _levels(self, cause: str, mechanism: CurveMechanism, here: NDArray[np.int64]) -> dict[str, Any] | None:
+        """Return a short level line at each value of a discrete cause."""
+        codes = np.unique(self._data.codes(cause)[self._rows][here])
+        values = [self._data.categories(cause)[code] for code in codes]
+        made = self._line(codes.astype(np.float64), {cause: values}, cause, mechanism, here)
+        if made is None:
+            return None
+        x = [place for code in codes.tolist() for place in (code - 1.6 * _JITTER, code + 1.6 * _JITTER, None)]
+        return {"x": x, "y": [level for one in made["y"] for level in (one, one, None)]}
+
+    def _line(
+        self,
+        x: Floats,
+        over: Mapping[str, Sequence[Any]],
+        cause: str,
+        mechanism: CurveMechanism,
+        here: NDArray[np.int64],
+    ) -> dict[str, Any] | None:
+        first = int(here[0])
+        discrete = {
+            one: [self._columns[one][first]] for one in mechanism.used if one != cause and self._is_discrete(one)
+        }
+        held = {one: [value] for one, value in self._held(cause, mechanism).items()}
+        try:
+            y, _ = mechanism.predict({**discrete, **held, **over})
+        except DataError as error:
+            self._notes.append(f"Part of the curve over {cause} is not drawn: {error}.")
+            return None
+        return {"x": short(x), "y": short(y, 5)}
+
+    def _against(self, mechanism: CurveMechanism) -> None:
+        """Add the observed values over the predicted ones, and the residuals."""
+        if not mechanism.used:
+            return
+        predicted, _ = mechanism.predict({one: self._columns[one] for one in mechanism.used})
+        observed = self._data.values(self._name)[self._rows]
+        points = {"mode": "markers", "marker": {"color": SERIES[0], "size": 6, "opacity": 0.6}, "showlegend": False}
+        self._view("predicted", "observed over predicted", f"{self._name} by the formula", self._name)
+        ends = short([float(min(predicted.min(), observed.min())), float(max(predicted.max(), observed.max()))])
+        self._add("predicted", type="scatter", x=short(predicted), y=short(observed), **points)
+        self._add(
+            "predicted",
+            type="scatter",
+            mode="lines",
+            x=ends,
+            y=ends,
+            line={"color": "@axis", "width": 1},
+            showlegend=False,
+        )
+        left = {
+            "even": "residual",
+            "proportional": "residual, as a share of the formula",
+            "factor": "residual of the logarithm",
+        }
+        self._view("residuals", "residuals", f"{self._name} by the formula", left[mechanism.errors])
+        self._add("residuals", type="scatter", x=short(predicted), y=short(mechanism.residuals[self._rows]), **points)
+
+    # Discrete variables
+
+    def _shares(self, cause: str, mechanism: TableMechanism) -> None:
+        """Add a bar of shares for each value of a discrete cause, or tenth of a continuous one, with the table's
+        cuts as lines."""
+        choice = self._number_of(cause)
+        if self._is_discrete(cause):
+            bins = self._data.codes(cause)[self._rows]
+            texts = [str(one) for one in self._data.categories(cause)]
+        else:
+            values = self._data.values(cause)
+            cuts = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)))
+            bins = np.clip(np.searchsorted(cuts, values[self._rows], side="right") - 1, 0, max(len(cuts) - 2, 0))
+            texts = [f"{low:.3g} … {high:.3g}" for low, high in itertools.pairwise(cuts)]
+        codes = self._data.codes(self._name)[self._rows]
+        categories = self._data.categories(self._name)
+        used = {one: self._columns[one] for one in mechanism.used}
+        predicted = mechanism.predict(used) if used else np.tile(mechanism.predict({})[:1], (len(codes), 1))
+        here = np.unique(bins)
+        ticks = {
+            "xaxis.tickvals": here.tolist(),
+            "xaxis.ticktext": [plot_text(texts[one], 24) for one in here],
+            "yaxis.range": [0, 1.001],
+        }
+        self._view(choice, f"over {cause}", cause, f"share of {self._name}", **ticks)
+        borders = np.zeros(len(here))
+        for number, category in enumerate(categories):
+            shares = [float(np.mean(codes[bins == one] == number)) for one in here]
+            colour = SERIES[number] if number < _LEGENDS else "@muted-bar"
+            style = {"name": plot_text(str(category), 24), "marker": {"color": colour, "opacity": 0.75}}
+            self._add(choice, type="bar", x=here.tolist(), y=short(shares), **style)
+            borders += [float(np.mean(predicted[bins == one, number])) for one in here]
+            if number < len(categories) - 1:
+                marks = {"symbol": "line-ew", "size": 26, "line": {"width": 2.5, "color": "@ink"}}
+                what = {"name": "by the table", "showlegend": not number, "legendgroup": "table"}
+                self._add(
+                    choice, type="scatter", mode="markers", x=here.tolist(), y=short(borders), marker=marks, **what
+                )

@@ -1,0 +1,273 @@
+"""A page of its own for a causal model: its graph, and the curve and the data behind every node and edge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata, resources
+from typing import TYPE_CHECKING
+
+from unperturbed.analysis.causal import causal_order
+from unperturbed.analysis.causal.describe import (
+    claims_table,
+    curve_table,
+    edges_table,
+    markov_sentences,
+    p_text,
+    separation_sentence,
+    summary_sentence,
+    undecided,
+    variables_table,
+)
+from unperturbed.analysis.report.document import choice, document, frame, navigation
+from unperturbed.analysis.report.model.figures import variable_figure
+from unperturbed.analysis.report.model.graph import graph_svg, regression_id
+from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.wording import counted, listing, number
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.causal import (
+        CausalModel,
+        CurveParameters,
+        Exclusion,
+        MarkovCheck,
+        Mechanism,
+        Parameter,
+        ScreeningOff,
+    )
+
+_PARAMETERS_SHOWN = 60
+_CELLS_NAMED = 3
+
+
+def render_model(
+    model: CausalModel,
+    *,
+    name: str = "table",
+    left_out: Sequence[Exclusion] = (),
+    notes: Sequence[str] = (),
+    derived: Mapping[str, str] | None = None,
+    curves: Sequence[CurveParameters] = (),
+    markov: MarkovCheck | None = None,
+    screenings: Sequence[ScreeningOff] = (),
+) -> str:
+    """Return a causal model as one HTML document, as self-contained as the report.
+
+    Parameters
+    ----------
+    model : CausalModel
+        The model.
+    name : str
+        Of the table, for the title.
+    left_out : sequence of Exclusion
+        Columns that were not offered to the analysis; the model knows those that it refused itself.
+    notes : sequence of str
+        What the reader must know of the table.
+    derived : mapping of str to str
+        Expressions of derived variables.
+    curves : sequence of CurveParameters
+        Whose parameters the table holds.
+    markov : MarkovCheck, optional
+        Result of its Markov check.
+    screenings : sequence of ScreeningOff
+        Checks of screening off.
+    """
+    open_ends = undecided(model)
+    header = tag(
+        "header",
+        tag("p", "Unperturbed: what causes what, and by which formula?", class_="kicker"),
+        tag("h1", name),
+        tag("p", summary_sentence(model), class_="answer"),
+        [tag("p", note, class_="note") for note in notes],
+        tag("noscript", tag("p", "Curves need JavaScript. The graph, all formulas and numbers do not.", class_="note")),
+    )
+    sections = [
+        _section("graph", "The graph", _graph(model)),
+        _section("edges", "Edges", [_edges(model)]),
+        _section("formulas", "Formulas", _formulas(model)),
+    ]
+    if curves:
+        sections.append(_section("curves", "The curves whose parameters these are", [_curve(one) for one in curves]))
+    if model.equivalences:
+        sections.append(
+            _section("equivalences", "What carries the same information", [_sentences(map(str, model.equivalences))])
+        )
+    if open_ends:
+        sections.append(_section("undecided", "What was not decided", [_sentences(open_ends)]))
+    if markov is not None or screenings:
+        sections.append(_section("checks", "Does the model agree with the data?", _checks(markov, screenings)))
+    sections += [
+        _section("separations", "Why other edges are missing", _separations(model)),
+        _section("variables", "Variables", _variables(model, left_out, derived or {})),
+        _section("settings", "What was known, and how it was learnt", [_settings(model)]),
+    ]
+    script = resources.files(__package__).joinpath("model.js").read_text(encoding="utf-8")
+    return document(
+        f"{name}: causal model",
+        navigation([(identity, heading) for identity, heading, _ in sections]),
+        header,
+        tag("main", [markup for _, _, markup in sections]),
+        Html(f"<script>{script}</script>"),
+        version=metadata.version("unperturbed"),
+    )
+
+
+def _section(identity: str, heading: str, content: Sequence[Html | None]) -> tuple[str, str, Html]:
+    return identity, heading, tag("section", tag("h2", heading), content, id=identity)
+
+
+def _sentences(sentences: Iterable[str]) -> Html:
+    return tag("ul", [tag("li", sentence) for sentence in sentences])
+
+
+def _graph(model: CausalModel) -> list[Html]:
+    key = [
+        tag("li", "wider: stronger"),
+        tag("li", "dashed: in fewer than 90 % of the subsamples, dotted: in fewer than half"),
+        tag("li", "grey: by definition"),
+        tag("li", "brown, with rings and no head: direction open"),
+        tag("li", "round: discrete"),
+    ]
+    sentence = (
+        "Causes stand left of their effects. Click an edge or a variable for the curve, the data and the formula."
+    )
+    regressions = [_regression(model, name, at) for at, name in enumerate(model.data.names) if name in model.mechanisms]
+    last = [name for name in _order(model) if model.parents(name)]
+    first = model.data.names.index(last[-1]) if last else 0
+    return [
+        tag("p", sentence),
+        graph_svg(model),
+        tag("ul", key, class_="legend"),
+        tag("div", regressions, id="regressions", data_first=first, aria_live="polite"),
+    ]
+
+
+def _regression(model: CausalModel, name: str, at: int) -> Html:
+    mechanism = model.mechanisms[name]
+    shown = variable_figure(model, name, at)
+    causes = f"from {listing(list(mechanism.parents))}" if mechanism.parents else "without causes"
+    control = choice(f"model-{at}", "Show", shown.views, shown.views[0][0]) if len(shown.views) > 1 else None
+    return tag(
+        "article",
+        tag("h3", name, " ", tag("small", causes)),
+        tag("pre", mechanism.formula),
+        control,
+        frame(shown.figure, " ".join(shown.notes) or None),
+        _parameters(mechanism),
+        id=regression_id(at),
+        data_variable=at,
+    )
+
+
+def _parameters(mechanism: Mechanism) -> Html:
+    rows = [_parameter(one) for one in mechanism.parameters[:_PARAMETERS_SHOWN]]
+    hidden = len(mechanism.parameters) - len(rows)
+    more = f"; {hidden} more are in the JSON" if hidden else ""
+    caption = f"Fitted numbers with intervals of 95 % confidence{more}"
+    inner = table(caption, ("number", "value", "from", "to", "where"), rows)
+    return tag("details", tag("summary", counted(len(mechanism.parameters), "fitted number")), inner)
+
+
+def _parameter(one: Parameter) -> list[str]:
+    cells = [", ".join(f"{name}={value}" for name, value in where.items()) for where in one.where[:_CELLS_NAMED]]
+    further = len(one.where) - len(cells)
+    where = "; ".join(cells) + (f"; and {further} more" if further > 0 else "")
+    return [one.name, number(one.value, 5), number(one.low, 5), number(one.high, 5), where or "everywhere"]
+
+
+def _edges(model: CausalModel) -> Html:
+    return edges_table(model, link=f"#{regression_id('')}").to_html(identity="edges-table", sortable=True)
+
+
+def _order(model: CausalModel) -> list[str]:
+    return causal_order({name: mechanism.parents for name, mechanism in model.mechanisms.items()})
+
+
+def _formulas(model: CausalModel) -> list[Html]:
+    rows = []
+    for name in _order(model):
+        mechanism = model.mechanisms[name]
+        if mechanism.parents:
+            rows.append(
+                [name, tag("code", mechanism.formula), number(mechanism.bits, 4), f"{len(mechanism.parameters)}"]
+            )
+    caption = (
+        "Each variable by its causes: the shortest description of all that were tried. [condition] is 1 where it "
+        "holds and 0 elsewhere; "
+        "± is the standard deviation of what is left"
+    )
+    return [tag("div", table(caption, ("variable", "formula", "bits", "fitted numbers"), rows), class_="wordy")]
+
+
+def _curve(found: CurveParameters) -> Html:
+    return tag("div", tag("pre", found.mechanism.formula), curve_table(found).to_html(), class_="tall wordy")
+
+
+def _checks(markov: MarkovCheck | None, screenings: Sequence[ScreeningOff]) -> list[Html]:
+    shown = []
+    if markov is not None:
+        shown += [tag("h3", "Markov check"), _sentences(markov_sentences(markov))]
+        if markov.claims:
+            shown.append(tag("div", claims_table(markov).to_html(), class_="tall wordy"))
+    if screenings:
+        shown += [tag("h3", "Screening off"), _sentences(map(str, screenings))]
+    return shown
+
+
+def _separations(model: CausalModel) -> list[Html]:
+    rows: list[list[Cell | Content]] = []
+    for found in model.separations:
+        p_value = None if math.isnan(found.p_value) else found.p_value
+        pair = f"{found.one}, {found.other}"
+        rows.append(
+            [
+                pair,
+                ", ".join(found.given) or "nothing",
+                Cell(p_text(found.p_value), p_value),
+                separation_sentence(found, model.settings.alpha),
+            ]
+        )
+    names = len(model.data.names)
+    apart = names * (names - 1) // 2 - len(model.separations) - len(model.edges)
+    sentence = (
+        tag(
+            "p", f"{counted(apart, 'further pair')} can have no edge by what was known beforehand, and were not tested."
+        )
+        if apart > 0
+        else None
+    )
+    shown = table(
+        "Pairs without an edge, and the set that separates them", ("pair", "held fixed", "p", "in words"), rows
+    )
+    return [one for one in (tag("div", shown, class_="tall wordy") if rows else None, sentence) if one is not None]
+
+
+def _variables(model: CausalModel, left_out: Sequence[Exclusion], derived: Mapping[str, str]) -> list[Html]:
+    shown = [variables_table(model, derived).to_html()]
+    excluded = [(one.name, one.why) for one in (*model.exclusions, *left_out)]
+    if excluded:
+        shown.append(tag("div", table("What was left out", ("column", "why"), excluded), class_="wordy"))
+    dropped = len(model.data.dropped_rows)
+    if dropped:
+        lacking = listing([f"{name} ({count})" for name, count in model.data.missing.items()])
+        shown.append(tag("p", f"{counted(dropped, 'row')} dropped for a missing value: {lacking}."))
+    return shown
+
+
+def _settings(model: CausalModel) -> Html:
+    known, settings = model.knowledge, model.settings
+    facts = {
+        "tiers": " / ".join(", ".join(tier) for tier in known.tiers),
+        "required": ", ".join(f"{one} → {other}" for one, other in known.required),
+        "forbidden": ", ".join(f"{one} → {other}" for one, other in known.forbidden),
+        "inputs": ", ".join(known.inputs),
+        "outputs": ", ".join(known.outputs),
+        "by definition": "; ".join(f"{name} from {', '.join(parts)}" for name, parts in known.definitions.items()),
+        "test": settings.test,
+        "alpha": f"{settings.alpha:g}",
+        "largest set held fixed": f"{settings.depth}",
+        "subsamples": f"{settings.subsamples}",
+        "seed": f"{settings.seed}",
+    }
+    rows = [tag("div", tag("dt", what), tag("dd", value or "nothing")) for what, value in facts.items()]
+    return tag("dl", rows, class_="provenance")

@@ -1,0 +1,1 @@
+"""The page of a partition: the plan, the evidence for each subset, the search."""

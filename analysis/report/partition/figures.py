@@ -1,0 +1,220 @@
+"""Figures of a search for a partition: each candidate with its metrics, verdict and runs; runs against forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.analysis.partition.describe import STAGES, measurement_verdict, new_runs
+from unperturbed.analysis.report.chart import SERIES, Figure, axis, layout, plot_text
+from unperturbed.common.wording import counted
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.partition import Measurement, Plan
+
+
+_ROW_PX = 24
+_FEW, _WIDE = 12, 150
+"""Runs up to which each has a tick of its own, and up to which a run is wide enough for an edge around it."""
+_BASELINE = "fresh baseline"
+_KINDS = {
+    "unperturbed": ("✓", "@unperturbed-soft", "@unperturbed"),
+    "undecided": ("?", "@undecided-soft", "@undecided"),
+    "shifted": ("~", "@shifted-soft", "@shifted"),
+    "perturbed": ("✗", "@perturbed-soft", "@perturbed"),
+    _BASELINE: ("", "@muted-line", "@card"),
+    "certified": ("✓", "@unperturbed", "@card"),
+    "not certified": ("✗", "@perturbed", "@card"),
+}
+"""What a measurement found: its sign, the colours of its ground, and of sign and edge. What certifies is solid, what
+only searches is pale."""
+
+_PARTS = {
+    "search": ("together", "alone", "search", "improve"),
+    "fresh baselines": ("baseline",),
+    "certification": ("certify",),
+}
+
+
+def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
+    """Draw the search from left to right: a column a measurement, as wide as its runs, filled where it held a metric.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its history.
+    metrics : sequence of str
+        The rows, from top to bottom.
+
+    Returns
+    -------
+    Figure or None
+        None when nothing was measured.
+    """
+    if not plan.history:
+        return None
+    row_of = {metric: row for row, metric in enumerate(metrics, 1)}
+    bars: dict[str, list[tuple[int, int, int, str]]] = {}
+    for measurement, runs in zip(plan.history, new_runs(plan), strict=True):
+        kind = measurement_verdict(measurement) or _BASELINE
+        said = _hover_text(measurement, runs)
+        rows = [row_of[metric] for metric in measurement.subset] or list(row_of.values())
+        bars.setdefault(kind, []).extend((row, measurement.runs_used - runs, runs, said) for row in rows)
+    narrow = plan.runs_used > _WIDE
+    data = [_stages(plan), *(_bars(kind, bars[kind], narrow=narrow) for kind in _KINDS if kind in bars)]
+    names = ["why", *metrics]
+    figure = layout(
+        _ROW_PX * len(names) + 140,
+        margin={"l": 40, "r": 20, "t": 66, "b": 50},
+        barmode="overlay",
+        bargap=0.14,
+        uniformtext={"mode": "hide", "minsize": 10},
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
+    )
+    figure["xaxis"] = axis("runs used so far", range=[0, plan.runs_used], **_ticks(plan.runs_used))
+    figure["yaxis"] = axis(
+        tickvals=list(range(len(names))),
+        ticktext=[plot_text(name, 40) for name in names],
+        range=[len(names) - 0.5, -0.5],
+        showgrid=False,
+        automargin="width",
+    )
+    return Figure(
+        "search-steps",
+        data,
+        figure,
+        "The search from left to right: a column for each measurement, as wide as its runs, with the metrics that it "
+        "held and its "
+        "verdict. The same is in the table of all measurements.",
+    )
+
+
+def _hover_text(measurement: Measurement, runs: int) -> str:
+    found = measurement_verdict(measurement)
+    head = f"{measurement.number}. {STAGES[measurement.stage]}, {counted(runs, 'run')}{f': {found}' if found else ''}"
+    held = f"<br>{plot_text(', '.join(measurement.subset), 90)}" if measurement.subset else ""
+    carried = measurement.outcome.carried[:1] if measurement.outcome is not None else ()
+    return "".join([head, held, *(f"<br>{plot_text(one, 90)}" for one in carried)])
+
+
+def _bars(kind: str, bars: Sequence[tuple[int, int, int, str]], *, narrow: bool) -> dict[str, Any]:
+    """Return all bars of one kind; narrow ones have no edge, which would be all that is seen of them."""
+    sign, ground, colour = _KINDS[kind]
+    pale = ground.endswith("-soft")
+    look: dict[str, Any] = {"marker": {"color": ground, "line": {"color": colour, "width": 1}}}
+    if narrow:
+        look = {"marker": {"color": colour if pale else ground, "line": {"width": 0}}, "opacity": 0.45 if pale else 1}
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": f"{sign} {kind}".strip(),
+        "y": [row for row, *_ in bars],
+        "base": [base for _, base, *_ in bars],
+        "x": [runs for *_, runs, _ in bars],
+        "text": [sign] * len(bars),
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "insidetextfont": {"color": colour, "size": 12},
+        "hovertext": [said for *_, said in bars],
+        "hoverinfo": "text",
+        **look,
+    }
+
+
+def _stages(plan: Plan) -> dict[str, Any]:
+    """Return the top row: why was measured, one bar for each stretch of the same."""
+    stretches = []
+    for stage, group in groupby(zip(plan.history, new_runs(plan), strict=True), key=lambda pair: pair[0].stage):
+        made = list(group)
+        stretches.append((STAGES[stage], made[0][0].runs_used - made[0][1], sum(runs for _, runs in made)))
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "showlegend": False,
+        "y": [0] * len(stretches),
+        "base": [base for _, base, _ in stretches],
+        "x": [runs for *_, runs in stretches],
+        "text": [name for name, *_ in stretches],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "insidetextfont": {"color": "@ink", "size": 12},
+        "marker": {"color": "@grid", "line": {"color": "@card", "width": 1}},
+        "hovertext": [f"{name}: {counted(runs, 'run')}" for name, _, runs in stretches],
+        "hoverinfo": "text",
+    }
+
+
+def runs_figure(plan: Plan) -> Figure:
+    """Draw the runs used, by what they were for, below the range that was predicted."""
+    predicted = plan.forecast
+    used = dict.fromkeys(_PARTS, 0)
+    for measurement, runs in zip(plan.history, new_runs(plan), strict=True):
+        used[next(name for name, stages in _PARTS.items() if measurement.stage in stages)] += runs
+    data: list[dict[str, Any]] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": "predicted: all metrics together … no two",
+            "y": [0],
+            "base": [predicted.low],
+            "x": [max(predicted.high - predicted.low, 0)],
+            "marker": {"color": "@muted-line"},
+            "hovertemplate": f"predicted: {predicted.low:,} to {predicted.high:,} runs<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "about five together",
+            "x": [predicted.expected],
+            "y": [0],
+            "marker": {"symbol": "diamond", "size": 12, "color": "@ink"},
+            "hovertemplate": "predicted if about five metrics go together: %{x:,} runs<extra></extra>",
+        },
+    ]
+    base = 0
+    for colour, (name, runs) in zip(SERIES, used.items(), strict=False):
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": name,
+                "y": [1],
+                "base": [base],
+                "x": [runs],
+                "text": [f"{runs:,}" if runs else ""],
+                "textposition": "inside",
+                "insidetextanchor": "middle",
+                "textangle": 0,
+                "insidetextfont": {"color": "@card", "size": 13},
+                "marker": {"color": colour},
+                "hovertemplate": f"{name}: {runs:,} runs<extra></extra>",
+            }
+        )
+        base += runs
+    most = max(predicted.high, plan.runs_used)
+    figure = layout(
+        210,
+        margin={"l": 40, "r": 20, "t": 66, "b": 50},
+        barmode="overlay",
+        bargap=0.3,
+        uniformtext={"mode": "hide", "minsize": 10},
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
+    )
+    figure["xaxis"] = axis("runs", range=[0, 1.04 * most], **_ticks(most))
+    figure["yaxis"] = axis(
+        tickvals=[0, 1], ticktext=["predicted", "used"], range=[1.5, -0.5], showgrid=False, automargin="width"
+    )
+    return Figure(
+        "search-runs",
+        data,
+        figure,
+        f"Runs used, {plan.runs_used:,}, and runs predicted, {predicted.low:,} to {predicted.high:,}.",
+    )
+
+
+def _ticks(runs: int) -> dict[str, Any]:
+    """Return the ticks of an axis that counts runs: whole numbers."""
+    return {"tickformat": ",", **({"dtick": 1} if runs <= _FEW else {})}

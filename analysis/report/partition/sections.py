@@ -1,0 +1,317 @@
+"""Sections of a partition's page: the plan as a picture, what is left out, the evidence for each subset, the search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from unperturbed.analysis.partition.describe import (
+    STAGES,
+    CostKind,
+    alone_costs,
+    cost_kind,
+    cost_words,
+    forecast_words,
+    measurement_verdict,
+    new_runs,
+    ordered_metrics,
+)
+from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence
+from unperturbed.analysis.report.campaign.figures.forest import FOREST_ROWS
+from unperturbed.analysis.report.campaign.verdicts import badge
+from unperturbed.analysis.report.document import choice, frame
+from unperturbed.common.markup import Cell, Content, Html, table, tag
+from unperturbed.common.wording import BAD, GOOD, correlation, counted, number
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.partition import CertifiedSubset, Cost, Measurement, Plan
+    from unperturbed.analysis.perturbation import VerdictName
+    from unperturbed.analysis.report.campaign.results import ConfigurationResult
+    from unperturbed.analysis.report.chart import Figure
+
+
+_COLOURS = 6
+_SIGNS = {str(name): sign for name, sign in VERDICT_SIGNS.items()} | {"certified": GOOD, "not certified": BAD}
+_STYLES = {"certified": "unperturbed", "not certified": "perturbed"}
+_KIND_HEADS: Mapping[CostKind, str] = {
+    "instructions": "instructions added",
+    "cycles": "cycles added",
+    "time": "time added",
+    "events": "events a run",
+}
+_WHAT_MAY_HELP = (
+    "more repetitions (--max-repetitions), a longer interval or a wider tolerance; on a host with real counters a "
+    "quieter host"
+)
+
+
+def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulated: bool) -> Html:
+    """Return the plan as a picture: metrics down, subsets across, each metric with its cost.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was found.
+    beneath : Content
+        What stands below the picture.
+    anchor : str or None
+        The metric that every subset holds besides.
+    simulated : bool
+        Whether costs are counts of a simulator.
+    """
+    costs = alone_costs(plan)
+    kind = cost_kind([*costs.values(), *(subset.cost for subset in plan.subsets)])
+    metrics = ordered_metrics(plan, costs, kind)
+    most = max((getattr(cost, kind) or 0.0 for cost in costs.values()), default=0.0) if kind else 0.0
+    held = {metric: at for at, subset in enumerate(plan.subsets) for metric in subset.metrics}
+    perturbs = {each.metric for each in plan.unmeasurable}
+    head = (
+        f"alone: {_KIND_HEADS[kind]}{' (simulated)' if simulated and kind != 'events' else ''}"
+        if kind
+        else "cost alone"
+    )
+    heads: list[str | tuple[str, str]] = [
+        "metric",
+        (head, f"what measuring this metric alone{' (with the anchor)' if anchor else ''} added to the baseline"),
+        *(subset.name for subset in plan.subsets),
+    ]
+    if len(held) < len(metrics):
+        heads.append("left out")
+    rows: list[list[Cell | Content]] = []
+    if anchor is not None and plan.subsets:
+        in_all = [_held(at, anchor, subset.name) for at, subset in enumerate(plan.subsets)]
+        rows.append([Cell([anchor, tag("small", " anchor")]), "", *in_all, *([""] if len(held) < len(metrics) else [])])
+    for metric in metrics:
+        cells: list[Cell | Content] = [Cell(metric), _cost(costs.get(metric), kind, most)]
+        for at, subset in enumerate(plan.subsets):
+            cells.append(_held(at, metric, subset.name) if held.get(metric) == at else Cell("", class_="free"))
+        if metric not in held and metric in perturbs:
+            cells.append(Cell(tag("a", "✗ perturbs alone", href="#left-out"), class_="out perturbed"))
+        elif metric not in held:
+            cells.append(Cell(tag("a", "? no certificate", href="#left-out"), class_="out undecided"))
+        elif len(held) < len(metrics):
+            cells.append("")
+        rows.append(cells)
+    if plan.subsets:
+        rows.append(["together", *_sums(plan, kind, whole=len(held) == len(metrics))])
+    kinds = [{"class_": "sums"} if plan.subsets and row is rows[-1] else {} for row in rows]
+    return tag(
+        "section",
+        tag("h2", "The plan"),
+        tag(
+            "p",
+            "One row a metric, one column a subset: what stands in a column is measured in the same runs. ",
+            ["The subsets are in plan.yaml, which ", tag("code", "unperturbed run"), " takes."]
+            if plan.subsets
+            else "There is no subset, so there is no column.",
+        ),
+        tag("div", table("Which metrics are measured together", heads, rows, row_attributes=kinds), class_="partition"),
+        beneath,
+        id="plan",
+    )
+
+
+def _held(at: int, metric: str, subset: str) -> Cell:
+    filled = tag(
+        "a", "✓", href=f"#evidence-{at + 1}", title=f"{metric} in {subset}", aria_label=f"{metric} in {subset}"
+    )
+    return Cell(filled, class_=f"held s{at % _COLOURS + 1}")
+
+
+def _cost(cost: Cost | None, kind: CostKind | None, most: float) -> Cell:
+    value = getattr(cost, kind) if cost is not None and kind is not None else None
+    width = max(0.0, min(1.0, value / most)) if value is not None and most > 0 else 0.0
+    bar = tag("span", "", class_="bar", style=f"width:{4.2 * width:.2f}rem") if width else None
+    return Cell([tag("span", cost_words(cost, kind), class_="amount"), bar], class_="cost")
+
+
+def _sums(plan: Plan, kind: CostKind | None, *, whole: bool) -> list[Cell | Content]:
+    """Return the last row: what each subset cost as a whole."""
+    sums: list[Cell | Content] = [""]
+    sums += [Cell(cost_words(subset.cost, kind), class_="sum") for subset in plan.subsets]
+    return sums if whole else [*sums, ""]
+
+
+def _left_out(plan: Plan) -> list[tuple[VerdictName, list[str], str, str]]:
+    """Return what is in no subset: verdict, metrics, reason, advice; one entry a reason."""
+    helps = _WHAT_MAY_HELP if plan.complete else f"letting the search go on; else {_WHAT_MAY_HELP}"
+    found: dict[tuple[VerdictName, str, str], list[str]] = {}
+    for one in plan.unmeasurable:
+        found.setdefault(("perturbed", one.reason, one.advice), []).append(one.metric)
+    for each in plan.undecided:
+        found.setdefault(("undecided", each.reason, helps), []).extend(each.metrics)
+    return [(verdict, metrics, reason, advice) for (verdict, reason, advice), metrics in found.items()]
+
+
+def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
+    """Return the metrics in no subset: the reason, what may help, what was found of them; None where there is none."""
+    listed = _left_out(plan)
+    if not listed:
+        return None
+    cards = [
+        tag(
+            "article",
+            tag("h3", ", ".join(metrics), " ", badge(verdict)),
+            tag("p", _sentence(reason)),
+            tag("p", tag("b", "What may help: "), _sentence(advice), class_="advice"),
+            class_=f"card {verdict}",
+        )
+        for verdict, metrics, reason, advice in listed
+    ]
+    evidence: list[Html] = []
+    if figure is not None:
+        evidence.append(tag("h3", "What was found of them"))
+        if len(figure.choices) > 1:
+            evidence.append(choice(figure.group, "Metrics", [(name, name) for name in figure.choices], figure.chosen))
+        evidence.append(
+            frame(figure, "Measured alone, or as the subset that has no certificate. Click a point for its runs.")
+        )
+    return tag("section", tag("h2", "Left out, and why"), tag("div", cards, class_="cards"), evidence, id="left-out")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def evidence_section(
+    plan: Plan, found: Sequence[ConfigurationResult], figures: Sequence[Figure | None], kind: CostKind | None
+) -> Html:
+    """Return what each certified subset rests on: its runs, its level, every change.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was found.
+    found : sequence of ConfigurationResult
+        A result for each subset, in order; one without kept evidence has no changes.
+    figures : sequence of Figure or None
+        The forest plot of each subset; None where it has no changes.
+    kind : CostKind, optional
+        The cost that is shown.
+    """
+    if not plan.subsets:
+        said = "No subset is certified, so there is no evidence to show. What was tried is shown below."
+        return tag("section", tag("h2", "Evidence"), tag("p", said, class_="empty"), id="evidence")
+    return tag(
+        "section",
+        tag("h2", "Evidence"),
+        tag(
+            "p",
+            "Every correlation that could have changed, with the confidence interval of its change. A subset is "
+            "certified when all "
+            "intervals lie within the shaded band, in fresh runs that had no part in finding it. The widest reach is "
+            "on top.",
+        ),
+        [
+            _evidence(number_, subset, result, figure, kind)
+            for number_, (subset, result, figure) in enumerate(zip(plan.subsets, found, figures, strict=True), 1)
+        ],
+        id="evidence",
+    )
+
+
+def _evidence(
+    place: int, subset: CertifiedSubset, result: ConfigurationResult, figure: Figure | None, kind: CostKind | None
+) -> Html:
+    worst = result.worst()
+    facts = [
+        ("Metrics", ", ".join(subset.metrics)),
+        (
+            "Certifying runs",
+            f"{len(subset.runs)}: {_run_range(subset.runs)}" if subset.runs else counted(subset.repetitions, "run"),
+        ),
+        ("Level of each bound", number(subset.level, 3)),
+        *([("Changes shown small", f"{len(result.changes)}")] if result.changes else []),
+        (_KIND_HEADS[kind].capitalize() if kind else "Cost", cost_words(subset.cost, kind)),
+    ]
+    left = max((len(result.of(check)) for check in ("inner", "outer")), default=0) - FOREST_ROWS
+    caption = f"The {FOREST_ROWS} changes of each kind that reach farthest; plan.json has all. " if left > 0 else ""
+    if any(change.aligned_on for change in result.changes):
+        caption += "† The runs were aligned by this metric, so its correlation across runs is flattered. "
+    return tag(
+        "article",
+        tag(
+            "h3",
+            tag("span", "", class_=f"swatch s{(place - 1) % _COLOURS + 1}"),
+            subset.name,
+            " ",
+            badge("unperturbed"),
+        ),
+        tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts], class_="facts"),
+        tag("p", f"Nearest to the tolerance: {change_sentence(worst, result.alpha)}.", class_="worst")
+        if worst
+        else None,
+        frame(figure, f"{caption}Click a point for its runs.") if figure else tag("p", "No change was kept with it."),
+        id=f"evidence-{place}",
+    )
+
+
+def _run_range(runs: Sequence[str]) -> str:
+    return runs[0] if len(runs) == 1 else f"{runs[0]} … {runs[-1]}"
+
+
+def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
+    """Return how the plan came about: every candidate in order, and the runs used against the forecast."""
+    strategy = f"strategy {plan.strategy}, seed {plan.seed}"
+    blocks: list[Html | None] = [tag("p", f"{forecast_words(plan)} The search used {strategy}.")]
+    if steps is not None:
+        blocks += [
+            frame(runs),
+            tag("h3", "Every candidate, in order"),
+            frame(
+                steps,
+                "From left to right, a column a measurement, as wide as its runs; filled rows are the metrics that "
+                "it held. Pale: the search. "
+                "Solid: certification by fresh runs, which alone counts. Rows stand as in the plan above.",
+            ),
+            tag("div", _measurements(plan), class_="tall"),
+        ]
+    else:
+        blocks.append(tag("p", "Nothing was measured.", class_="empty"))
+    return tag("section", tag("h2", "How it was found"), blocks, id="search")
+
+
+_HEADS: list[str | tuple[str, str]] = [
+    ("no.", "in the order in which they were made"),
+    ("why", "what the measurement was for"),
+    "metrics held",
+    ("new runs", "runs that this measurement took"),
+    ("runs so far", "runs used, this measurement included"),
+    "verdict",
+    ("largest open change", "what is not shown to be unchanged, the largest change first"),
+    ("in the plan", "the subset of the plan that it certified"),
+]
+
+
+def _measurements(plan: Plan) -> Html:
+    names = {subset.metrics: subset.name for subset in plan.subsets}
+    rows = [
+        _measurement(measurement, runs, names) for measurement, runs in zip(plan.history, new_runs(plan), strict=True)
+    ]
+    return table("Every measurement", _HEADS, rows, identity="measurements", sortable=True)
+
+
+def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, ...], str]) -> list[Cell]:
+    found = measurement_verdict(measurement)
+    level = f" at level {number(measurement.level, 2)}" if measurement.level is not None else ""
+    outcome = measurement.outcome
+    return [
+        Cell(str(measurement.number), measurement.number),
+        Cell(STAGES[measurement.stage]),
+        Cell(", ".join(measurement.subset) or "no software metric", class_="words"),
+        Cell(str(runs), runs),
+        Cell(str(measurement.runs_used), measurement.runs_used),
+        Cell(f"{_SIGNS[found]} {found}{level}" if found else "–", class_=_STYLES.get(found, found) or None),
+        Cell(outcome.carried[0] if outcome is not None and outcome.carried else "", class_="words"),
+        Cell(names.get(measurement.subset, "") if found == "certified" else ""),
+    ]
+
+
+def tolerance_words(plan: Plan) -> str:
+    """Return what a certificate promises."""
+    size = f"more than {correlation(plan.tolerance)}" if plan.tolerance is not None else "more than the tolerance"
+    return (
+        f"With a chance of at most {number(plan.alpha, 3)} is any of these certificates wrong: that a subset changes "
+        "a correlation by "
+        f"{size}. They hold for this program, input, interval and host."
+    )

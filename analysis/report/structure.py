@@ -1,0 +1,321 @@
+"""The page of a run's structure: its words over time, the words, their adequacy, and how a second run differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.analysis.report.chart import (
+    SERIES,
+    Figure,
+    axis,
+    bucket_means,
+    bucket_width,
+    label,
+    layout,
+    plot_text,
+    short,
+    stacked,
+)
+from unperturbed.analysis.report.document import document, frame, navigation
+from unperturbed.analysis.structure import describe
+from unperturbed.common.markup import Html, tag
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from unperturbed.analysis.structure import Adequacy, Composition, Span, StructuralComparison
+
+    Signal = tuple[str, NDArray[np.float64]]
+
+_POINTS = 1500
+_SIGNAL_PX, _STRIP_PX, _GAP_PX = 150, 34, 34
+_NO_WORD = "@perturbed"
+_FURTHER = "@muted-bar"
+"""Colour of words beyond those that have one of their own."""
+
+
+def render_structure(
+    composition: Composition,
+    comparison: StructuralComparison | None = None,
+    *,
+    signals: Sequence[Signal] = (),
+) -> str:
+    """Return a run's structure as one HTML document, as self-contained as the report.
+
+    Parameters
+    ----------
+    composition : Composition
+        The run.
+    comparison : StructuralComparison, optional
+        Of a second run with this one.
+    signals : sequence of tuple
+        The name and values, shape (elements,), of a metric of each run, drawn above the strips; none where there are no
+        numbers to draw.
+
+    Returns
+    -------
+    str
+        The document.
+    """
+    name = composition.sequence.name or "run"
+    title = name if comparison is None else f"{name} against {comparison.second.sequence.name or 'second run'}"
+    header = tag(
+        "header",
+        tag("p", "Unperturbed: what is this run made of?", class_="kicker"),
+        tag("h1", title),
+        tag("p", composition.headline(), class_="answer"),
+        tag("p", comparison.headline(), class_="answer") if comparison is not None else None,
+        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
+    )
+    sections = [
+        _section("strips", "Over time", _strips(composition, comparison, signals)),
+        _section("words", "Words", [_words(composition, comparison)]),
+    ]
+    # The header describes a run that has one order alone completely.
+    if not composition.sequence.is_plain:
+        if comparison is not None and comparison.unmatched:
+            stretches = tag("div", describe.unmatched_table(comparison).to_html(), class_="tall")
+            sections.append(_section("unmatched", "What no word describes", [stretches]))
+        adequacy = _adequacy(composition.dictionary.adequacy, "shuffled sequences")
+        sections.append(_section("adequacy", "Is the model adequate?", adequacy))
+        if comparison is not None:
+            source = "draws of the first run's segments"
+            further = _adequacy(comparison.adequacy, source, "structure-adequacy-second")
+            sections.append(_section("difference", "Does it describe the second run?", further))
+    sections.append(_section("classes", "Classes", [describe.classes_table(composition, comparison).to_html()]))
+    return document(
+        f"{title}: structure",
+        navigation([(identity, heading) for identity, heading, _ in sections]),
+        header,
+        tag("main", [markup for _, _, markup in sections]),
+        version=metadata.version("unperturbed"),
+    )
+
+
+def render_comparison(comparison: StructuralComparison) -> str:
+    """Return the first run's structure, and how the second differs, as one HTML document."""
+    return render_structure(comparison.first, comparison)
+
+
+def _section(identity: str, heading: str, content: list[Html]) -> tuple[str, str, Html]:
+    return identity, heading, tag("section", tag("h2", heading), content, id=identity)
+
+
+def _strips(composition: Composition, comparison: StructuralComparison | None, signals: Sequence[Signal]) -> list[Html]:
+    runs = [(composition.sequence.name or "run", composition.spans)]
+    if comparison is not None:
+        runs.append((comparison.second.sequence.name or "second run", comparison.spans))
+    drawn = [*signals, *[("", np.empty(0))] * len(runs)]
+    rows = [StripRow(title, drawn[at][1], drawn[at][0], spans) for at, (title, spans) in enumerate(runs)]
+    uses = [use for use in composition.uses if use.letters]
+    words = [describe.shorten_word(use.letters) for use in uses]
+    element = composition.sequence.element
+    caption = (
+        f"Below each signal a strip: the words of {runs[0][0]}, in colour, and what none of them describes, in red. "
+        "Words that take the largest share of the run have colours of their own. Place the pointer on a stretch for "
+        f"its word, its {describe.plural(element)} and its edits."
+    )
+    return [frame(strips(rows, words, word_colours([use.share for use in uses]), element), caption)]
+
+
+def _words(composition: Composition, comparison: StructuralComparison | None) -> Html:
+    if not composition.dictionary.words:
+        return tag(
+            "p", "No word shortens the description of this sequence: nothing recurs in it beyond what chance gives."
+        )
+    return describe.words_table(composition, comparison).to_html()
+
+
+def _adequacy(adequacy: Adequacy, source: str, name: str = "") -> list[Html]:
+    figure = adequacy_figure(adequacy, source, name)
+    drawn = [frame(figure, f"J, and what {source} cost. Dotted: the bound.")] if figure is not None else []
+    return [tag("p", describe.adequacy_sentence(adequacy, source)), *drawn]
+
+
+@dataclass(frozen=True, eq=False)
+class StripRow:
+    """A run as it is drawn.
+
+    Attributes
+    ----------
+    title : str
+        Name of the run.
+    signal : array of float64, shape (elements,)
+        Drawn above the strip; empty for none.
+    signal_name : str
+        Name of the metric.
+    spans : sequence of Span
+        The strip.
+    """
+
+    title: str
+    signal: NDArray[np.float64]
+    signal_name: str
+    spans: Sequence[Span]
+
+
+def word_colours(shares: Sequence[float]) -> list[str]:
+    """Return a colour for each word: its own for those that take the largest shares of the run, one for all others."""
+    return [SERIES[rank - 1] if rank else _FURTHER for rank in describe.word_series(shares)]
+
+
+def strips(rows: Sequence[StripRow], words: Sequence[str], colours: Sequence[str], element: str) -> Figure:
+    """Draw runs one below another, each a signal over a strip of its segments.
+
+    Parameters
+    ----------
+    rows : sequence of StripRow
+        The runs.
+    words, colours : sequence of str
+        Letters and colour of each word.
+    element : str
+        Unit of the horizontal axis: "interval", "access".
+
+    Returns
+    -------
+    Figure
+        Named `structure-strips`.
+    """
+    heights: list[float] = []
+    for row in rows:
+        heights += [float(_SIGNAL_PX), float(_STRIP_PX)] if len(row.signal) else [float(_STRIP_PX)]
+    panels = stacked(heights, _GAP_PX)
+    top, bottom = 60, 54
+    figure = layout(
+        round(sum(heights) + _GAP_PX * (len(heights) - 1) + top + bottom),
+        margin={"l": 64, "r": 20, "t": top, "b": bottom},
+        barmode="overlay",
+        bargap=0,
+        annotations=[],
+    )
+    longest = max((row.spans[-1].stop for row in rows if row.spans), default=1)
+    data: list[dict[str, Any]] = []
+    in_legend: set[int] = set()
+    panel = 0
+    for row in rows:
+        heading = f"{row.title}: {row.signal_name}" if len(row.signal) else row.title
+        above = {"yshift": 1, "font": {"size": 12, "color": "@ink"}}
+        figure["annotations"].append(label(plot_text(heading, 120), 0, panels[panel][1], **above))
+        if len(row.signal):
+            data.append(_signal(row, panel + 1, element))
+            figure[_axis_name("yaxis", panel + 1)] = axis(domain=panels[panel], rangemode="tozero")
+            panel += 1
+        data += _bars(row, panel + 1, words, colours, element, in_legend)
+        figure[_axis_name("yaxis", panel + 1)] = axis(
+            domain=panels[panel], visible=False, range=[-0.5, 0.5], fixedrange=True
+        )
+        panel += 1
+    figure["xaxis"] = axis(element, range=[0, longest], anchor=f"y{panel}" if panel > 1 else "y")
+    figure["legend"] |= {"y": 1 + 18 / max(1.0, sum(heights)), "traceorder": "normal"}
+    return Figure(
+        "structure-strips",
+        data,
+        figure,
+        f"{' and '.join(row.title for row in rows)}: below each signal a strip, coloured by the word that describes "
+        "each stretch. The tables hold the numbers.",
+    )
+
+
+def _axis_name(kind: str, number: int) -> str:
+    return kind if number == 1 else f"{kind}{number}"
+
+
+def _signal(row: StripRow, panel: int, element: str) -> dict[str, Any]:
+    width = bucket_width(row.signal.size, _POINTS)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plot_text(row.signal_name),
+        "showlegend": False,
+        "yaxis": "y" if panel == 1 else f"y{panel}",
+        "x": short(np.arange(0, row.signal.size, width) + width / 2, 6),
+        "y": short(bucket_means(row.signal, _POINTS)),
+        "line": {"color": "@ink", "width": 1},
+        "hovertemplate": f"%{{y}} at {element} %{{x:.0f}}<extra></extra>",
+    }
+
+
+def _bars(
+    row: StripRow, panel: int, words: Sequence[str], colours: Sequence[str], element: str, in_legend: set[int]
+) -> list[dict[str, Any]]:
+    """Return a set of bars for each word of a run; a word is in the legend once."""
+    bars = []
+    for word in [*range(len(words)), -1]:
+        own = [span for span in row.spans if span.word == word]
+        if not own:
+            continue
+        is_named = word < 0 or colours[word] != _FURTHER
+        key = word if is_named else len(words)
+        name = "no word" if word < 0 else words[word] if is_named else "further words"
+        bars.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": plot_text(name, 24),
+                "legendgroup": f"{key}",
+                "showlegend": key not in in_legend,
+                "yaxis": "y" if panel == 1 else f"y{panel}",
+                "base": [span.first for span in own],
+                "x": [span.stop - span.first for span in own],
+                "y": [0] * len(own),
+                "width": 1,
+                "customdata": [span.edits for span in own],
+                "marker": {"color": _NO_WORD if word < 0 else colours[word], "line": {"width": 0.5, "color": "@card"}},
+                "hovertemplate": (
+                    f"{plot_text(name if word < 0 else words[word])}: %{{x}} {describe.plural(element)} from "
+                    "%{base} on, %{customdata} edits<extra></extra>"
+                ),
+            }
+        )
+        in_legend.add(key)
+    return bars
+
+
+def adequacy_figure(adequacy: Adequacy, source: str, name: str = "") -> Figure | None:
+    """Draw J beside the costs that its bound was drawn from; None where the bound was given."""
+    if not len(adequacy.null_costs):
+        return None
+    counts, edges = np.histogram(adequacy.null_costs, min(40, max(5, len(adequacy.null_costs) // 5)))
+    middles = (edges[:-1] + edges[1:]) / 2
+    figure = layout(
+        230,
+        margin={"l": 64, "r": 16, "t": 40, "b": 54},
+        showlegend=False,
+        bargap=0.05,
+        shapes=[
+            {
+                "type": "line",
+                "x0": at,
+                "x1": at,
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": colour, "width": 2, "dash": dash},
+            }
+            for at, colour, dash in ((adequacy.cost, "@series-1", "solid"), (adequacy.bound, "@ink", "dot"))
+        ],
+        annotations=[
+            label("J", adequacy.cost, 1, xref="x", xanchor="right", xshift=-3),
+            label("a(L)", adequacy.bound, 1, xref="x", xshift=3),
+        ],
+    )
+    figure["xaxis"] = axis("insertions and deletions", rangemode="tozero")
+    figure["yaxis"] = axis(source)
+    bars = {
+        "type": "bar",
+        "x": short(middles),
+        "y": counts.tolist(),
+        "marker": {"color": "@muted-bar"},
+        "hovertemplate": "%{y}, around %{x}<extra></extra>",
+    }
+    return Figure(
+        name or "structure-adequacy",
+        [bars],
+        figure,
+        f"J is {adequacy.cost:g}, the bound a(L) {adequacy.bound:g}; bars show {source}.",
+    )

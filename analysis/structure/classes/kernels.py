@@ -1,0 +1,117 @@
+"""The compiled loop that finds the cheapest classes of all elements together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unperturbed.analysis.compiling import compilable
+
+
+def cheapest_labels(
+    values: Any,
+    informative: Any,
+    costs: Any,
+    outlier: float,
+    transitions: Any,
+    between: Any,
+    variances: Any,
+    peaks: Any,
+    freedom: float,
+) -> tuple[Any, Any, Any, float]:
+    """Return the classes of all elements that cost the fewest bits together.
+
+    Parameters
+    ----------
+    values : array of float64, shape (n, axes)
+        Elements along the classes' axes.
+    informative : array of bool, shape (n,)
+        False where an element is too short to have a class of its own.
+    costs : array of float64, shape (n, k)
+        Bits of each element in each class.
+    outlier : float
+        Bits of an element that is far from its class: no element costs more.
+    transitions : array of float64, shape (k, k)
+        Bits of going from one class to another, or staying.
+    between : array of float64, shape (k, k, points, axes)
+        Mixtures of two classes, from the first to the second.
+    variances : array of float64, shape (k, k, axes)
+        Of mixtures.
+    peaks : array of float64, shape (k, k)
+        Bits of an element that lies on a mixture; infinite where elements are not taken for mixtures.
+    freedom : float
+        Degrees of freedom of Student's t distribution.
+
+    Returns
+    -------
+    labels : array of int64, shape (n,)
+        A mixture has the class that it has more of.
+    mixed : array of bool, shape (n,)
+        Which elements are mixtures.
+    bits : array of float64, shape (n,)
+        Bits of each element in its class, or as a mixture.
+    total : float
+        Bits of all elements and of all transitions. No element counts more than an outlier.
+
+    Notes
+    -----
+    Viterbi's recursion with one step more: the first i elements that end in class b cost
+
+        c(i, b) = min(costs(i, b), outlier)
+                  + min over a of transitions(a, b) + min(c(i − 1, a), c(i − 2, a) + mixture(i − 1, a, b)).
+
+    Ties go to the class of the lower number, and to no mixture. O(n k² points axes).
+    """
+    n, classes = costs.shape
+    previous = np.zeros((n, classes), np.int16)
+    point = np.full((n, classes), -1, np.int16)
+    # The rows c(i − 2, ·), c(i − 1, ·) and c(i, ·) of the recursion; three are enough, as `previous` and `point` hold
+    # the choices.
+    earlier, before, now = np.full(classes, np.inf), np.minimum(costs[0], outlier), np.empty(classes)
+    for i in range(1, n):
+        for b in range(classes):
+            least = np.inf
+            for a in range(classes):
+                spent = before[a] + transitions[a, b]
+                if spent < least:
+                    least, previous[i, b], point[i, b] = spent, a, -1
+                # A mixture's own bits are computed only where they could still pay: its peak bounds them from below.
+                if a == b or not informative[i - 1] or earlier[a] + transitions[a, b] + peaks[a, b] >= least:
+                    continue
+                where, taken = _mixture(values[i - 1], between[a, b], variances[a, b], peaks[a, b], freedom)
+                spent = earlier[a] + transitions[a, b] + taken
+                if spent < least:
+                    least, previous[i, b], point[i, b] = spent, a, where
+            now[b] = least + min(costs[i, b], outlier)
+        earlier, before, now = before, now, earlier
+    labels = np.empty(n, np.int64)
+    mixed = np.zeros(n, np.bool_)
+    bits = np.empty(n)
+    # Backtrack from the cheapest last class; a step over a mixture labels two elements.
+    i, b = n - 1, int(np.argmin(before))
+    while i >= 0:
+        labels[i], bits[i] = b, costs[i, b]
+        a, where = previous[i, b], point[i, b]
+        if i > 0 and where >= 0:
+            i -= 1
+            mixed[i] = True
+            labels[i] = a if 2 * where + 1 <= between.shape[2] else b
+            _, bits[i] = _mixture(values[i], between[a, b], variances[a, b], peaks[a, b], freedom)
+        i -= 1
+        b = a
+    return labels, mixed, bits, np.min(before)
+
+
+@compilable
+def _mixture(value: Any, points: Any, variances: Any, peak: float, freedom: float) -> tuple[int, float]:
+    """Return the mixture of two classes that an element is nearest to, and the element's bits there."""
+    nearest, where = np.inf, 0
+    for at in range(len(points)):
+        distance = 0.0
+        for axis in range(len(value)):
+            difference = value[axis] - points[at, axis]
+            distance += difference * difference / variances[axis]
+        if distance < nearest:
+            nearest, where = distance, at
+    return where, peak + (freedom + len(value)) / 2 * np.log2(1 + nearest / freedom)

@@ -1,0 +1,318 @@
+"""Classes of intervals by several metrics: find them by clustering, prune them, name them, label a run with them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.analysis.structure.classes.classifiers import Classes, class_letter, metric_rows
+from unperturbed.analysis.structure.classes.clustering import Clusters, cluster, refit
+from unperturbed.analysis.structure.classes.labelling import (
+    Labelling,
+    label_independently,
+    label_jointly,
+    transition_bits,
+)
+from unperturbed.analysis.structure.classes.names import class_names, location_names
+from unperturbed.analysis.structure.classes.scaling import RESOLUTION, FloatArray, Scaling, choose_scaling
+
+
+def run_starts(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the index of each run's first element: shape (runs,)."""
+    if not len(labels):
+        return np.zeros(0, np.int64)
+    return np.concatenate(([0], np.flatnonzero(np.diff(labels)) + 1)).astype(np.int64)
+
+
+def join_short_runs(labels: NDArray[np.int64], least: int) -> NDArray[np.int64]:
+    """Join runs that are too short to a neighbour, the shortest first.
+
+    Parameters
+    ----------
+    labels : array of int64, shape (n,)
+        Class of each element.
+    least : int
+        Elements of a run. 1 leaves everything as it is.
+
+    Returns
+    -------
+    array of int64, shape (n,)
+        No run is shorter than `least`, unless there is only one. The shortest run, of equal ones the first, takes the
+        label of its longer neighbour, of equal ones the one before it, and both become one. O(n log n).
+    """
+    starts = run_starts(labels)
+    lengths = np.diff(np.append(starts, len(labels))).tolist()
+    symbols = labels[starts].tolist()
+    # Runs are a doubly linked list in these two; the heap holds runs that were too short when they were pushed, and an
+    # entry whose run is gone or has grown since is skipped.
+    before = list(range(-1, len(starts) - 1))
+    after = [*range(1, len(starts)), -1]
+    waiting = [(length, run) for run, length in enumerate(lengths) if length < least]
+    heapq.heapify(waiting)
+    gone = [False] * len(starts)
+    while waiting:
+        length, run = heapq.heappop(waiting)
+        if gone[run] or length != lengths[run]:
+            continue
+        left, right = before[run], after[run]
+        if left < 0 and right < 0:
+            break
+        longer = left if right < 0 or (left >= 0 and lengths[left] >= lengths[right]) else right
+        symbols[run] = symbols[longer]
+        # Merge with either neighbour of the same label; the merged run keeps the index of its first part.
+        for first, second in ((run, right), (left, run)):
+            if first >= 0 and second >= 0 and symbols[first] == symbols[second]:
+                lengths[first] += lengths[second]
+                gone[second] = True
+                after[first] = after[second]
+                if after[second] >= 0:
+                    before[after[second]] = first
+                run = first
+        if lengths[run] < least:
+            heapq.heappush(waiting, (lengths[run], run))
+    kept = [run for run in range(len(starts)) if not gone[run]]
+    return np.repeat(np.array([symbols[run] for run in kept], np.int64), [lengths[run] for run in kept])
+
+
+_REFITS = 2
+"""Of classes without the mixtures that k-means could not distinguish from them."""
+
+_OUTLIER_BITS, _OUTLIER_SHARE = 5.0, 0.99
+"""An element is an outlier when it takes so many bits more than this share of those that the classes were found in:
+some six standard deviations."""
+
+_DWELL = 2.0
+"""Classes whose runs have so many elements on average, or more, are no mixtures."""
+
+_STRETCHES, _STRETCH = 8, 500
+"""Pruning looks at so many stretches of so many elements, evenly spread, of a longer run."""
+
+
+@dataclass(frozen=True, eq=False)
+class MetricClasses(Classes):
+    """Classes of values.
+
+    Attributes
+    ----------
+    metrics : tuple of str
+        Names of the metrics.
+    per : str, optional
+        Divisor of rates; None where values were taken as they are.
+    scaling : Scaling
+        From values to one scale.
+    clusters : Clusters
+        The classes on that scale.
+    transitions : array of float64, shape (k, k)
+        Bits of going from one class to another, or staying.
+    outlier_threshold : float
+        Bits from which an element is an outlier: far from all classes.
+    saved_bits : float
+        What the classes save of the description length of the values they were found in.
+    """
+
+    metrics: tuple[str, ...]
+    per: str | None
+    scaling: Scaling
+    clusters: Clusters
+    transitions: FloatArray
+    outlier_threshold: float
+    saved_bits: float
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Which rates are high and low in each class; of a single value that is no rate, where the classes lie."""
+        if self.per is None and len(self.metrics) == 1:
+            return location_names(self.centres[:, 0], self.metrics[0])
+        return class_names(self.clusters.centres, self.metrics)
+
+    @cached_property
+    def centres(self) -> FloatArray:
+        """Value of each metric in the middle of each class: shape (k, metrics)."""
+        return self.scaling.revert(self.clusters.centres)
+
+    def assign(self, values: ArrayLike) -> NDArray[np.int32]:
+        """Return the class of each value on its own, of shape (n, metrics), or (n,) for one metric."""
+        return self.clusters.nearest(self.scaling.apply(metric_rows(values, self.metrics))).astype(np.int32)
+
+    def label(
+        self, values: FloatArray, informative: NDArray[np.bool_], *, smooth: bool, mixtures: bool = True
+    ) -> Labelling:
+        """Return the class of each element of a run.
+
+        Parameters
+        ----------
+        values : array of float64, shape (n, metrics)
+            Finite.
+        informative : array of bool, shape (n,)
+            False where an element is too short to classify.
+        smooth : bool
+            Whether a change of class has to pay, see `label_jointly`; otherwise each element is classified on its own.
+        mixtures : bool, default True
+            Whether an element can be one in which one class gives way to the next.
+
+        Returns
+        -------
+        Labelling
+            One label an element.
+        """
+        scaled = self.scaling.apply(values)
+        if not smooth:
+            return label_independently(self.clusters, scaled, informative)
+        return label_jointly(self.clusters, self.scaling, scaled, informative, self.transitions, mixtures=mixtures)[0]
+
+    def describe(self) -> tuple[str, ...]:
+        """Return a line for each class: letter, name, and the metrics in its middle."""
+        unit = f" (per {'ns' if self.per == 'time' else self.per})" if self.per else ""
+        lines = []
+        for number, name in enumerate(self.names):
+            middles = ", ".join(
+                f"{metric} {value:.4g}" for metric, value in zip(self.metrics, self.centres[number], strict=True)
+            )
+            lines.append(f"{class_letter(number)}  {name}: {middles}{unit}")
+        return tuple(lines)
+
+
+def metric_classes(
+    values: FloatArray,
+    informative: NDArray[np.bool_],
+    metrics: Sequence[str],
+    *,
+    per: str | None,
+    quantum: FloatArray,
+    count: int | None,
+    smooth: bool,
+    mixtures: bool,
+    seed: int,
+) -> MetricClasses:
+    """Find classes of the elements of a run.
+
+    Parameters
+    ----------
+    values : array of float64, shape (n, metrics)
+        Finite.
+    informative : array of bool, shape (n,)
+        False where an element is too short to classify; True for one at least.
+    metrics : sequence of str
+        Names of the columns.
+    per : str or None
+        Divisor of rates.
+    quantum : array of float64, shape (metrics,)
+        What one event adds to a value; 0 for what is no count. Counts of a few events are as uncertain as counts are,
+        their variance being no less than their mean.
+    count : int or None
+        Classes; None for as many as take the fewest bits.
+    smooth, mixtures : bool
+        As for `MetricClasses.label`.
+    seed : int
+        Of all that is random.
+
+    Returns
+    -------
+    MetricClasses
+        In the order in which they first appear in the run.
+    """
+    scaling = choose_scaling(values[informative])
+
+    def floor(point: FloatArray) -> FloatArray:
+        middle = scaling.revert(point[None])[0]
+        variance = quantum * np.maximum(np.abs(middle), quantum)
+        least: FloatArray = RESOLUTION**2 + variance * scaling.slope(middle[None])[0] ** 2
+        return least
+
+    scaled = scaling.apply(values)
+    clusters, saved = cluster(scaled[informative], floor, classes=count, rng=np.random.default_rng(seed))
+    if smooth:
+        if count is None:
+            clusters = prune_classes(clusters, scaling, scaled, informative, mixtures=mixtures)
+        for _ in range(_REFITS if mixtures else 0):
+            labelling, _ = label_jointly(clusters, scaling, scaled, informative, mixtures=True)
+            whole = informative & ~labelling.mixed
+            again = refit(scaled[whole], labelling.labels[whole], floor)
+            if count is not None and len(again) < len(clusters):
+                break  # so many were requested
+            clusters = again
+        labelling, transitions = label_jointly(clusters, scaling, scaled, informative, mixtures=mixtures)
+    else:
+        labelling = label_independently(clusters, scaled, informative)
+        transitions = transition_bits(labelling.labels, len(clusters))
+    threshold = float(np.quantile(labelling.bits[informative], _OUTLIER_SHARE)) + _OUTLIER_BITS
+    order = _by_appearance(labelling.labels, len(clusters))
+    ordered = transitions[np.ix_(order, order)]
+    return MetricClasses(tuple(metrics), per, scaling, clusters.take(order), ordered, threshold, saved)
+
+
+def _by_appearance(labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """Return the classes in the order in which they first appear; those that never do come last."""
+    first = np.full(classes, len(labels))
+    np.minimum.at(first, labels, np.arange(len(labels)))
+    order: NDArray[np.int64] = np.argsort(first, kind="stable")
+    return order
+
+
+def prune_classes(
+    clusters: Clusters, scaling: Scaling, scaled: FloatArray, informative: NDArray[np.bool_], *, mixtures: bool
+) -> Clusters:
+    """Drop classes, one after the other, while the run takes fewer bits without.
+
+    Intervals in which one phase gives way to another lie scattered between the classes, and k-means may gather them in
+    a class of their own. As mixtures of the class before and the class behind they often take fewer bits.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The classes.
+    scaling : Scaling
+        The scale that they are on.
+    scaled : array of float64, shape (n, metrics)
+        The elements on this scale.
+    informative : array of bool, shape (n,)
+        False where an element is too short to classify.
+    mixtures : bool
+        As for `label_jointly`.
+
+    Returns
+    -------
+    Clusters
+        At least one class.
+    """
+    sampled = _sample_stretches(len(scaled))
+    values, known = scaled[sampled], informative[sampled]
+
+    def description(classes: Clusters) -> tuple[float, Labelling]:
+        labelling, _ = label_jointly(classes, scaling, values, known, mixtures=mixtures)
+        # How often each class gives way to each has to be described, too.
+        transitions = len(classes) * (len(classes) - 1) / 2 * float(np.log2(len(values)))
+        return labelling.total + classes.parameter_bits() + transitions, labelling
+
+    least, labelling = description(clusters)
+    while len(clusters) > 1:
+        tried = []
+        for one in _short_lived(labelling.labels, clusters, clusters.nearest(values)):
+            without = clusters.take(np.delete(np.arange(len(clusters)), one))
+            tried.append((*description(without), without))
+        best = min(tried, key=lambda each: each[0], default=None)
+        if best is None or best[0] >= least:
+            break
+        least, labelling, clusters = best
+    return clusters
+
+
+def _sample_stretches(count: int) -> NDArray[np.int64]:
+    if count <= _STRETCHES * _STRETCH:
+        return np.arange(count)
+    starts = np.linspace(0, count - _STRETCH, _STRETCHES).astype(np.int64)
+    return np.unique(starts[:, None] + np.arange(_STRETCH))
+
+
+def _short_lived(labels: NDArray[np.int64], clusters: Clusters, independent: NDArray[np.int64]) -> list[int]:
+    """Return classes that occur in these elements, and whose runs are short."""
+    starts = run_starts(labels)
+    runs = np.bincount(labels[starts], minlength=len(clusters))
+    elements = np.bincount(labels, minlength=len(clusters))
+    occurs = np.bincount(independent, minlength=len(clusters)) > 0
+    return np.flatnonzero(occurs & (elements < _DWELL * runs + (runs == 0))).tolist()

@@ -1,0 +1,225 @@
+"""Structure in words and tables, for the terminal, the page and notebooks alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unperturbed.analysis.structure.classes.classifiers import class_letter
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import counted
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.structure.comparison.composition import Composition, WordUse
+    from unperturbed.analysis.structure.comparison.differences import StructuralComparison
+    from unperturbed.analysis.structure.dictionary.adequacy import Adequacy
+    from unperturbed.analysis.structure.sequence.reduction import StructuralSequence
+
+_EDITS, _SHIFTS = 4, 3
+"""Habitual edits, and words whose share changes, that a sentence lists."""
+_SHIFT = 0.1
+"""Change of a word's share of the time that is reported."""
+_LONGEST_WORD = 48
+"""Letters of a word that are shown."""
+COLOURS = 6
+"""Words that have a colour of their own."""
+
+
+def composition_sentence(composition: Composition) -> str:
+    """Describe a run: its elements, classes and words, and whether these are adequate."""
+    sequence, dictionary = composition.sequence, composition.dictionary
+    name = f"{sequence.name}: " if sequence.name else ""
+    elements = _elements(sequence.elements, sequence)
+    if sequence.is_plain:
+        return f"{name}{elements} of {_plain_classes(sequence)}: {_why_no_words(sequence)}."
+    classes, symbols = counted(len(sequence.classes), "class", "classes"), counted(len(sequence), "symbol")
+    reduced = f"{name}{elements} of {classes} make a sequence of {symbols}"
+    if not dictionary.words:
+        return f"{reduced}; nothing in it recurs beyond what chance gives."
+    return f"{reduced}. {dictionary.headline()}"
+
+
+def _plain_classes(sequence: StructuralSequence) -> str:
+    """Name the classes of a run that has one order alone."""
+    if len(sequence.occurring_classes) < 2:
+        return "one class"
+    return f"two classes, one after the other {len(sequence):,} times"
+
+
+def _why_no_words(sequence: StructuralSequence) -> str:
+    """Explain why a run that has one order alone has no words."""
+    if len(sequence.occurring_classes) < 2:
+        odd = counted(len(sequence.foreign_stretches), "stretch", "stretches")
+        return "there is a single phase" + (f", but for {odd} unlike it" if sequence.foreign_stretches else "")
+    return "no other order is possible, so that words add nothing, and how long each lasts is all there is"
+
+
+def difference_sentence(comparison: StructuralComparison) -> str:
+    """Describe how a second run differs from a first."""
+    first, second, adequacy = comparison.first, comparison.second.sequence, comparison.adequacy
+    name = second.name or "the second run"
+    if first.sequence.is_plain:
+        other = "the same" if adequacy.is_adequate else "other classes, or of more or fewer"
+        return f"The first run is of {_plain_classes(first.sequence)}; {name} is of {other}."
+    if not first.dictionary.words:
+        return f"The first run has no words to describe {name} by; its own words reach J = {comparison.own_cost:g}."
+    parts = [
+        f"The first run's words {'describe' if adequacy.is_adequate else 'do not describe'} {name}: J, joints apart, "
+        f"is {adequacy.cost:g}, and up to {adequacy.bound:g} would be expected of the same structure"
+    ]
+    foreign = sum(map(len, comparison.foreign))
+    if foreign > sum(stop - start for start, stop in first.sequence.foreign_stretches):
+        parts.append(f"{foreign:,} of {_elements(second.elements, second)} are of no class of the first run")
+    unmatched = sum(map(len, comparison.unmatched)) - foreign
+    if unmatched > 0:
+        further = "further " if foreign else ""
+        parts.append(f"none of the words describes {unmatched:,} {further}{plural(second.element)}")
+    return "; ".join([*parts, *_habitual_edits(comparison), *_shifts(comparison)]) + "."
+
+
+def _habitual_edits(comparison: StructuralComparison) -> list[str]:
+    """Describe what most segments of a word lack or have in addition."""
+    return [
+        f"{class_letter(one.symbol)} {'is missing' if one.missing else 'is added'} at place {one.place + 1} of word "
+        f"{one.word + 1} in {one.times:,} of {one.segments:,} segments"
+        for one in comparison.habitual_edits[:_EDITS]
+    ]
+
+
+def _shifts(comparison: StructuralComparison) -> list[str]:
+    """Describe which words take another share of the second run; J does not show that."""
+    shares = {use.letters: use.share for use in comparison.uses}
+    changes = [
+        (number, use.share, shares.get(use.letters, 0.0))
+        for number, use in enumerate(comparison.first.uses, 1)
+        if use.letters
+    ]
+    large = sorted((one for one in changes if abs(one[1] - one[2]) >= _SHIFT), key=lambda one: -abs(one[1] - one[2]))
+    return [
+        f"word {number} takes {before:.0%} of the first run and {after:.0%} of this one"
+        for number, before, after in large[:_SHIFTS]
+    ]
+
+
+def adequacy_sentence(adequacy: Adequacy, source: str) -> str:
+    """Explain why a model is adequate or not; `source` names the sequences that the bound was drawn from."""
+    verdict = "Adequate" if adequacy.is_adequate else "Not adequate"
+    bound = (
+        "which was given"
+        if math.isnan(adequacy.level)
+        else f"at the level {adequacy.level:g}, from {len(adequacy.null_costs):,} {source}"
+    )
+    sign = "≤" if adequacy.cost <= adequacy.bound else ">"
+    return f"{verdict}: J = {adequacy.cost:g} {sign} a(L) = {adequacy.bound:g}, {bound}."
+
+
+def words_table(composition: Composition, comparison: StructuralComparison | None = None) -> Table:
+    """Return the words of a run: how often and how long each occurs, and the same of a second run.
+
+    Parameters
+    ----------
+    composition : Composition
+        The run.
+    comparison : StructuralComparison, optional
+        With the second run.
+
+    Returns
+    -------
+    Table
+        A row a word, in the dictionary's order, and last one for what has no word.
+    """
+    unit = composition.sequence.unit
+    unit = plural(composition.sequence.element) if unit in ("intervals", "elements", "given") else unit
+    numbers = [
+        ("times", "segments of this word"),
+        ("of time", "share of the run"),
+        ("duration", "of a segment: the median, the shortest and the longest"),
+        ("edits", "insertions and deletions in all segments"),
+    ]
+    columns = [Column("word"), Column("classes", meaning="a letter is a class")]
+    columns += [Column(head, "right", meaning) for head, meaning in numbers]
+    seconds: dict[str, WordUse] | None = None
+    if comparison is not None:
+        columns.append(Column("2nd: times", "right", "segments of this word in the second run"))
+        columns += [Column(head, "right", meaning) for head, meaning in numbers[1:]]
+        seconds = {use.letters: use for use in comparison.uses}
+    series = word_series([use.share for use in composition.uses if use.letters])
+    rows = [_row(number, use, series, seconds) for number, use in enumerate(composition.uses)]
+    if seconds and "" in seconds and all(use.letters for use in composition.uses):
+        rows.append([_NO_WORD, "", "0", "", "", "", *_numbers(seconds[""])])
+    return Table(columns, rows, f"Words of the run: a letter is a class, durations are in {unit}")
+
+
+_NO_WORD = Cell("no word", "bad")
+
+
+def _row(number: int, use: WordUse, series: Sequence[int], seconds: dict[str, WordUse] | None) -> list[Cell | str]:
+    head = Cell(f"{number + 1}", key=number, series=series[number]) if use.letters else _NO_WORD
+    row: list[Cell | str] = [head, shorten_word(use.letters), *_numbers(use)]
+    if seconds is not None:
+        other = seconds.get(use.letters)
+        row += ["0", "", "", ""] if other is None else _numbers(other)
+    return row
+
+
+def _numbers(use: WordUse) -> list[Cell | str]:
+    lasts: Cell | str = ""
+    if use.times:
+        least, median, most = np.quantile(use.durations, (0, 0.5, 1)).tolist()
+        spread = f" ({least:.6g}–{most:.6g})" if least < most else ""
+        lasts = Cell(f"{median:.6g}{spread}", key=median)
+    return [str(use.times), f"{use.share:.1%}", lasts, str(use.edits)]
+
+
+def classes_table(composition: Composition, comparison: StructuralComparison | None = None) -> Table:
+    """Return the classes of a run, with their share of it and of a second run."""
+    sequence = composition.sequence
+    sequences = [sequence] if comparison is None else [sequence, comparison.second.sequence]
+    shares = [one.class_shares for one in sequences]
+    elements = plural(sequence.element)
+    columns = [Column("class"), Column(f"share of {elements}", "right")]
+    if comparison is not None:
+        columns.append(Column("in the second run", "right"))
+    described = list(sequence.classes.describe())
+    if any(share[-1] for share in shares):
+        described.append(f"{class_letter(len(sequence.classes))}  unlike all of these")
+    rows = [[text, *(f"{share[number]:.1%}" for share in shares)] for number, text in enumerate(described)]
+    return Table(columns, rows, f"Classes of {elements}")
+
+
+def unmatched_table(comparison: StructuralComparison) -> Table:
+    """Return the stretches of the second run that no word of the first describes, the longest first."""
+    element = comparison.second.sequence.element
+    heads = (f"from {element}", f"to before {element}", plural(element))
+    longest = sorted(comparison.unmatched, key=len, reverse=True)
+    rows = [[Cell(f"{number:,}", key=number) for number in (span.first, span.stop, len(span))] for span in longest]
+    caption = (
+        "Stretches of the second run that are shorter symbol by symbol than by any word of the first, the longest first"
+    )
+    return Table([Column(head, "right") for head in heads], rows, caption)
+
+
+def shorten_word(letters: str) -> str:
+    """Return a word's letters, the first of them with an ellipsis where there are many."""
+    return letters if len(letters) <= _LONGEST_WORD else f"{letters[: _LONGEST_WORD - 1]}…"
+
+
+def word_series(shares: Sequence[float]) -> list[int]:
+    """Return the colour of each word: 1 and so on for those with the largest shares of the run, 0 for all others."""
+    ranks = [0] * len(shares)
+    largest = sorted(range(len(shares)), key=lambda number: -shares[number])[:COLOURS]
+    for rank, number in enumerate(largest, 1):
+        ranks[number] = rank
+    return ranks
+
+
+def plural(element: str) -> str:
+    """Return the plural of an element's name."""
+    return f"{element}es" if element.endswith("s") else f"{element}s"
+
+
+def _elements(count: int, sequence: StructuralSequence) -> str:
+    return counted(count, sequence.element, plural(sequence.element))

@@ -1,0 +1,228 @@
+"""Compiled loops of a decomposition: each segment's distance to each word, and the cheapest path through the sequence.
+
+ρ(segment, y) = |segment| + |y| − 2 · LCS. From each start the segment grows by a symbol at a time, and the LCS with it:
+V holds a bit for each symbol of the word, 1 at first, and a new symbol with the mask M of its places in the word makes
+it
+
+    V = (V + (V & M)) | (V & ~M),
+
+where a carry out of the word's last bit means that the LCS has grown (Hyyrö, "Bit-parallel LCS-length computation
+revisited", 2004). Words are at the upper end of their 64-bit blocks, so that this carry is the overflow; longer words
+take several blocks.
+
+Where runs are collapsed, a word whose first symbol equals the one before the segment has lost it to that run.
+Decompositions may take such a word without it: its first bit is not set then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unperturbed.analysis.compiling import compilable
+
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@compilable
+def _reset_lcs(blocks: Any, length: int) -> None:
+    """Set V for a word of this length, or of its last so many symbols: ones at the upper end of its blocks."""
+    blocks[:] = _ALL
+    blocks[0] = _ones(length - 64 * (len(blocks) - 1))
+
+
+@compilable
+def _ones(length: int) -> Any:
+    return _ALL << np.uint64(64 - length) if length else np.uint64(0)
+
+
+@compilable
+def _extend_lcs(blocks: Any, masks: Any, symbol: int) -> Any:
+    """Append a symbol to the segment; return 1 where its LCS with the word grows, else 0."""
+    # An addition over several blocks: a carry comes of the block's own sum, or of the carry added to it.
+    carry = np.uint64(0)
+    for block in range(len(blocks)):
+        before = blocks[block]
+        kept = before & masks[block, symbol]
+        half = before + kept
+        total = half + carry
+        carry = np.uint64(half < before) | np.uint64(total < half)
+        blocks[block] = total | (before ^ kept)
+    return np.int64(carry)
+
+
+@compilable
+def _has_lost_first_symbol(codes: Any, start: int, first: int) -> Any:
+    """Tell whether a word that begins with this symbol has lost it to the run before the segment."""
+    return start > 0 and codes[start - 1] == first
+
+
+@compilable
+def _relax(
+    codes: Any,
+    masks: Any,
+    length: int,
+    price: float,
+    edit_price: float,
+    start: int,
+    word: int,
+    before: Any,
+    stretch: float,
+    found: Any,
+) -> None:
+    """Try a word for all segments from a start, and keep the ends that become cheaper.
+
+    `before` are the costs of all symbols before each position as stretches, infinite for no bound; `found` the arrays
+    that the search fills: costs, segments, starts, words.
+    """
+    costs, segments, starts, chosen = found
+    base, more = costs[start], segments[start] + 1
+    one_block, bounded = len(masks) == 1, np.isfinite(stretch)
+    ones, places = _ones(length) if one_block else _ALL, masks[0]
+    blocks = np.empty(0 if one_block else len(masks), np.uint64)
+    if not one_block:
+        _reset_lcs(blocks, length)
+    # Views that begin at the start: an index that may be negative would be wrapped, at a test each.
+    costs, segments = costs[start + 1 :], segments[start + 1 :]
+    as_stretch = base + stretch - before[start]
+    distance, inserted = np.int64(length), np.int64(0)
+    for at in range(len(codes)):
+        if one_block:
+            kept = ones & places[codes[at]]
+            total = ones + kept
+            grown = np.int64(total < ones)
+            ones = total | (ones ^ kept)
+        else:
+            grown = _extend_lcs(blocks, masks, codes[at])
+        distance += 1 - 2 * grown
+        inserted += 1 - grown
+        cost = base + (edit_price * distance + price)
+        if cost <= costs[at] and (cost < costs[at] or more < segments[at]):
+            costs[at], segments[at] = cost, more
+            starts[start + at + 1], chosen[start + at + 1] = start, word
+        if bounded and not grown:
+            # Insertions never go away. Should the rest of the word match from here on, a stretch over the same symbols
+            # would be cheaper still; and beyond that each further symbol is one more insertion.
+            last = min(start + length + inserted, len(before) - 1)
+            if base + price + edit_price * inserted > as_stretch + before[last]:
+                break
+
+
+def cheapest(
+    codes: Any,
+    masks: Any,
+    blocks: Any,
+    lengths: Any,
+    firsts: Any,
+    prices: Any,
+    edit_price: float,
+    longest: int,
+    stretch_price: float,
+    symbol_prices: Any,
+    merged_price: float,
+) -> Any:
+    """Find the cheapest decomposition of a sequence over words.
+
+    Of equal costs the fewest segments, then the earliest start of each segment from the last one on, then the first
+    word.
+
+    Parameters
+    ----------
+    codes : array of int32, shape (n,)
+        Columns of `masks`.
+    masks : array of uint64, shape (all words' blocks, symbols)
+        Bits where a word has a symbol.
+    blocks : array of int64, shape (words + 1,)
+        Rows of `masks` where each word begins.
+    lengths, firsts, prices : array of int64, int32 and float64, shape (words,)
+        Of each word; its first symbol.
+    edit_price : float
+        Of an insertion or deletion.
+    longest : int
+        Symbols of a segment.
+    stretch_price : float
+        Of a stretch without a word; infinite for none.
+    symbol_prices : array of float64, shape (n,)
+        Of a symbol in such a stretch.
+    merged_price : float
+        Added to a word's price where it has lost its first symbol to the run before; NaN where words never do.
+
+    Returns
+    -------
+    cost : float
+        Of the whole sequence.
+    cuts : array of int64, shape (segments + 1,)
+        Where segments begin, and the sequence's length.
+    words : array of int64, shape (segments,)
+        Of each segment; −1 for a stretch without one.
+    """
+    size = len(codes)
+    costs, segments = np.full(size + 1, np.inf), np.zeros(size + 1, np.int64)
+    starts, chosen = np.zeros(size + 1, np.int64), np.full(size + 1, -1, np.int64)
+    costs[0] = 0.0
+    found = (costs, segments, starts, chosen)
+    open_cost, opened = np.inf, 0
+    merging = not np.isnan(merged_price)
+    before = _stretch_costs(symbol_prices, edit_price)
+    # When `start` is reached, costs[start] is final but for a stretch that ends there. `open_cost` is the least cost of
+    # all up to `start` with an open stretch at the end, which began at `opened`: stretches of any length in O(n).
+    for start in range(size + 1):
+        more = segments[opened] + 1
+        if open_cost < costs[start] or (open_cost == costs[start] and more < segments[start]):
+            costs[start], segments[start], starts[start], chosen[start] = open_cost, more, opened, -1
+        if start == size:
+            break
+        ahead = codes[start : start + longest]
+        for word in range(len(lengths)):
+            of_word = masks[blocks[word] : blocks[word + 1]]
+            length, price = lengths[word], prices[word]
+            if merging and _has_lost_first_symbol(codes, start, firsts[word]):
+                length, price = length - 1, price + merged_price
+            _relax(ahead, of_word, length, price, edit_price, start, word, before, stretch_price, found)
+        if costs[start] + stretch_price < open_cost:
+            open_cost, opened = costs[start] + stretch_price, start
+        open_cost += symbol_prices[start]
+    cuts, words = np.zeros(segments[size] + 1, np.int64), np.empty(segments[size], np.int64)
+    end = size
+    for segment in range(segments[size] - 1, -1, -1):
+        cuts[segment + 1], words[segment] = end, chosen[end]
+        end = starts[end]
+    return costs[size], cuts, words
+
+
+@compilable
+def _stretch_costs(symbol_prices: Any, edit_price: Any) -> Any:
+    """Return the costs of the symbols before each position as stretches: shape (n + 1,).
+
+    Infinite where a stretch bounds nothing, as a symbol of it may cost more than an insertion, or less than nothing.
+    """
+    before = np.zeros(len(symbol_prices) + 1, symbol_prices.dtype)
+    for at in range(len(symbol_prices)):
+        if symbol_prices[at] > edit_price or symbol_prices[at] < 0:
+            before[:] = np.inf
+            before[0] = 0
+            return before
+        before[at + 1] = before[at] + symbol_prices[at]
+    return before
+
+
+def segment_distances(
+    codes: Any, masks: Any, blocks: Any, lengths: Any, firsts: Any, cuts: Any, words: Any, merging: bool
+) -> Any:
+    """Return each segment's distance to its word (its length without one), and which words lost their first symbol."""
+    distances, merged = np.empty(len(words), np.int64), np.zeros(len(words), np.bool_)
+    for segment in range(len(words)):
+        first, last, word = cuts[segment], cuts[segment + 1], words[segment]
+        distances[segment] = last - first
+        if word < 0:
+            continue
+        merged[segment] = merging and _has_lost_first_symbol(codes, first, firsts[word])
+        length = lengths[word] - np.int64(merged[segment])
+        of_word = masks[blocks[word] : blocks[word + 1]]
+        state = np.empty(len(of_word), np.uint64)
+        _reset_lcs(state, length)
+        distances[segment] += length
+        for at in range(first, last):
+            distances[segment] -= 2 * _extend_lcs(state, of_word, codes[at])
+    return distances, merged

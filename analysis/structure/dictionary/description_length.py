@@ -1,0 +1,328 @@
+"""The description length of a sequence under a dictionary, in bits: the score by which dictionaries are compared.
+
+The paper's J counts insertions and deletions alone, so that every segment its own word costs nothing. Here the words
+are encoded as well, and which one each segment has: Rissanen's two-part description length, of a code that can be
+decoded. Both sides know the sequence's length, how often each symbol occurs, and whether neighbours can be equal: the
+same for all dictionaries. Then are encoded, in this order,
+
+*the dictionary*: the number of words and each word's length, by Elias's γ code; its symbols by `SymbolCode` (one bit
+for whether words have equal neighbours, where the sequence has none);
+
+and for each segment until the sequence is complete
+
+*its word*, or that it is a stretch without one (in a sequence without equal neighbours, a word that begins with the
+symbol before the segment has lost it to that symbol's run, and the rest of it is what follows); *its edits*: before
+each symbol of the word, and at its end, whether a symbol is inserted, as often as one is, and which one (all alike but
+the one before it where neighbours differ; at the start all but the last of the alphabet, which is in order of
+appearance); for each symbol of the word whether it is left out; *or the stretch*: its symbols by `SymbolCode`, and
+after each whether another follows.
+
+A choice costs what came before makes it cost: −log₂ of (times it was made + ½) / (choices so far + ½ · possibilities),
+after Krichevsky and Trofimov. So no rate of errors has to be given or encoded. Without words the sequence is literal,
+and none of this is encoded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.structure.decomposition.segmentation import Decomposition, WordMasks, decompose_encoded
+from unperturbed.analysis.structure.dictionary.symbol_code import SymbolCode, has_equal_neighbours
+from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, encode
+
+_ROUNDS = 20
+_FIRST_RATES = 0.05, 0.001
+"""Of insertions and of deletions, before any were counted."""
+
+
+@dataclass(frozen=True)
+class DescriptionLength:
+    """Bits of each part of a description.
+
+    Attributes
+    ----------
+    dictionary : float
+        Of the words.
+    indices : float
+        Of the choice of a word for each segment.
+    edits : float
+        Of insertions and deletions.
+    stretches : float
+        Of what no word describes.
+    """
+
+    dictionary: float
+    indices: float
+    edits: float
+    stretches: float
+
+    @property
+    def total(self) -> float:
+        """All bits."""
+        return self.dictionary + self.indices + self.edits + self.stretches
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often each choice of a description is made.
+
+    Attributes
+    ----------
+    segments : array of int64, shape (words + 1,)
+        Segments with each word, and last stretches without one.
+    insertions, gaps : int
+        Times a symbol is inserted, and is not.
+    deletions, kept : int
+        Of the words' symbols.
+    stretch_symbols : int
+        Symbols of stretches.
+    """
+
+    segments: NDArray[np.int64]
+    insertions: int
+    gaps: int
+    deletions: int
+    kept: int
+    stretch_symbols: int
+
+    @classmethod
+    def of(cls, found: Decomposition, *, merging: bool) -> Counts:
+        """Count the choices of a decomposition; with `merging`, words may lose their first symbol to the run before."""
+        masks = WordMasks.of(found.sequence.codes, found.sequence.words)
+        distances, merged = masks.distances(found.cuts, found.words, merging=merging)
+        with_word = found.words >= 0
+        words, lengths, distances = found.words[with_word], found.lengths[with_word], distances[with_word]
+        # Of ρ = i + d edits and l − n = i − d symbols more than the word's follow the insertions i and deletions d.
+        expected = masks.lengths[words] - merged[with_word]
+        insertions = int(((distances + lengths - expected) // 2).sum())
+        deletions = int(((distances - lengths + expected) // 2).sum())
+        stretches = int((~with_word).sum())
+        segments = np.append(np.bincount(words, minlength=len(masks.lengths)), stretches).astype(np.int64)
+        symbols = int(found.lengths[~with_word].sum())
+        gaps, kept = int((expected + 1).sum()), int(expected.sum()) - deletions
+        return cls(segments, insertions, gaps, deletions, kept, symbols)
+
+    @classmethod
+    def expected(cls, words: NDArray[np.int64], size: int, rate: float) -> Counts:
+        """Return the choices of a sequence of this size at this rate of edits, for words of these lengths."""
+        mean = max(float(words.mean()), 1.0) if len(words) else 1.0
+        each = max(round(size / mean / max(len(words), 1)), 1)
+        segments = np.append(np.full(len(words), each), 1).astype(np.int64)
+        edited = round(rate * size)
+        return cls(segments, edited, size + int(segments[:-1].sum()), edited, size, 2)
+
+    @property
+    def mean_uses(self) -> float:
+        """Mean number of segments of a word."""
+        return float(self.segments.sum()) / len(self.segments)
+
+    def scaled(self, factor: float) -> Counts:
+        """Return the choices of a sequence that is so many times as long."""
+        segments = np.rint(self.segments * factor).astype(np.int64)
+        others = (self.insertions, self.gaps, self.deletions, self.kept, self.stretch_symbols)
+        return Counts(segments, *(round(count * factor) for count in others))
+
+    def with_word(self) -> Counts:
+        """Return these choices with a further word, used as often as words are on average."""
+        uses = max(round(self.mean_uses), 1)
+        return replace(self, segments=np.insert(self.segments, len(self.segments) - 1, uses))
+
+    def without_word(self, word: int) -> Counts:
+        """Return these choices without a word; its segments become stretches."""
+        segments = np.delete(self.segments, word)
+        segments[-1] += self.segments[word]
+        return replace(self, segments=segments, stretch_symbols=self.stretch_symbols + 4 * int(self.segments[word]))
+
+    def bits(self, insertion: float) -> tuple[float, float, float]:
+        """Return the bits of indices, edits and stretches but for their symbols, given those of an inserted symbol."""
+        if len(self.segments) == 1:
+            return 0.0, 0.0, 0.0
+        edits = (
+            _adaptive((self.insertions, self.gaps))
+            + _adaptive((self.deletions, self.kept))
+            + self.insertions * insertion
+        )
+        stretches = int(self.segments[-1])
+        return _adaptive(self.segments), edits, _adaptive((self.stretch_symbols - stretches, stretches))
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """Prices for `decompose` at which the cheapest decomposition is the one with the shortest description.
+
+    Insertions cost i and deletions d. A segment of l symbols with a word of n has (ρ + l − n) / 2 of the former and (ρ
+    − l + n) / 2 of the latter, together ρ (i + d) / 2 + (l − n) (i − d) / 2: a price for each edit, and one for each
+    word; what depends on l is left out for segments and so taken off stretches, since all l add up to the sequence.
+
+    Attributes
+    ----------
+    words : array of float64, shape (words,)
+        Of a segment with each word.
+    edit, stretch : float
+        Of an insertion or deletion, and of a stretch without a word.
+    symbols : array of float64, shape (n,)
+        Of each symbol of the sequence in a stretch.
+    constant : float
+        Difference between a decomposition's bits and its cost.
+    each, end : float
+        Of each symbol of a word, and of its end: parts of `words`.
+    """
+
+    words: NDArray[np.float64]
+    edit: float
+    stretch: float
+    symbols: NDArray[np.float64]
+    constant: float
+    each: float
+    end: float
+
+    @classmethod
+    def of(
+        cls, counts: Counts, lengths: NDArray[np.int64], literal_bits: NDArray[np.float64], insertion: float
+    ) -> Prices:
+        """Return prices by the choices of a former decomposition, for words of these lengths."""
+        indices = -np.log2((counts.segments + 0.5) / (counts.segments.sum() + len(counts.segments) / 2))
+        inserted, not_inserted = _choice(counts.insertions, counts.gaps)
+        deleted, kept = _choice(counts.deletions, counts.kept)
+        stretches = int(counts.segments[-1])
+        more, last = _choice(counts.stretch_symbols - stretches, stretches)
+        insert, delete = inserted + insertion, deleted - kept
+        tilt = (insert - delete) / 2
+        each = kept - tilt + not_inserted
+        words = (indices[:-1] + lengths * each + not_inserted).astype(np.float64)
+        stretch = float(indices[-1]) + last - more
+        symbols, constant = literal_bits + more - tilt, tilt * len(literal_bits)
+        return cls(words, (insert + delete) / 2, stretch, symbols, constant, each, not_inserted)
+
+    def further_words(self, lengths: NDArray[np.int64], index_bits: float) -> NDArray[np.float64]:
+        """Return the prices of further words of these lengths that take so many bits to choose."""
+        return (index_bits + lengths * self.each + self.end).astype(np.float64)
+
+
+def description_length(sequence: AnySequence, model: Decomposition | Iterable[AnySequence]) -> DescriptionLength:
+    """Return the description length of a sequence under a dictionary.
+
+    Parameters
+    ----------
+    sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
+        Symbols are compared by value.
+    model : Decomposition, or iterable of str, iterable of hashable or array
+        A decomposition of this sequence is encoded as it is; over words the shortest one is searched. No words: the
+        sequence symbol by symbol.
+
+    Returns
+    -------
+    DescriptionLength
+        Bits by part.
+
+    Raises
+    ------
+    DataError
+        An empty word, or symbols that cannot be compared.
+    ValueError
+        A decomposition of another sequence.
+    """
+    if not isinstance(model, Decomposition):
+        return shortest_decomposition(encode(sequence, model))[1]
+    given = encode(sequence)
+    if given.decode(given.codes) != model.sequence.decode(model.sequence.codes):
+        raise ValueError("the decomposition is of another sequence; decompose this one")
+    return encoded_length(model, SymbolCode.of(model.sequence))
+
+
+def encoded_length(found: Decomposition, code: SymbolCode) -> DescriptionLength:
+    """Return the description length of a decomposition."""
+    encoded = found.sequence
+    literal_bits = code.literal_bits(encoded.codes)
+    in_stretch = np.repeat(found.words < 0, found.lengths)
+    indices, edits, flags = Counts.of(found, merging=code.is_collapsed).bits(code.insertion)
+    return DescriptionLength(
+        dictionary_bits(encoded.words, code), indices, edits, flags + float(literal_bits[in_stretch].sum())
+    )
+
+
+def dictionary_bits(words: Iterable[NDArray[np.int32]], code: SymbolCode, *, more: int = 0) -> float:
+    """Return the bits of encoded words; `more` of them are counted, but encoded elsewhere (`words_bits`)."""
+    listed = list(words)
+    bits = float(_elias_gamma(len(listed) + more + 1))
+    if not len(listed) + more:
+        return bits
+    if listed:
+        differ = not any(has_equal_neighbours(word) for word in listed)
+        lengths = np.array([len(word) for word in listed], np.int64)
+        bits += float(words_bits(np.concatenate(listed), lengths, code, neighbours_differ=differ).sum())
+    return bits + code.is_collapsed
+
+
+def words_bits(
+    codes: NDArray[np.integer], lengths: NDArray[np.int64], code: SymbolCode, *, neighbours_differ: bool = True
+) -> NDArray[np.float64]:
+    """Return the bits of each of several words, concatenated; `neighbours_differ` in them as in the sequence."""
+    starts = np.cumsum(lengths) - lengths
+    literal_bits = code.literal_bits(codes, starts, as_collapsed=code.is_collapsed and neighbours_differ)
+    of_lengths = [_elias_gamma(length) for length in lengths.tolist()]
+    bits: NDArray[np.float64] = np.add.reduceat(literal_bits, starts) + of_lengths
+    return bits
+
+
+def shortest_decomposition(
+    encoded: Encoded, *, code: SymbolCode | None = None
+) -> tuple[Decomposition, DescriptionLength]:
+    """Return the decomposition over an encoded sequence's words with the shortest description, and its bits.
+
+    What a choice costs depends on how often it is made; so the decomposition that is cheapest at the prices of the one
+    before is searched until none is shorter. That is a local minimum. The search has three starts: some edits, hardly
+    any (words only where they match exactly), and the paper's decomposition, which is never better than the result.
+    """
+    code = code or SymbolCode.of(encoded)
+    size, count = len(encoded.codes), len(encoded.words)
+    lengths = np.array([len(word) for word in encoded.words], np.int64)
+    tries = [_iterate(encoded, code, Counts.expected(lengths, size, rate)) for rate in _FIRST_RATES]
+    if count:
+        paper = decompose_encoded(encoded, None, np.zeros(count), 1.0, math.inf, np.zeros(size))
+        tries.append(_iterate(encoded, code, Counts.of(paper, merging=code.is_collapsed)))
+        tries.append((paper, encoded_length(paper, code)))
+    return min(tries, key=lambda found: found[1].total)
+
+
+def _iterate(encoded: Encoded, code: SymbolCode, counts: Counts) -> tuple[Decomposition, DescriptionLength]:
+    lengths = np.array([len(word) for word in encoded.words], np.int64)
+    literal_bits = code.literal_bits(encoded.codes)
+    best: tuple[Decomposition, DescriptionLength] | None = None
+    for _ in range(_ROUNDS):
+        prices = Prices.of(counts, lengths, literal_bits, code.insertion)
+        merged = -prices.each if code.is_collapsed else math.nan
+        found = decompose_encoded(
+            encoded, None, prices.words, prices.edit, prices.stretch, prices.symbols, merged_price=merged
+        )
+        found = replace(found, cost=float(found.edits))
+        bits = encoded_length(found, code)
+        if best is not None and bits.total >= best[1].total:
+            break
+        best, counts = (found, bits), Counts.of(found, merging=code.is_collapsed)
+    assert best is not None
+    return best
+
+
+def _adaptive(counts: Iterable[int] | NDArray[np.int64]) -> float:
+    """Return the bits of choices among some possibilities, made so often each, in any order."""
+    listed = [int(count) for count in counts]
+    half = len(listed) / 2
+    nats = math.lgamma(sum(listed) + half) - math.lgamma(half)
+    nats -= sum(math.lgamma(count + 0.5) - math.lgamma(0.5) for count in listed)
+    return nats / math.log(2)
+
+
+def _choice(yes: int, no: int) -> tuple[float, float]:
+    """Return the bits of either side of a choice that has been made so often."""
+    return -math.log2((yes + 0.5) / (yes + no + 1)), -math.log2((no + 0.5) / (yes + no + 1))
+
+
+def _elias_gamma(number: int) -> int:
+    """Return the bits of a whole number from 1 on."""
+    return 2 * number.bit_length() - 1

@@ -1,0 +1,378 @@
+"""Greedy dictionary search: add, refine and drop words while the description length falls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.distance import LCSseq
+
+from unperturbed.analysis.structure.decomposition.segmentation import Decomposition
+from unperturbed.analysis.structure.dictionary.candidates import (
+    CandidateEvaluator,
+    Windows,
+    bits_per_symbol,
+    concatenate,
+    extend_shared_ends,
+    merge_into_neighbours,
+    split_word,
+    strip_shared_ends,
+    word_variants,
+)
+from unperturbed.analysis.structure.dictionary.description_length import (
+    Counts,
+    DescriptionLength,
+    encoded_length,
+    shortest_decomposition,
+)
+from unperturbed.analysis.structure.dictionary.lanes import Codes
+from unperturbed.analysis.structure.dictionary.symbol_code import SymbolCode
+from unperturbed.analysis.structure.sequence.encoding import Encoded
+
+_WHOLE, _SAMPLE, _BLOCKS = 5000, 2500, 5
+"""Symbols of sequences that are searched as a whole; of a sample, and its blocks."""
+_FEW_SYMBOLS, _SHORT = 1000, 8
+"""Symbols of a sequence that is searched twice, and of the windows with which the second search starts."""
+_WORTH_IT = 1.05
+"""Run the thorough steps of the second search only if its cover is within 5 % of the best one."""
+_WORK, _WINDOWS, _FEWEST_WINDOWS, _TRIED = 1_500_000, 3000, 200, 3
+"""Windows that are evaluated when a word is added, and how many of the best are refined before one is chosen."""
+_SYMBOLS = 8
+"""Symbols of a word's variants: the most frequent ones of its segments and beside them."""
+_FEW = 12
+"""Words up to which all of them are rearranged and replaced: that takes the square of their number."""
+_NEAR = 100.0
+"""Bits that a rearranged dictionary may take more before it is refined."""
+_TOGETHER = 3
+"""Words that may have to be there before any of them pays."""
+_ROUNDING, _MARGIN = 1e-9, 20.0
+"""Bits: of rounding, and of what prices that adapt to the words may make up for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Words, and the shortest description with them that was found.
+
+    Attributes
+    ----------
+    words : tuple of tuple of int
+        As numbers of symbols.
+    decomposition : Decomposition
+        The sequence over these words.
+    bits : DescriptionLength
+        Of this decomposition.
+    counts : Counts
+        Its choices.
+    evaluator : CandidateEvaluator
+        Of further words beside these, at the prices of these counts or of those before.
+    """
+
+    words: tuple[Codes, ...]
+    decomposition: Decomposition
+    bits: DescriptionLength
+    counts: Counts
+    evaluator: CandidateEvaluator
+
+    @property
+    def total(self) -> float:
+        """Bits in all."""
+        return self.bits.total
+
+
+@dataclass
+class _Search:
+    """The steps of a search over one sequence; each takes a cover and returns one that is no longer."""
+
+    encoded: Encoded
+    code: SymbolCode
+    longest: int
+    rng: np.random.Generator
+    windows: Windows = field(init=False)
+    literal_bits: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.windows = Windows(self.encoded.codes, self.longest)
+        self.literal_bits = self.code.literal_bits(self.encoded.codes)
+
+    def with_words(self, words: Iterable[Codes]) -> Encoded:
+        return replace(self.encoded, words=tuple(np.array(word, np.int32) for word in words))
+
+    def cover(self, words: tuple[Codes, ...], counts: Counts | None = None) -> Cover:
+        """Describe the sequence with some words; `counts` of similar choices set the first prices."""
+        encoded = self.with_words(words)
+        if not words or counts is None:
+            found, bits = shortest_decomposition(encoded, code=self.code)
+            counts = self.counts(found) if words else self._initial_counts()
+            return Cover(words, found, bits, counts, CandidateEvaluator(encoded, self.code, counts))
+        # Decompose at the prices of the counts, and count again, until the description becomes no shorter.
+        best: Cover | None = None
+        while True:
+            evaluator = CandidateEvaluator(encoded, self.code, counts)
+            found = evaluator.decomposition()
+            bits = encoded_length(found, self.code)
+            if best is not None and bits.total >= best.total:
+                return replace(best, evaluator=evaluator)
+            counts = self.counts(found)
+            best = Cover(words, found, bits, counts, evaluator)
+            if self.is_long:
+                return best
+
+    def counts(self, found: Decomposition) -> Counts:
+        return Counts.of(found, merging=self.code.is_collapsed)
+
+    def reoptimise(self, cover: Cover) -> Cover:
+        """Search the shortest decomposition over the words from all starts."""
+        return min(cover, self.cover(cover.words), key=lambda one: one.total)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether only what is most likely to help is tried, as in a sequence of which a sample was searched before."""
+        return len(self.encoded.codes) > _WHOLE
+
+    def _initial_counts(self) -> Counts:
+        """Return counts for a first word: half of the symbols in segments, with an edit in thirty symbols."""
+        size = len(self.encoded.codes)
+        return Counts(np.array([1], np.int64), size // 30, size, size // 30, size, max(size // 2, 1))
+
+    def bits(self, cover: Cover, tried: Sequence[Codes], word: int) -> NDArray[np.float64]:
+        """Return about the bits with others in a word's place; only their differences mean something."""
+        return cover.evaluator.bits(tried, without=word, found=cover.decomposition if self.is_long else None)
+
+    def symbols_for(self, cover: Cover, word: int) -> list[int]:
+        """Return the most frequent symbols of a word's segments and of what is beside them."""
+        codes, cuts = self.encoded.codes, cover.decomposition.cuts
+        segments = np.flatnonzero(cover.decomposition.words == word)
+        wider = np.zeros(len(codes) + 1, np.int64)
+        np.add.at(wider, np.maximum(cuts[segments] - 1, 0), 1)
+        np.add.at(wider, np.minimum(cuts[segments + 1] + 1, len(codes)), -1)
+        counts = np.bincount(codes[np.cumsum(wider)[:-1] > 0], minlength=1)
+        frequent = np.argsort(-counts, kind="stable")[:_SYMBOLS]
+        return [int(symbol) for symbol in frequent if counts[symbol]]
+
+    def refine_word(self, cover: Cover, word: int) -> Cover:
+        """Change a word by a symbol at a time while that shortens the description."""
+        while True:
+            symbols = self.symbols_for(cover, word)
+            start = best = cover.words[word]
+            # Descend at fixed prices first, then check the result with prices of its own.
+            while True:
+                tried = word_variants(best, symbols, self.longest, is_collapsed=self.code.is_collapsed)
+                bits = self.bits(cover, tried, word)
+                if bits.min() >= bits[0] - _ROUNDING:
+                    break
+                best = tried[int(bits.argmin())]
+            if best == start:
+                return cover
+            found = self.cover((*cover.words[:word], best, *cover.words[word + 1 :]), cover.counts)
+            if found.total >= cover.total - _ROUNDING:
+                return cover
+            cover = found
+
+    def refine_words(self, cover: Cover, since: Cover | None) -> Cover:
+        """Refine words until none changes; of many, only those with other numbers of segments than in `since`."""
+        known = _uses(since) if since is not None and len(cover.words) > _FEW else {}
+        while True:
+            changed = [word for word in cover.words if known.get(word) != _uses(cover)[word]]
+            if not changed:
+                return cover
+            for word in changed:
+                known[word] = _uses(cover).get(word, 0)
+                if word in cover.words:
+                    cover = self.refine_word(cover, cover.words.index(word))
+
+    def candidates(self, cover: Cover) -> list[Codes]:
+        """Return the windows that would save most as words beside those of a cover."""
+        prices, symbol_bits = cover.evaluator.prices, self.literal_bits
+        if cover.words:
+            symbol_bits = bits_per_symbol(cover.decomposition, prices, symbol_bits)
+        most = int(np.clip(_WORK // max(len(symbol_bits), 1), _FEWEST_WINDOWS, _WINDOWS))
+        return self.windows.best(symbol_bits, float(np.log2(len(cover.words) + 2)), most, self.rng)
+
+    def add_word(self, cover: Cover) -> Cover:
+        """Add the word that shortens the description most, and to many words others that do too."""
+        tried, bits = self.rank_additions(cover)
+        likely = [word for word, total in zip(tried, bits, strict=True) if total < cover.total + _MARGIN]
+        many = len(cover.words) >= _FEW
+        chosen = _dissimilar(likely, max(_TRIED, len(cover.words) // 4)) if many else likely[:_TRIED]
+        best = min([cover, *(self.with_word(cover, word) for word in chosen[:_TRIED])], key=lambda one: one.total)
+        if best is not cover:
+            for word in chosen[_TRIED:]:
+                best = min(best, self.with_word(best, word), key=lambda one: one.total)
+        return best
+
+    def add_words_jointly(self, cover: Cover) -> Cover:
+        """Add words that do not pay alone as long as there are few: together they may."""
+        found = cover
+        for _ in range(_TOGETHER):
+            tried, _bits = self.rank_additions(found)
+            if not tried:
+                break
+            found = min((self.with_word(found, word) for word in tried[:_TRIED]), key=lambda one: one.total)
+            found = self.refine_words(found, None)
+            if found.total < cover.total - _ROUNDING:
+                return found
+        return cover
+
+    def rank_additions(self, cover: Cover) -> tuple[list[Codes], list[float]]:
+        """Return windows that are no words yet, and about the bits with each in addition, the fewest first."""
+        tried = [word for word in self.candidates(cover) if word not in cover.words]
+        if not tried:
+            return [], []
+        bits = cover.evaluator.bits(tried)
+        order = np.argsort(bits, kind="stable").tolist()
+        return [tried[index] for index in order], [float(bits[index]) for index in order]
+
+    def with_word(self, cover: Cover, word: Codes) -> Cover:
+        return self.refine_word(self.cover((*cover.words, word), cover.counts.with_word()), len(cover.words))
+
+    def without_word(self, cover: Cover, word: int) -> Cover:
+        return self.cover(cover.words[:word] + cover.words[word + 1 :], cover.counts.without_word(word))
+
+    def drop_words(self, cover: Cover) -> Cover:
+        """Drop words that do not pay."""
+        for word in reversed(range(len(cover.words))):
+            if self.may_be_dropped(cover, word):
+                fewer = self.without_word(cover, word)
+                if fewer.total < cover.total - _ROUNDING:
+                    cover = fewer
+        return cover
+
+    def may_be_dropped(self, cover: Cover, word: int) -> bool:
+        """Test whether a word's absence would cost little at the present prices."""
+        if len(cover.words) < 3:
+            return True
+        twin = cover.words[word - 1]  # in the word's place it is of no use
+        here, there = self.bits(cover, [cover.words[word], twin], word)
+        return bool(there - here < _MARGIN)
+
+    def join_frequent_pair(self, cover: Cover) -> Cover:
+        """Make one word of two that often follow each other."""
+        for first, second in self.frequent_pairs(cover):
+            whole = concatenate(cover.words[first], cover.words[second], is_collapsed=self.code.is_collapsed)
+            if len(whole) > self.longest or whole in cover.words:
+                continue
+            found = self.drop_words(self.with_word(cover, whole))
+            if found.total < cover.total - _ROUNDING:
+                return found
+        return cover
+
+    def frequent_pairs(self, cover: Cover) -> list[tuple[int, int]]:
+        """Return the pairs of words that follow each other in more than half of the rarer one's segments."""
+        words = cover.decomposition.words
+        known = (words[:-1] >= 0) & (words[1:] >= 0)
+        pairs, counts = np.unique(np.stack((words[:-1], words[1:]))[:, known], axis=1, return_counts=True)
+        fewer = np.minimum(*cover.counts.segments[pairs])
+        often = np.flatnonzero(counts > fewer / 2)
+        most_often = often[np.argsort(-counts[often], kind="stable")][:_FEW]
+        return [(int(first), int(second)) for first, second in pairs[:, most_often].T]
+
+    def rearrange(self, cover: Cover) -> Cover:
+        """Move to the first neighbouring dictionary (`neighbours`) that is shorter once its words are refined."""
+        for words, counts, near in self.rearrangements(cover):
+            if max(map(len, words)) > self.longest:
+                continue
+            found = self.cover(words, counts)
+            if found.total <= cover.total + near:
+                found = self.drop_words(self.refine_words(found, cover))
+            if found.total < cover.total - _ROUNDING:
+                return found
+        return cover
+
+    def rearrangements(self, cover: Cover) -> Iterator[tuple[tuple[Codes, ...], Counts, float]]:
+        """Yield neighbouring dictionaries, their first counts, and the bits they may be worse before refinement."""
+        words, counts = cover.words, cover.counts
+        pairs, is_collapsed = self.frequent_pairs, self.code.is_collapsed
+        yield from ((one, counts.with_word(), _NEAR) for one in split_word(words))
+        yield from ((one, counts, _NEAR) for one in extend_shared_ends(words, len(self.encoded.alphabet)))
+        for number, one in merge_into_neighbours(words, pairs(cover), is_collapsed=is_collapsed):
+            yield one, counts.without_word(number), _NEAR
+        yield from ((one, counts, np.inf) for one in strip_shared_ends(words))
+
+    def replace_word(self, cover: Cover) -> Cover:
+        """Drop a word, refine the others without it, and add what helps most then."""
+        for word in range(len(cover.words)):
+            fewer = self.refine_words(self.without_word(cover, word), cover)
+            found = self.refine_words(self.add_word(fewer), fewer)
+            if found.total < cover.total - _ROUNDING:
+                return found
+        return cover
+
+
+def _uses(cover: Cover) -> dict[Codes, int]:
+    return dict(zip(cover.words, cover.counts.segments.tolist(), strict=False))
+
+
+def _dissimilar(words: Sequence[Codes], most: int) -> list[Codes]:
+    """Return the first so many words that have little in common with those before."""
+    chosen: list[Codes] = []
+    for word in words[: 50 * most]:
+        if all(2 * LCSseq.similarity(word, other) < min(len(word), len(other)) + 1 for other in chosen):
+            chosen.append(word)
+        if len(chosen) == most:
+            break
+    return chosen
+
+
+def learn_words(encoded: Encoded, *, longest: int, seed: int, observe: Callable[[Cover], None] | None = None) -> Cover:
+    """Search words with a short description of an encoded sequence; its own words are not used.
+
+    Each step is taken only where it shortens the description, so that the search ends. The words of a long sequence are
+    searched in a sample first, and in all of it from there on. `observe` is called with each cover on the way.
+    """
+    rng = np.random.default_rng(seed)
+    words: tuple[Codes, ...] = ()
+    counts: Counts | None = None
+    for part in _samples(encoded):
+        known = replace(encoded, codes=part, words=())
+        search = _Search(known, SymbolCode.of(known), longest, rng)
+        cover = _improve(search, search.cover(words, counts), observe)
+        if 0 < len(part) <= _FEW_SYMBOLS and longest > _SHORT:
+            # A long window that recurs by chance is a bad start; from short ones words grow more slowly.
+            search.windows = Windows(part, _SHORT)
+            other = _improve(search, search.cover(()), None, thorough=False)
+            if other.total < _WORTH_IT * cover.total and set(other.words) != set(cover.words):
+                other = _improve(search, other, None)
+            if other.total < cover.total - _ROUNDING:
+                cover = other
+                if observe is not None:
+                    observe(cover)
+        words, counts = cover.words, cover.counts.scaled(len(encoded.codes) / max(len(part), 1))
+    return search.reoptimise(cover)
+
+
+def _samples(encoded: Encoded) -> Iterator[NDArray[np.int32]]:
+    """Yield a sample of a long sequence, blocks from all over it; last, the sequence."""
+    codes = encoded.codes
+    if len(codes) > _WHOLE:
+        starts = np.linspace(0, len(codes) - _SAMPLE // _BLOCKS, _BLOCKS).astype(np.int64)
+        blocks = [codes[start : start + _SAMPLE // _BLOCKS] for start in starts.tolist()]
+        for number in range(1, _BLOCKS):
+            if blocks[number][0] == blocks[number - 1][-1]:  # a run over the boundary would be one symbol
+                blocks[number] = blocks[number][1:]
+        yield np.concatenate(blocks)
+    yield codes
+
+
+def _improve(search: _Search, cover: Cover, observe: Callable[[Cover], None] | None, *, thorough: bool = True) -> Cover:
+    """Add, refine and drop words until nothing helps; only a thorough search takes the steps of quadratic time."""
+    if not len(search.encoded.codes):
+        return cover
+    since: Cover | None = None
+    while True:
+        before = cover.total
+        cover = search.drop_words(search.refine_words(search.add_word(cover), since))
+        since = cover
+        if observe is not None:
+            observe(cover)
+        if cover.total < before - _ROUNDING:
+            continue
+        steps = [search.join_frequent_pair] if cover.words else [search.add_words_jointly]
+        if thorough and len(cover.words) <= _FEW and not search.is_long:
+            steps += [search.rearrange, search.replace_word]
+        for step in steps:
+            if cover.total >= before - _ROUNDING:
+                cover = step(cover)
+        if cover.total >= before - _ROUNDING:
+            return cover

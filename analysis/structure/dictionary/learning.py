@@ -1,0 +1,266 @@
+"""Learn a dictionary of words of a sequence, by description length or by the paper's method, and judge its adequacy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from unperturbed.analysis.structure.decomposition.segmentation import Decomposition
+from unperturbed.analysis.structure.dictionary.adequacy import Adequacy, Bound, Null, judge_encoded
+from unperturbed.analysis.structure.dictionary.description_length import DescriptionLength, shortest_decomposition
+from unperturbed.analysis.structure.dictionary.greedy import Cover, learn_words
+from unperturbed.analysis.structure.dictionary.lanes import LONGEST
+from unperturbed.analysis.structure.dictionary.monotone import (
+    POWERS,
+    THETAS,
+    Alternation,
+    Round,
+    best_alternation,
+    starts,
+)
+from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, Word, encode
+from unperturbed.common.result import Result
+from unperturbed.common.table import Table
+from unperturbed.common.wording import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Method: TypeAlias = Literal["description_length", "monotone"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dictionary(Result):
+    """A dictionary of words, learned from a sequence.
+
+    Attributes
+    ----------
+    words : tuple of Word
+        Empty where no word shortens the description.
+    decomposition : Decomposition
+        The sequence over these words, as these bits encode it.
+    bits : DescriptionLength
+        Of the sequence by these words.
+    baseline_bits : float
+        Of the sequence symbol by symbol, without any words.
+    method : str
+        "description_length" or "monotone".
+    adequacy : Adequacy
+        Whether the words describe the sequence better than such words describe a shuffled one.
+    rounds : tuple of Round
+        The dictionaries on the way, in order. Those of a sample, for a long sequence, come first and have its bits.
+    stopped : str
+        Why no further round was made.
+    """
+
+    words: tuple[Word, ...]
+    decomposition: Decomposition
+    bits: DescriptionLength
+    baseline_bits: float
+    method: str
+    adequacy: Adequacy
+    rounds: tuple[Round, ...]
+    stopped: str
+
+    @property
+    def is_adequate(self) -> bool:
+        """Equation (9)."""
+        return self.adequacy.is_adequate
+
+    @property
+    def saved_share(self) -> float:
+        """Share of the bits that the words save, from 0 on; below 0 where they cost more than they save."""
+        return 1 - self.bits.total / self.baseline_bits if self.baseline_bits else 0.0
+
+    def headline(self) -> str:
+        """Return the number of words, the bits that they save, and the verdict."""
+        if not self.words:
+            return "No words: nothing in the sequence recurs beyond what chance gives."
+        words = counted(len(self.words), "word describes", "words describe")
+        verdict = "adequate" if self.is_adequate else "inadequate"
+        return (
+            f"{words} the sequence in {self.bits.total:,.0f} bits instead of {self.baseline_bits:,.0f}; the model is "
+            f"{verdict}."
+        )
+
+    def tables(self) -> Sequence[Table]:
+        """Return the words: segments of each, and their insertions and deletions."""
+        return self.decomposition.tables()
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the segments of the decomposition, a row each."""
+        return self.decomposition.to_frame()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return words, segments, bits and adequacy as plain data, ready for JSON."""
+        bits = {**vars(self.bits), "total": self.bits.total, "without_words": self.baseline_bits}
+        return {
+            "method": self.method,
+            "bits": bits,
+            "adequacy": self.adequacy.to_dict(),
+            "decomposition": self.decomposition.to_dict(),
+            "stopped": self.stopped,
+        }
+
+
+def learn_dictionary(
+    sequence: AnySequence,
+    *,
+    method: Method = "description_length",
+    adequate: Bound | None = None,
+    longest: int = 32,
+    null: Null | None = None,
+    seed: int = 0,
+) -> Dictionary:
+    """Learn the words that recur in a sequence, with its decomposition, and judge whether they are adequate.
+
+    Parameters
+    ----------
+    sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
+        Symbols are compared by value.
+    method : {"description_length", "monotone"}, default "description_length"
+        "description_length": words with the shortest description of the sequence. "monotone": the paper's alternation
+        of kernel and decomposition, with the default options of `learn_monotone`.
+    adequate : float or callable, optional
+        a(L) of (9), in insertions and deletions; a function takes the sequence's length. By default from shuffled
+        sequences.
+    longest : int, default 32
+        Symbols of a word, from 2 to 64.
+    null : Null, optional
+        How many shuffled sequences there are, and at which level.
+    seed : int, default 0
+        Of all that is drawn at random.
+
+    Returns
+    -------
+    Dictionary
+        Without words where none makes the description shorter: then there is no model, and it is not adequate.
+
+    Raises
+    ------
+    DataError
+        Symbols that cannot be compared.
+    ValueError
+        An unknown method, or `longest` out of its range.
+
+    Notes
+    -----
+    By description length: the stretch that saves most bits becomes a word, is changed by a symbol at a time while that
+    saves more, and words that save nothing any more are dropped, again and again (`greedy`). Every step makes the
+    description shorter, so that there is no cycle; the end is a local minimum. Sequences of more than 5,000 symbols are
+    sampled first. Time grows with the sequence's length and with the square of the number of words.
+    """
+    if method not in ("description_length", "monotone"):
+        raise ValueError(f'there is no method {method!r}; choose "description_length" or "monotone"')
+    if not 2 <= longest <= LONGEST:
+        raise ValueError(f"longest is {longest}; words have 2 to {LONGEST} symbols at most")
+    chosen = null or Null(seed=seed)
+    if method == "monotone":
+        return learn_monotone(
+            sequence, lambda found: judge_encoded(found.sequence, adequate, chosen), longest=longest, seed=seed
+        )
+    encoded = encode(sequence)
+    rounds: list[Round] = []
+    cover = learn_words(encoded, longest=longest, seed=seed, observe=lambda one: rounds.append(_round(encoded, one)))
+    found = cover.decomposition
+    return Dictionary(
+        words=found.dictionary,
+        decomposition=found,
+        bits=cover.bits,
+        baseline_bits=shortest_decomposition(encoded)[1].total,
+        method=method,
+        adequacy=judge_encoded(found.sequence, adequate, chosen),
+        rounds=tuple(rounds),
+        stopped="no word more, less or other makes the description shorter",
+    )
+
+
+def _round(encoded: Encoded, cover: Cover) -> Round:
+    words = tuple(encoded.decode(np.array(word, np.int32)) for word in cover.words)
+    return Round(words, cover.total, float(cover.decomposition.edits))
+
+
+def learn_monotone(
+    sequence: AnySequence,
+    judge: Callable[[Decomposition], Adequacy],
+    *,
+    words: Iterable[AnySequence] = (),
+    powers: Sequence[float] = POWERS,
+    thetas: Sequence[float] = THETAS,
+    random_starts: int = 3,
+    longest: int = 32,
+    most_rounds: int = 30,
+    literal: bool = False,
+    seed: int = 0,
+) -> Dictionary:
+    """Learn words by the paper's method (`monotone`), from one start after another until a model is adequate.
+
+    Parameters
+    ----------
+    sequence : str, iterable of hashable, array of shape (n,) or StructuralSequence
+        Symbols are compared by value.
+    judge : callable
+        From a decomposition to its adequacy, (9).
+    words : iterable of str, iterable of hashable, array of shape (length,) or StructuralSequence, optional
+        A starting vocabulary, tried before all other starts.
+    powers : sequence of float
+        p of the kernel, each tried from each start.
+    thetas : sequence of float
+        θ of `first_decomposition`, one start each.
+    random_starts : int, default 3
+        Starts by random cuts, after these.
+    longest : int, default 32
+        Symbols of a word.
+    most_rounds : int, default 30
+        Of one alternation.
+    literal : bool, default False
+        Whether equal segments take part in the kernel each by itself. The paper does not say; a frequent phase then has
+        a small sum of distances and is the first to be removed.
+    seed : int, default 0
+        Of the random cuts.
+
+    Returns
+    -------
+    Dictionary
+        The shortest description of the first start with an adequate model, or of all if there is none. Without words
+        where none makes the description shorter.
+
+    Raises
+    ------
+    DataError
+        An empty word, symbols that cannot be compared, or more than 5,000 different segments.
+    ValueError
+        No start, no power, less than 1 round or symbol, or a power or θ out of range.
+
+    Notes
+    -----
+    For sequences of some hundred or thousand symbols, as the paper says: a round takes all distances of d segments,
+    O(d²), and a decomposition over as many words as the kernel keeps.
+    """
+    encoded = encode(sequence)
+    best: tuple[Alternation, Adequacy] | None = None
+    for start in starts(encoded, words=words, thetas=thetas, random_starts=random_starts, longest=longest, seed=seed):
+        found = best_alternation(
+            encoded, start, powers=powers, longest=longest, most_rounds=most_rounds, literal=literal
+        )
+        adequacy = judge(found.decomposition)
+        if best is None or adequacy.is_adequate or found.bits.total < best[0].bits.total:
+            best = found, adequacy
+        if adequacy.is_adequate or not len(encoded.codes):
+            break
+    if best is None:
+        raise ValueError("there is nothing to start from; give words, thetas or random_starts")
+    found, adequacy = best
+    return Dictionary(
+        words=found.decomposition.dictionary,
+        decomposition=found.decomposition,
+        bits=found.bits,
+        baseline_bits=shortest_decomposition(encoded)[1].total,
+        method="monotone",
+        adequacy=adequacy,
+        rounds=found.rounds,
+        stopped=f"{found.stopped}, power {found.power:g}, start: {found.start.name}",
+    )

@@ -1,0 +1,395 @@
+"""The paper's own search: kernel of the segments and decomposition over the kernel's words, alternately.
+
+"Structural analysis of measurement paths", sections 2 and 3. No quantity is made smaller by both steps: the kernel is
+the exact solution of (3), the decomposition that of (7), and what one gains the other may lose. So every dictionary on
+the way is scored by its description length and the shortest one is kept; dictionaries that have been seen before are
+recognised, since the alternation may run in a cycle.
+
+What the paper leaves open: its kernel takes one power p, here several are tried. It ends when the dictionary does not
+change, here also in a cycle or after so many rounds. "With a new starting vocabulary" it runs again where the model is
+inadequate: here by other thresholds of the window that makes the first decomposition, then by random cuts. And segments
+of twice the longest word become words, so that words may double until two of them are the whole sequence, with J = 0:
+here they have a greatest length.
+
+The kernel of a set of segments is the subset of "maximally distant" ones, which the paper takes as words: eqs. (2), (3)
+and (5), Kuznetsov's method of monotonic functions. The maximum over all subsets is exact, by one pass that removes the
+segment of least weight again and again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.analysis.structure.decomposition.distances import indel_distances, square
+from unperturbed.analysis.structure.decomposition.segmentation import (
+    Decomposition,
+    decompose,
+    decompose_encoded,
+    first_decomposition,
+)
+from unperturbed.analysis.structure.dictionary.description_length import (
+    DescriptionLength,
+    encoded_length,
+    shortest_decomposition,
+)
+from unperturbed.analysis.structure.dictionary.symbol_code import SymbolCode
+from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, Word
+from unperturbed.errors import DataError
+
+_LARGEST_EXACT = 2**53
+_LARGEST_SUM = 2**61
+"""Of weights in whole numbers: half the range of int64 stays free, for the mark of what is removed."""
+_REMOVED = np.iinfo(np.int64).max
+_ROUNDING = 2.0**-52
+"""Of a power, relative to the largest one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """The subset H* of eq. (3), and how it was found.
+
+    Attributes
+    ----------
+    members : array of int64, shape (size,)
+        Rows of the matrix that belong to H*, in order.
+    value : float
+        F(H*): the least sum, over a member's distances to all members, of their powers.
+    defining_sequence : array of int64, shape (d,)
+        All rows in the order in which they were removed. H* is what was left at the last threshold step.
+    weights : array of float64, shape (d,)
+        π of each at that moment: F of what was left, itself included.
+    threshold_steps : array of int64, shape (steps,)
+        Positions in the defining sequence at which the threshold u changes; the first is 0.
+    """
+
+    members: NDArray[np.int64]
+    value: float
+    defining_sequence: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    threshold_steps: NDArray[np.int64]
+
+
+def kernel(distances: ArrayLike, power: float = 1.0, *, smallest: bool = False) -> Kernel:
+    """Find the subset whose least connected member is connected best, exactly.
+
+    Parameters
+    ----------
+    distances : array of float, shape (d, d)
+        Symmetric, 0 or more, finite, with a zero diagonal; see `indel_distances`.
+    power : float, default 1.0
+        p, above 0: distances are raised to it. Large ones set segments apart that are far from all others
+        ("sufficiently high power", section 2).
+    smallest : bool, default False
+        Whether the threshold also changes at an equal weight. Off, the paper's way, gives the largest of all subsets
+        that reach the maximum; on, the smallest where no two rows are at distance 0. Among duplicates it is one of
+        those that cannot be made smaller, and in a matrix in which rows at distance 0 are not the same, any of those
+        that reach the maximum.
+
+    Returns
+    -------
+    Kernel
+        No rows: no members, with value 0. One row, or all at distance 0: value 0.
+
+    Raises
+    ------
+    ValueError
+        A power that is not above 0, or so large that the powers are.
+    DataError
+        A matrix that is not one of distances.
+
+    Notes
+    -----
+    Of rows with the same weight the lowest is removed first. O(d²) time and one copy of the matrix. Sums are whole
+    numbers, so that they do not drift as columns are subtracted: exact for whole distances and a whole power; else of a
+    resolution that lies below the rounding of the powers, and weights that differ by no more than that rounding are
+    equal.
+    """
+    matrix = _checked(distances)
+    if not (power > 0 and math.isfinite(power)):
+        raise ValueError(f"power is {power}; give a number above 0")
+    if not len(matrix):
+        return Kernel(np.empty(0, np.int64), 0.0, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
+    powers, exponent, rounding = _whole_powers(matrix, power)
+    order, weights = _defining_sequence(powers)
+    steps = _threshold_steps(weights, rounding, smallest)
+    last = steps[-1]
+    scaled = np.ldexp(weights.astype(np.float64), exponent)
+    return Kernel(np.sort(order[last:]), float(scaled[last]), order, scaled, np.array(steps, np.int64))
+
+
+def _checked(distances: ArrayLike) -> NDArray[np.float64]:
+    matrix = square(distances)
+    for wrong, what in (
+        (~np.isfinite(matrix), "not finite"),
+        (matrix < 0, "below 0"),
+        (np.diag(np.diag(matrix) != 0), "not 0, of a segment to itself"),
+        (matrix != matrix.T, "not that of the opposite direction"),
+    ):
+        if wrong.any():
+            row, column = (int(index) for index in np.argwhere(wrong)[0])
+            raise DataError(f"the distance of {row} to {column} is {matrix[row, column]}, {what}")
+    return matrix
+
+
+def _whole_powers(matrix: NDArray[np.float64], power: float) -> tuple[NDArray[np.int64], int, int]:
+    """Return the powers as whole multiples of 2 to an exponent, the exponent, and the rounding error of their sums."""
+    furthest, rows = float(matrix.max()), len(matrix)
+    try:
+        largest = furthest**power
+    except OverflowError:
+        largest = math.inf
+    if math.isinf(largest * rows) or (furthest and not largest):
+        raise ValueError(
+            f"the power {power:g} of the distance {furthest:g} is beyond the range of numbers; give one that is "
+            "nearer to 1"
+        )
+    if (
+        float(power).is_integer()
+        and furthest <= _LARGEST_EXACT
+        and largest * rows <= _LARGEST_SUM
+        and (matrix % 1 == 0).all()
+    ):
+        return matrix.astype(np.int64) ** int(power), 0, 0
+    # The maximum of F is at least the largest power, that of the furthest pair, so the resolution is chosen relative to
+    # it; as a power of two, so that powers are rounded at most once.
+    exponent = math.frexp(largest * rows)[1] - _LARGEST_SUM.bit_length() + 1
+    whole = np.rint(np.ldexp(matrix**power, -exponent)).astype(np.int64)
+    return whole, exponent, math.ceil(math.ldexp(rows * largest * _ROUNDING, -exponent))
+
+
+def _defining_sequence(powers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows in the order in which they are removed, and their weights then (the algorithm of section 2)."""
+    remaining = powers.sum(axis=0)
+    order, weights = np.empty(len(powers), np.int64), np.empty(len(powers), np.int64)
+    for step in range(len(powers)):
+        row = int(remaining.argmin())
+        order[step], weights[step] = row, remaining[row]
+        remaining -= powers[row]  # section 3: π(L, H_k) = π(L, H_k-1) − ρ
+        remaining[row] = _REMOVED
+    return order, weights
+
+
+def _threshold_steps(weights: NDArray[np.int64], rounding: int, smallest: bool) -> list[int]:
+    """Return the steps at which the threshold u changes."""
+    steps, threshold = [0], int(weights[0])
+    for step, weight in enumerate(weights[1:].tolist(), start=1):
+        if weight > threshold + rounding or (smallest and weight >= threshold - rounding):
+            steps.append(step)
+            threshold = max(threshold, weight)
+    return steps
+
+
+POWERS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+"""1 keeps nearly every segment as a word and 16 nearly none; beyond, nothing changes."""
+THETAS = (0.3, 0.15, 0.5)
+
+_SHORTEST, _LONGEST = 3, 12
+"""Symbols between random cuts."""
+_MOST_SEGMENTS = 5000
+"""Different ones whose pairs are compared: 200 MB for each matrix of them."""
+
+_Codes: TypeAlias = tuple[int, ...]
+_Description: TypeAlias = tuple[Decomposition, DescriptionLength]
+
+
+@dataclass(frozen=True)
+class Round:
+    """A dictionary on the way to the one that is learned.
+
+    Attributes
+    ----------
+    words : tuple of Word
+        In no order of importance.
+    bits : float
+        Its description length in all.
+    cost : float
+        J of the paper's (6): insertions and deletions of the decomposition that these bits are of.
+    """
+
+    words: tuple[Word, ...]
+    bits: float
+    cost: float
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A first decomposition from which an alternation starts.
+
+    Attributes
+    ----------
+    name : str
+        How it was made.
+    cuts : array of int64, shape (segments + 1,)
+        Where segments begin, and the sequence's length.
+    """
+
+    name: str
+    cuts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Alternation:
+    """One alternation of kernel and decomposition.
+
+    Attributes
+    ----------
+    start : Start
+        Its first decomposition.
+    power : float
+        p of the kernel.
+    decomposition : Decomposition
+        The one with the shortest description over words of the best round; without those that no segment has, and
+        without any where that is shorter.
+    bits : DescriptionLength
+        Of this decomposition.
+    rounds : tuple of Round
+        Each with the words that segments of its decomposition (7) have, the bits of that decomposition, and its J.
+    stopped : str
+        "fixed point", "cycle of n rounds" or "limit of n rounds".
+    """
+
+    start: Start
+    power: float
+    decomposition: Decomposition
+    bits: DescriptionLength
+    rounds: tuple[Round, ...]
+    stopped: str
+
+
+def starts(
+    encoded: Encoded,
+    *,
+    words: Iterable[AnySequence] = (),
+    thetas: Sequence[float] = THETAS,
+    random_starts: int = 3,
+    longest: int = 32,
+    seed: int = 0,
+) -> Iterator[Start]:
+    """Yield first decompositions: over given words if there are any, by the window at each θ, then by random cuts."""
+    given = list(words)
+    if given:
+        found = decompose(encoded.decode(encoded.codes), given)
+        yield Start("given words", _limit_lengths(found.cuts, longest))
+    for theta in thetas:
+        yield Start(f"window, θ = {theta:g}", _limit_lengths(first_decomposition(encoded.codes, theta=theta), longest))
+    for number in range(random_starts):
+        lengths = np.random.default_rng([seed, number]).integers(
+            _SHORTEST, _LONGEST + 1, len(encoded.codes) // _SHORTEST + 1
+        )
+        ends = np.cumsum(lengths)
+        inner = ends[ends < len(encoded.codes)]
+        last = [len(encoded.codes)] if len(encoded.codes) else []
+        cuts = np.concatenate(([0], inner, last)).astype(np.int64)
+        yield Start(f"random cuts {number + 1}", _limit_lengths(cuts, longest))
+
+
+def best_alternation(
+    encoded: Encoded,
+    start: Start,
+    *,
+    powers: Sequence[float] = POWERS,
+    longest: int = 32,
+    most_rounds: int = 30,
+    literal: bool = False,
+) -> Alternation:
+    """Return the alternation with the shortest description, of one for each power."""
+    if not len(powers):
+        raise ValueError("there are no powers; give one or more")
+    found = [
+        alternate(encoded, start, power, longest=longest, most_rounds=most_rounds, literal=literal) for power in powers
+    ]
+    return min(found, key=lambda one: one.bits.total)
+
+
+def alternate(
+    encoded: Encoded, start: Start, power: float, *, longest: int = 32, most_rounds: int = 30, literal: bool = False
+) -> Alternation:
+    """Alternate kernels and decompositions until the dictionary is one that has been seen (section 3).
+
+    A dictionary is a set, so that each follows from the one before it alone: one that comes back closes a cycle.
+    """
+    if most_rounds < 1:
+        raise ValueError(f"most_rounds is {most_rounds}; make 1 round or more")
+    if longest < 1:
+        raise ValueError(f"longest is {longest}; a word has 1 symbol or more")
+    code = SymbolCode.of(encoded)
+    segments, seen, rounds = _segments(encoded, start.cuts), dict[tuple[_Codes, ...], int](), list[Round]()
+    best: _Description | None = None
+    stopped = f"limit of {most_rounds} rounds"
+    while len(rounds) < most_rounds:
+        words = _kernel_words(segments, power, literal=literal)
+        if words in seen:
+            length = len(rounds) - seen[words]
+            stopped = "fixed point" if length == 1 else f"cycle of {length} rounds"
+            break
+        seen[words] = len(rounds)
+        found = _decompose_over(encoded, words, longest)
+        bits = encoded_length(found, code)
+        rounds.append(Round(found.dictionary, bits.total, found.cost))
+        if best is None or bits.total < best[1].total:
+            best = found, bits
+        segments = _segments(encoded, found.cuts)
+    assert best is not None
+    return Alternation(start, power, *_shortest_description(best[0], code), tuple(rounds), stopped)
+
+
+def _segments(encoded: Encoded, cuts: NDArray[np.int64]) -> list[_Codes]:
+    codes = encoded.codes.tolist()
+    return [tuple(codes[first:last]) for first, last in pairwise(cuts.tolist())]
+
+
+def _kernel_words(segments: list[_Codes], power: float, *, literal: bool) -> tuple[_Codes, ...]:
+    """Return the kernel's segments, each once and in order of their symbols."""
+    compared = segments if literal else list(dict.fromkeys(segments))
+    if len(compared) > _MOST_SEGMENTS:
+        raise DataError(
+            f"the kernel compares all pairs of segments, and there are {len(compared):,} different ones, more than "
+            f"{_MOST_SEGMENTS:,}; use the method by description length, or a shorter sequence"
+        )
+    members = kernel(indel_distances(compared), power).members
+    return tuple(sorted({compared[member] for member in members.tolist()}))
+
+
+def _limit_lengths(cuts: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
+    """Return cuts with more of them where segments are too long."""
+    parts = [np.arange(first, last, max(longest, 1)) for first, last in pairwise(cuts.tolist())]
+    return np.concatenate([*parts, cuts[-1:]])
+
+
+def _decompose_over(encoded: Encoded, words: tuple[_Codes, ...], longest: int) -> Decomposition:
+    """Return the decomposition of (7), with the words that segments have."""
+    known = replace(encoded, words=tuple(np.array(word, np.int32) for word in words))
+    greatest = min(longest, 2 * max(map(len, words), default=1))
+    return _drop_unused_words(
+        decompose_encoded(known, greatest, np.zeros(len(words)), 1.0, np.inf, np.zeros(len(encoded.codes)))
+    )
+
+
+def _drop_unused_words(found: Decomposition) -> Decomposition:
+    """Return the same decomposition without the words that no segment has."""
+    used = np.unique(found.words[found.words >= 0])
+    numbers = np.where(found.words < 0, -1, np.searchsorted(used, found.words)).astype(np.int64)
+    kept = replace(found.sequence, words=tuple(found.sequence.words[word] for word in used.tolist()))
+    return replace(
+        found, words=numbers, dictionary=tuple(found.dictionary[word] for word in used.tolist()), sequence=kept
+    )
+
+
+def _shortest_description(found: Decomposition, code: SymbolCode) -> _Description:
+    """Return the shortest description over words of a decomposition, or without any."""
+    without_words = shortest_decomposition(replace(found.sequence, words=()), code=code)
+    best = found, encoded_length(found, code)
+    while True:
+        other, _ = shortest_decomposition(best[0].sequence, code=code)
+        pruned = _drop_unused_words(other)
+        bits = encoded_length(pruned, code)
+        if bits.total >= best[1].total:
+            return best if best[1].total < without_words[1].total else without_words
+        best = pruned, bits

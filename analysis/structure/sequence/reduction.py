@@ -1,0 +1,278 @@
+"""Reduce a run to its structural sequence: the classes of its elements, each run of equal ones collapsed to one symbol.
+
+Section 1 of "Structural analysis of measurement paths": transforming the elements into indexes of their classes gives
+long sequences of identical indexes, "more conveniently represented by a short sequence of unrepeating class indexes".
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.analysis.structure.classes.classifiers import BandClasses, Classes, GivenClasses, class_letter
+from unperturbed.analysis.structure.classes.classify import ClassesRequest, classify
+from unperturbed.analysis.structure.classes.elements import AUTO, TIME, Source, read_elements
+from unperturbed.analysis.structure.classes.metric_classes import MetricClasses, join_short_runs, run_starts
+from unperturbed.analysis.structure.classes.scaling import FloatArray
+from unperturbed.collectors.data import Trace
+from unperturbed.errors import DataError
+
+_ALTERNATING = 2
+"""Symbols of a sequence without equal neighbours that has one order alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class StructuralSequence:
+    """The classes of a run's elements, without repetitions.
+
+    Attributes
+    ----------
+    symbols : array of int32, shape (n,)
+        Class of each run of elements; no two neighbours are equal.
+    durations : array of float64, shape (n,)
+        Of each run, in `unit`.
+    starts : array of int64, shape (n,)
+        Index of each run's first element.
+    classes : Classes
+        What the elements were classified by; give it to `structural_sequence` for a second run.
+    elements : int
+        Number of elements.
+    unit : str
+        Of the durations.
+    mixed, outliers : array of int64, shape (any,)
+        Intervals in which one class gives way to the next; elements that are far from all classes. Two or more outliers
+        side by side have the symbol len(classes): what a program does once, as at its start, or what the run that the
+        classes were found in never did.
+    name : str, default ""
+        Of the run.
+    element : str, default "interval"
+        What one element is called in texts and figures.
+    """
+
+    symbols: NDArray[np.int32]
+    durations: FloatArray
+    starts: NDArray[np.int64]
+    classes: Classes
+    elements: int
+    unit: str
+    mixed: NDArray[np.int64]
+    outliers: NDArray[np.int64]
+    name: str = ""
+    element: str = "interval"
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Elements of each run: shape (n,)."""
+        return np.diff(np.append(self.starts, self.elements))
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """Class of each element: shape (elements,)."""
+        return np.repeat(self.symbols, self.lengths)
+
+    @property
+    def letters(self) -> str:
+        """The sequence with a letter for each class."""
+        return letters_of(self.symbols.tolist())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has one symbol, or two that alternate as they must: no other order is possible."""
+        return len(self) > 0 and len(np.unique(self.symbols)) <= _ALTERNATING
+
+    @property
+    def occurring_classes(self) -> frozenset[int]:
+        """The classes that occur."""
+        return frozenset(symbol for symbol in self.symbols.tolist() if symbol < len(self.classes))
+
+    @property
+    def foreign_stretches(self) -> tuple[tuple[int, int], ...]:
+        """First element, and the one behind the last, of each stretch of outliers."""
+        ends = np.append(self.starts[1:], self.elements)
+        foreign = np.flatnonzero(self.symbols >= len(self.classes))
+        return tuple(zip(self.starts[foreign].tolist(), ends[foreign].tolist(), strict=True))
+
+    @property
+    def class_shares(self) -> FloatArray:
+        """Share of the duration of each class, and last of stretches of outliers: shape (classes + 1,)."""
+        totals = np.bincount(self.symbols, self.durations, len(self.classes) + 1)
+        shares: FloatArray = totals / (totals.sum() or 1.0)
+        return shares
+
+
+def letters_of(symbols: Iterable[Any]) -> str:
+    """Return symbols of a structural sequence, or of its words, as letters, one a class; text stays as it is."""
+    return "".join(symbol if isinstance(symbol, str) else class_letter(operator.index(symbol)) for symbol in symbols)
+
+
+def structural_sequence(
+    source: Source,
+    *,
+    metrics: Sequence[str] | None = None,
+    classes: ClassesRequest = None,
+    per: str | None = AUTO,
+    durations: str | ArrayLike | None = None,
+    smooth: bool | None = None,
+    dwell: int = 1,
+    seed: int = 0,
+    name: str = "",
+    element: str = "interval",
+) -> StructuralSequence:
+    """Reduce a run to the sequence of its classes.
+
+    Parameters
+    ----------
+    source : Trace, array of shape (n,) or (n, metrics), or sequence
+        A run's intervals, or its accesses: anything hashable, such as pages, modules, blocks; text is a sequence of
+        characters.
+    metrics : sequence of str, optional
+        Of a trace: the metrics that intervals are classified by. None takes all hardware metrics, simulated ones
+        included (else those of the operating system, else all). Of an array: names of its columns.
+    classes : int, Quantiles, Ranges, MostUsed, mapping, callable or Classes, optional
+        * None finds classes of intervals by k-means, as many as take the fewest bits, 1 to 10 (`clustering`). Accesses
+          of up to 10 different kinds have a class each; of more, whole numbers go to k-means, and of others the nine
+          most used have a class each.
+        * A whole number: so many, or fewer where the run has not so many different values.
+        * `Quantiles(k)`, `Ranges(k)`: bands of one metric, or of addresses. `MostUsed(k)`: a class for each of the k −
+          1 most used elements.
+        * A mapping from element to class, or a function. Of a trace it takes the values of `metrics`, a tuple where
+          there are several. Classes from 0 to 255 keep their numbers.
+        * `classes` of another sequence: this run is classified as that one. Stretches that are far from all classes,
+          and accesses that the other run's map lacks, have a symbol of their own.
+    per : str or None, default "auto"
+        Of a trace: name of a counter by which counters are divided, or `time`, so that intervals of different length
+        compare. `auto` takes instructions where the trace counts them, else time. None leaves counts as they are.
+    durations : str or array of shape (n,), optional
+        None counts elements. Of a trace: `time` for seconds, or the name of a counter. Or how long each element lasted.
+    smooth : bool, optional
+        With classes of metrics: whether a change of class has to pay, and intervals in which one class gives way to the
+        next are recognised (`labelling`). None does so for intervals, and classifies each access on its own.
+    dwell : int, default 1
+        A run of fewer elements joins a neighbour (`join_short_runs`).
+    seed : int, default 0
+        Of k-means.
+    name : str, default ""
+        Of the run, for texts and figures.
+    element : str, default "interval"
+        What one element is called there.
+
+    Returns
+    -------
+    StructuralSequence
+        Of an empty source an empty one; of one class a single symbol.
+
+    Raises
+    ------
+    DataError
+        An element has no class in the map; a value is no number or not finite; the trace lacks a metric.
+    ValueError
+        A number of classes, or the dwell, is out of range.
+    """
+    if operator.index(dwell) < 1:
+        raise ValueError(f"dwell is {dwell}: give a number of elements, 1 or more")
+    metrics, per = _inherit_metrics(classes, metrics, per)
+    is_map = callable(classes) or isinstance(classes, (Mapping, GivenClasses))
+    if isinstance(source, Trace) and metrics is None and is_map:
+        raise DataError("a map takes values of a trace's metrics: name these as `metrics`")
+    elements = read_elements(source, metrics=metrics, per=per)
+    found = classify(elements, classes, smooth=smooth, seed=seed)
+    labels = found.labels
+    if isinstance(found.classes, MetricClasses):
+        labels = np.where(_has_flagged_neighbour(found.outliers), len(found.classes), labels)
+    labels = join_short_runs(labels, dwell) if dwell > 1 else labels
+    starts = run_starts(labels)
+    lasted, unit = _durations(source, durations, len(elements))
+    return StructuralSequence(
+        symbols=labels[starts].astype(np.int32),
+        durations=np.add.reduceat(lasted, starts) if len(starts) else np.zeros(0),
+        starts=starts,
+        classes=found.classes,
+        elements=len(elements),
+        unit=unit,
+        mixed=np.flatnonzero(found.mixed),
+        outliers=np.flatnonzero(found.outliers),
+        name=name,
+        element=element,
+    )
+
+
+def most_discriminating_metric(source: Source, sequence: StructuralSequence) -> tuple[str, FloatArray] | None:
+    """Return the metric whose ranks differ most between the classes of a run's elements, and its values.
+
+    Parameters
+    ----------
+    source : Trace, array of shape (n,) or (n, metrics), or sequence
+        The run that the sequence was reduced from.
+    sequence : StructuralSequence
+        With the class of each element.
+
+    Returns
+    -------
+    tuple of str and array of float64, shape (elements,), or None
+        The metric's name, and rates as they were classified; None where the elements are no numbers.
+    """
+    classes = sequence.classes
+    metrics, per = (classes.metrics, classes.per) if isinstance(classes, MetricClasses) else (None, AUTO)
+    elements = read_elements(source, metrics=metrics, per=per)
+    if elements.rates is None or not len(elements):
+        return None
+    values, labels = elements.rates.values, sequence.labels
+    ranks = values.argsort(axis=0, kind="stable").argsort(axis=0).astype(np.float64)
+    sizes = np.maximum(np.bincount(labels), 1)
+    variance_between = []
+    for column in ranks.T:
+        means = np.bincount(labels, column) / sizes
+        variance_between.append(float(np.var(means[labels])))
+    best = int(np.argmax(variance_between))
+    unit = f" per {elements.per}" if elements.per else ""
+    return f"{elements.metrics[best]}{unit}", values[:, best]
+
+
+def _has_flagged_neighbour(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which flags are beside another one: a single outlier is no phase."""
+    padded = np.concatenate(([False], flags, [False]))
+    return flags & (padded[:-2] | padded[2:])
+
+
+def _inherit_metrics(
+    classes: ClassesRequest, metrics: Sequence[str] | None, per: str | None
+) -> tuple[Sequence[str] | None, str | None]:
+    """Return metrics and divisor of another run's classes, where this run is classified by them."""
+    if not isinstance(classes, (MetricClasses, BandClasses)):
+        return metrics, per
+    if metrics is not None and tuple(metrics) != classes.metrics:
+        raise DataError(f"the classes are of {', '.join(classes.metrics)}: leave `metrics` out, or find classes anew")
+    if per not in (AUTO, classes.per):
+        raise DataError(f"the classes are of rates per {classes.per}: leave `per` out, or find classes anew")
+    return classes.metrics, classes.per
+
+
+def _durations(source: Source, requested: str | ArrayLike | None, count: int) -> tuple[FloatArray, str]:
+    """Return how long each element lasted, and the unit."""
+    trace = source if isinstance(source, Trace) else None
+    if requested is None:
+        return np.ones(count), "intervals" if trace else "elements"
+    if isinstance(requested, str):
+        if trace is None:
+            raise DataError(
+                f"durations are {requested!r}, and the elements are no trace: give an array, a number for each"
+            )
+        if requested == TIME and TIME not in trace.metrics:
+            return (trace.end_ns - trace.begin_ns) / 1e9, "s"
+        lasted, unit = trace[requested].astype(np.float64), requested
+    else:
+        lasted, unit = np.asarray(requested, dtype=np.float64), "given"
+    if lasted.shape != (count,):
+        raise DataError(f"durations have shape {lasted.shape}, and there are {count} elements: give a number for each")
+    wrong = np.flatnonzero(~(np.isfinite(lasted) & (lasted >= 0)))
+    if len(wrong):
+        raise DataError(f"the duration of element {wrong[0]} is {lasted[wrong[0]]}: give finite numbers, 0 or more")
+    return lasted, unit

@@ -1,0 +1,44 @@
+"""What all parts exchange: traces, tables of sweeps, and metrics derived from others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unperturbed.common.faces import lazy_names
+
+if TYPE_CHECKING:
+    from unperturbed.collectors.data.parquet import read_parquet_file
+    from unperturbed.collectors.data.sweep_table import (
+        TABLE,
+        Column,
+        ColumnKind,
+        read_sweep,
+        read_sweep_facts,
+        write_sweep,
+    )
+    from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Semantics, Trace
+
+__all__ = [
+    "INTERVAL_COLUMNS",
+    "TABLE",
+    "Column",
+    "ColumnKind",
+    "Kind",
+    "Metric",
+    "Semantics",
+    "Trace",
+    "read_parquet_file",
+    "read_sweep",
+    "read_sweep_facts",
+    "write_sweep",
+]
+
+# polars, which tables need, stays out of processes that only read traces' descriptions.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "parquet": ("read_parquet_file",),
+        "sweep_table": ("TABLE", "Column", "ColumnKind", "read_sweep", "read_sweep_facts", "write_sweep"),
+        "trace": ("INTERVAL_COLUMNS", "Kind", "Metric", "Semantics", "Trace"),
+    },
+)

@@ -1,0 +1,217 @@
+"""The table of a sweep: a row for each point and repetition, a column for each parameter, time and metric's total.
+
+`table.parquet` has all of it; `table.csv` and `table.json` have the same for other tools.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any, Literal, get_args
+
+import polars as pl
+
+from unperturbed.collectors.data.parquet import read_parquet_file
+from unperturbed.collectors.data.trace import Semantics
+from unperturbed.errors import DataError
+
+ColumnKind = Literal["parameter", "time", "hardware", "simulated", "software", "os", "derived"]
+
+TABLE = "table.parquet"
+"""Name of the table in its campaign's folder."""
+
+_METADATA_KEY = "unperturbed-table"
+_FORMAT = 1
+_TYPES: Mapping[str, type[pl.DataType]] = MappingProxyType(
+    {"integer": pl.Int64, "number": pl.Float64, "text": pl.String}
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one column of a sweep's table holds.
+
+    Attributes
+    ----------
+    name : str
+        The parameter's or the metric's name, as the spec gives it; `time_s`, `cpu_s`.
+    kind : ColumnKind
+        Where it comes from. `simulated` is never shown as hardware, and simulated cycles are no time: they are
+        a formula of other events.
+    unit : str, default ""
+        Of the values; empty where there is none.
+    source : str, default ""
+        What gave the values (`spec`, `wait4`, `callgrind`, `papi`, `perf_event`, `getrusage`,
+        `instrumentation`, `formula`, …).
+    meaning : str, default ""
+        One line for people.
+    semantics : Semantics, default "counter"
+        A counter's value is the run's total, a gauge's its value at the end of the run.
+    components : tuple of str, default ()
+        Elementary events that a metric is computed from. Two columns that share one are related by
+        construction.
+    """
+
+    name: str
+    kind: ColumnKind
+    unit: str = ""
+    source: str = ""
+    meaning: str = ""
+    semantics: Semantics = "counter"
+    components: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ColumnKind):
+            raise DataError(f"column {self.name!r}: kind {self.kind!r} is not one of {', '.join(get_args(ColumnKind))}")
+
+
+def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], facts: Mapping[str, Any]) -> None:
+    """Write a sweep's table into its campaign's folder, as Parquet, CSV and JSON; each appears whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the campaign.
+    frame : polars.DataFrame
+        The rows; its columns are whole numbers (Int64), numbers (Float64) or text.
+    columns : sequence of Column
+        What each column is, in the frame's order.
+    facts : mapping of str to object
+        What is known about the sweep as a whole; JSON types only.
+
+    Raises
+    ------
+    DataError
+        The columns that are described are not those of the frame, or one of them has another type.
+    """
+    if [column.name for column in columns] != frame.columns:
+        raise DataError(
+            f"described are {', '.join(column.name for column in columns)}; the table has {', '.join(frame.columns)}"
+        )
+    held = {dtype: name for name, dtype in _TYPES.items()}
+    odd = [f"{name} ({dtype})" for name, dtype in frame.schema.items() if type(dtype) not in held]
+    if odd:
+        raise DataError(f"a table holds whole numbers, numbers and text; not {', '.join(odd)}")
+    described = {
+        "format": _FORMAT,
+        "rows": frame.height,
+        "columns": [{**asdict(column), "type": held[type(frame.schema[column.name])]} for column in columns],
+        "facts": dict(facts),
+    }
+    text = json.dumps(described, ensure_ascii=False, allow_nan=False)
+    with _appearing(folder / "table.csv") as file:
+        frame.write_csv(file)
+    with _appearing(folder / "table.json") as file:
+        file.write(json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False).encode())
+    with _appearing(folder / TABLE) as file:
+        frame.write_parquet(file, metadata={_METADATA_KEY: text})
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that gets its name when it is whole and on disk."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def read_sweep(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, Mapping[str, Column]]:
+    """Read the table of a sweep.
+
+    Parameters
+    ----------
+    path : path-like
+        The campaign's folder, its `table.parquet`, or its `table.csv` with `table.json` beside it.
+
+    Returns
+    -------
+    frame : polars.DataFrame
+        One row a point and repetition. Empty cells are null: a derived metric that is divided by zero.
+    columns : mapping of str to Column
+        Read-only, by name, in the frame's order.
+
+    Raises
+    ------
+    DataError
+        There is no table, or the file is none.
+    """
+    frame, described = _read(Path(path))
+    columns = {}
+    for entry in described["columns"]:
+        known = {key: value for key, value in entry.items() if key != "type"}
+        columns[entry["name"]] = Column(**{**known, "components": tuple(known["components"])})
+    return frame, MappingProxyType(columns)
+
+
+def read_sweep_facts(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Return the facts of a sweep as a whole: name, program, host, runs of each row, failures, completeness.
+
+    `path` and errors are those of `read_sweep`.
+    """
+    return MappingProxyType(_read(Path(path))[1]["facts"])
+
+
+def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+    source = path / TABLE if path.is_dir() else path
+    if not source.is_file():
+        what = (
+            "the folder holds no table; a sweep writes it: unperturbed run SPEC"
+            if path.is_dir()
+            else "there is no such table"
+        )
+        raise DataError(f"{path}: {what}")
+    try:
+        frame, described = _of_csv(source) if source.suffix == ".csv" else _of_parquet(source)
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{source}: not a readable table ({error})") from None
+    names = [entry["name"] for entry in described["columns"]]
+    if frame.height != described["rows"] or frame.columns != names:
+        raise DataError(
+            f"{source}: the table has {frame.height} rows of {', '.join(frame.columns)}, its description tells of "
+            f"{described['rows']} of "
+            f"{', '.join(names)}; have both written again: unperturbed run SPEC"
+        )
+    return frame, described
+
+
+def _of_parquet(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+    frame, metadata = read_parquet_file(source)
+    text = metadata.get(_METADATA_KEY)
+    if text is None:
+        raise DataError(f"{source}: a Parquet file, but not the table of a sweep (no description of its columns)")
+    return frame, _described(source, text)
+
+
+def _of_csv(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+    beside = source.with_suffix(".json")
+    if not beside.is_file():
+        raise DataError(
+            f"{source}: {beside.name}, which says what its columns are, is not beside it; name table.parquet, which "
+            "holds all"
+        )
+    described = _described(beside, beside.read_text())
+    types = {entry["name"]: _TYPES[entry["type"]] for entry in described["columns"]}
+    with source.open("rb") as file:  # polars takes a path as a glob
+        return pl.read_csv(file, schema_overrides=types), described
+
+
+def _described(source: Path, text: str) -> dict[str, Any]:
+    try:
+        described: dict[str, Any] = json.loads(text)
+        newer = described["format"] > _FORMAT
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{source}: not the description of a sweep's table") from None
+    if newer:
+        raise DataError(f"{source}: written by a newer version (format {described['format']}); update this one")
+    return described

@@ -1,0 +1,255 @@
+"""Register probes of the kernel: breakpoints in any binary, whose hits the kernel counts for processes that ask.
+
+They are registered as dynamic events (`uprobe_events` of tracefs), not opened by the kernel's `uprobe` PMU: an event of
+that PMU cannot be inherited. Whatever makes a thread would have the kernel read the binary's path anew in its own
+memory, where it is not, and pthread_create(3) fails there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import errno
+import mmap
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from unperturbed.collectors.records.file import HEADER, Probe
+from unperturbed.collectors.runtime.build import load_counters
+from unperturbed.errors import HostError
+
+_TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+_LIST = "uprobe_events"
+_PLAIN_PATH = re.compile(r"[^\s#]+")
+
+
+class Place(Protocol):
+    """Where a probe is set."""
+
+    @property
+    def number(self) -> int:
+        """Index of the software metric that counts its hits, among all of the run."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def path(self) -> Path:
+        """The binary."""
+
+    @property
+    def offset(self) -> int:
+        """Of the instruction in that file."""
+
+    @property
+    def semaphore(self) -> int:
+        """Offset in that file of the counter that makes the program prepare the probe's arguments; 0 for none."""
+
+
+def probe_registry() -> Path:
+    """Return the file where this host's kernel takes probes.
+
+    Raises
+    ------
+    HostError
+        The kernel has no such probes, tracefs is not mounted, or this user may not write there; with what to do.
+    """
+    mounted = [folder for folder in _TRACEFS if _is_there(folder / "events")]
+    if not mounted:
+        raise HostError(
+            "probes of the kernel need tracefs, which is not mounted here, or which only root may read: run as root, "
+            "and if need be "
+            "mount -t tracefs tracefs /sys/kernel/tracing (a container needs it passed in, and CAP_PERFMON)"
+        )
+    registry = mounted[0] / _LIST
+    if not _is_there(registry):
+        raise HostError(
+            f"this kernel takes no probes: it was built without CONFIG_UPROBE_EVENTS ({registry} is missing)"
+        )
+    if not os.access(registry, os.W_OK):
+        raise HostError(
+            f"probes of the kernel are registered by root: {registry} may not be written by this user; run as root"
+        )
+    return registry
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def register_probes(places: Iterable[Place], *, compiler: str = "cc", tried: bool = True) -> tuple[Probe, ...]:
+    """Register probes with the kernel and try each: one for each metric, counting hits at all of its places.
+
+    Nothing is counted, and no binary changed, before a sampler opens them for a process. They are removed when this
+    process ends.
+
+    Parameters
+    ----------
+    places : iterable of Place
+        Where probes are set; those of one number are one metric.
+    compiler : str, default "cc"
+        C compiler for the runtime's opener; not called when that was compiled before.
+    tried : bool, default True
+        Try each; without, what the kernel refuses is met when a program runs, or counts nothing.
+
+    Returns
+    -------
+    tuple of Probe
+        In the order of their metrics, for `Setup.probes`.
+
+    Raises
+    ------
+    HostError
+        This host takes no probes, or the kernel refuses one; with what to do. Then none of these stays registered.
+
+    Notes
+    -----
+    The trial takes some 90 ms a metric: the kernel lets go of a probe only after all processors have passed a quiet
+    moment. Linux 5.4 and later.
+    """
+    ordered = sorted(places, key=lambda place: place.number)
+    if not ordered:
+        return ()
+    registry = probe_registry()
+    _remove_left_behind(registry)
+    atexit.unregister(remove_probes)
+    atexit.register(remove_probes)
+    probes = []
+    with ExitStack() as undo:
+        for number, group in groupby(ordered, key=lambda place: place.number):
+            event, at = f"p{os.urandom(5).hex()}", list(group)
+            undo.callback(_remove, registry, f"{_own_group()}/{event}")
+            for place in at:
+                _write(registry, place, f"{_own_group()}/{event}")
+            probes.append(Probe(number, _tracepoint(registry, f"{_own_group()}/{event}"), at[0].name))
+        if tried:
+            _try(probes, ordered, compiler)
+        undo.pop_all()
+    return tuple(probes)
+
+
+def remove_probes(probes: Iterable[Probe] | None = None) -> None:
+    """Remove probes that this process registered, all if none are named.
+
+    One that is still counted stays until a later registration finds it idle.
+    """
+    with suppress(HostError):
+        registry = probe_registry()
+        wanted = None if probes is None else {probe.tracepoint for probe in probes}
+        for event in _registered(registry, _own_group()):
+            if wanted is None or _tracepoint(registry, event) in wanted:
+                _remove(registry, event)
+
+
+def _own_group() -> str:
+    """Name of this process's probes among all of the host: a container's process numbers are its own."""
+    return f"unperturbed_{_process_namespace()}_{os.getpid()}"
+
+
+def _process_namespace() -> int:
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
+def _registered(registry: Path, group: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(rf"^p:({re.escape(group)}/\S+) ", registry.read_text(), re.MULTILINE)))
+
+
+def _tracepoint(registry: Path, event: str) -> int:
+    return int((registry.parent / "events" / event / "id").read_text())
+
+
+def _remove_left_behind(registry: Path) -> None:
+    """Remove probes of processes that were killed before they could."""
+    mine = rf"^p:(unperturbed_{_process_namespace()}_(\d+)/\S+) "
+    for event, pid in set(re.findall(mine, registry.read_text(), re.MULTILINE)):
+        if not Path(f"/proc/{pid}").exists():
+            _remove(registry, event)
+
+
+def _remove(registry: Path, event: str) -> None:
+    with suppress(OSError):  # a process that lives on still counts it, or it is gone
+        _append(registry, f"-:{event}")
+
+
+def _append(registry: Path, command: str) -> None:
+    # Opened to truncate, the kernel would forget every probe of the host.
+    descriptor = os.open(registry, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(descriptor, os.fsencode(f"{command}\n"))
+    finally:
+        os.close(descriptor)
+
+
+def _write(registry: Path, place: Place, event: str) -> None:
+    semaphore = f"({place.semaphore:#x})" if place.semaphore else ""
+    try:
+        with _spoken(place.path) as path:
+            _append(registry, f"p:{event} {path}:{place.offset:#x}{semaphore}")
+    except OSError as error:
+        raise HostError(
+            f"the kernel takes no probe of {place.name} at {place.offset:#x} of {place.path}: {error.strerror}"
+        ) from None
+
+
+@contextmanager
+def _spoken(path: Path) -> Iterator[str]:
+    """Yield a path as the kernel's commands can hold it: a space would end it, and # what follows it."""
+    if _PLAIN_PATH.fullmatch(str(path)):
+        yield str(path)
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _try(probes: Sequence[Probe], places: Sequence[Place], compiler: str) -> None:
+    """Set the breakpoints in this process, for only then the kernel looks at the instructions.
+
+    It maps the binaries for that and does not run them.
+    """
+    header = np.zeros((), HEADER)
+    header["probes"] = 1
+    opened = (ctypes.c_int * 64)()
+    open_probes = load_counters(compiler).unperturbed_probes_open
+    with ExitStack() as maps:
+        for place in places:
+            maps.callback(_map(place).close)
+        for probe in probes:
+            header["probe"][0] = (probe.tracepoint, probe.metric, 0, probe.name.encode())
+            result = open_probes(opened, header.ctypes.data_as(ctypes.c_void_p), 0)
+            if opened[0]:
+                os.close(opened[1])
+            if result != 0:
+                raise HostError(bytes(header["message"]).rstrip(b"\0").decode(errors="replace"))
+
+
+def _map(place: Place) -> mmap.mmap:
+    begin = place.offset - place.offset % mmap.ALLOCATIONGRANULARITY
+    try:
+        with place.path.open("rb") as file:
+            return mmap.mmap(
+                file.fileno(), place.offset + 1 - begin, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC, offset=begin
+            )
+    except ValueError:
+        raise HostError(
+            f"{place.path} ends before the place of {place.name}: it was changed meanwhile; start again"
+        ) from None
+    except OSError as error:
+        noexec = (
+            ": it lies in a file system that is mounted noexec" if error.errno == errno.EPERM else f": {error.strerror}"
+        )
+        raise HostError(f"{place.path} cannot be mapped as a program{noexec}") from None

@@ -1,0 +1,225 @@
+"""The catalogue of this host: every metric, which source can count it here, and why the others cannot.
+
+Events are tried, hundreds in a fraction of a second, by a program of their own, in which a counter library may crash or
+hang. Nothing is changed on the host.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from unperturbed.collectors.runtime.build import build_trials
+from unperturbed.collectors.sources import (
+    Answer,
+    CatalogueEntry,
+    Source,
+    SourceCatalogue,
+    SourceState,
+    SourceSupport,
+    Trials,
+    find_sources,
+)
+from unperturbed.collectors.sources.catalogue import OS_GROUPS
+
+_SECONDS = 20.0
+
+
+def trials_on_this_host(compiler: str, root: Path = Path("/")) -> Trials:
+    """Return how sources try events here.
+
+    Parameters
+    ----------
+    compiler : str
+        C compiler for the program that tries events.
+    root : Path, default Path("/")
+        Where sysfs and tracefs are looked for.
+
+    Returns
+    -------
+    Trials
+        Asking raises HostError where there is no C compiler.
+    """
+    return Trials(root, compiler, partial(_ask, compiler))
+
+
+def _ask(compiler: str, questions: Sequence[str], library: str) -> tuple[list[tuple[str, Answer]], str]:
+    """Run the program that tries events; return its answers, and why it did not end (a library may crash or hang)."""
+    program = build_trials(compiler)
+    environment = {**os.environ, "UNPERTURBED_PAPI": library}
+    asked = "".join(f"{question}\n" for question in questions).encode()
+    problem = ""
+    try:
+        done = subprocess.run(
+            [program], input=asked, capture_output=True, timeout=_SECONDS, check=False, env=environment
+        )
+        output = done.stdout
+        if done.returncode:
+            problem = f"asking ended by signal {-done.returncode}"
+    except subprocess.TimeoutExpired as late:
+        output = late.stdout or b""
+        problem = f"no answer within {_SECONDS:g} s"
+    answers = []
+    for line in output.decode(errors="replace").splitlines():
+        what, *fields = line.split("\t")
+        if len(fields) == 5:
+            name, reason, code, description, unit = fields
+            answers.append((what, Answer(name, reason, int(code), description.strip(), unit)))
+    return answers, problem
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The catalogue.
+
+    Attributes
+    ----------
+    sources : tuple of SourceState
+        Each source's state, in the order of preference.
+    metrics : tuple of CatalogueEntry
+        Family by family. Tracepoints are among them only where a pattern selects them.
+    tracepoints : mapping of str to int, optional
+        Subsystem to the number of its tracepoints.
+    tracepoint_problem : str, default ""
+        Why tracepoints cannot be counted here; empty when they can.
+    """
+
+    sources: tuple[SourceState, ...]
+    metrics: tuple[CatalogueEntry, ...]
+    tracepoints: Mapping[str, int] = field(default_factory=dict)
+    tracepoint_problem: str = ""
+
+
+def list_metrics(
+    compiler: str = "gcc", *, pattern: str | None = None, source: str | None = None, root: Path = Path("/")
+) -> Listing:
+    """List every metric of this host.
+
+    Parameters
+    ----------
+    compiler : str, default "gcc"
+        C compiler for the program that tries the events.
+    pattern : str, optional
+        Only metrics that match: a glob on names, or a part of a name or meaning; case does not matter.
+    source : str, optional
+        Only metrics that this source might count, and only its own way of counting them.
+    root : Path, default Path("/")
+        Where sysfs and tracefs are looked for.
+
+    Returns
+    -------
+    Listing
+        The sources and their metrics.
+
+    Raises
+    ------
+    HostError
+        No C compiler.
+    """
+    trials = trials_on_this_host(compiler, root)
+    asked = find_sources()
+    catalogues = {name: found.catalogue(trials) for name, found in asked.items()}
+    metrics = [*_merge(asked, catalogues), *_process_counters(root)]
+    states = (*(one.state for one in catalogues.values()), *_process_states(root))
+    shown = [one for name, one in catalogues.items() if source in (None, name)]
+    return Listing(
+        tuple(state for state in states if source in (None, state.name)),
+        tuple(_select(metrics, pattern, source)),
+        {system: number for one in shown for system, number in one.tracepoints.items()},
+        next((one.tracepoint_problem for one in shown if one.tracepoint_problem), ""),
+    )
+
+
+def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...]:
+    """Return the names of a full listing that are most like a pattern that selected nothing.
+
+    Parameters
+    ----------
+    pattern : str
+        A glob or a part of a name.
+    listing : Listing
+        Made without a pattern.
+    limit : int, default 5
+        How many names are returned at most.
+
+    Returns
+    -------
+    tuple of str
+        The nearest first.
+    """
+    from rapidfuzz import fuzz, process  # noqa: PLC0415  only a mistake needs it
+
+    names = [name for metric in listing.metrics for name in (metric.name, *metric.aliases)]
+    plain = re.sub(r"[*?\[\]]", "", pattern)
+    found = process.extract(plain, names, scorer=fuzz.WRatio, processor=str.casefold, limit=None, score_cutoff=55)
+    # Of names that hold what was meant equally well the shortest says it best; sources spell some of them in capitals
+    # too.
+    found.sort(key=lambda hit: (-round(hit[1]), len(hit[0]), hit[0] != hit[0].casefold()))
+    return tuple({name.casefold(): name for name, _, _ in reversed(found)}.values())[::-1][:limit]
+
+
+def _merge(sources: Mapping[str, Source], catalogues: Mapping[str, SourceCatalogue]) -> Iterable[CatalogueEntry]:
+    """Merge entries of one name, in the order of the source that owns its prefix, else of the first that lists it."""
+    owners = {source.prefix: name for name, source in sources.items() if source.prefix}
+    names = {source: {entry.name for entry in found.entries} for source, found in catalogues.items()}
+    places: dict[str, CatalogueEntry] = {}
+    ways: dict[str, list[SourceSupport]] = {}
+    for name, found in catalogues.items():
+        for entry in found.entries:
+            ways.setdefault(entry.name, []).extend(entry.ways)
+            owner = next((owner for prefix, owner in owners.items() if entry.name.startswith(prefix)), name)
+            if owner == name or entry.name not in names[owner]:
+                places.setdefault(entry.name, entry)
+    return (replace(entry, ways=tuple(ways[name])) for name, entry in places.items())
+
+
+def _select(metrics: Iterable[CatalogueEntry], pattern: str | None, source: str | None) -> Iterator[CatalogueEntry]:
+    for metric in metrics:
+        ways = tuple(way for way in metric.ways if source in (None, way.source))
+        if not ways or (pattern is None and metric.searched_only):
+            continue
+        meaning = "" if metric.searched_only else ways[0].meaning
+        if pattern is None or _matches(pattern, metric.name, meaning, metric.aliases):
+            yield replace(metric, ways=ways)
+
+
+def _matches(pattern: str, name: str, meaning: str, aliases: tuple[str, ...]) -> bool:
+    wanted = pattern.casefold()
+    names = [text.casefold() for text in (name, *aliases)]
+    if re.search(r"[*?\[]", pattern):
+        # A source's prefix may be left out: `L1-*` is `perf::L1-*`.
+        return any(fnmatch.fnmatchcase(form, wanted) for text in names for form in (text, text.partition("::")[2]))
+    return any(wanted in text for text in (*names, meaning.casefold()))
+
+
+def _process_counters(root: Path) -> Iterator[CatalogueEntry]:
+    for group in OS_GROUPS:
+        problem = _missing_group(group.source, root)
+        for name, meaning in group.metrics.items():
+            way = SourceSupport(group.source, "os", _os_unit(name), meaning, problem)
+            yield CatalogueEntry(name, "process counter", (way,))
+
+
+def _os_unit(name: str) -> str:
+    if name.endswith(("_us", "_ns")):
+        return name[-2:]
+    if name.startswith(("bytes_", "chars_")):
+        return "bytes"
+    return "blocks" if name.startswith("blocks_") else "events"
+
+
+def _missing_group(source: str, root: Path) -> str:
+    """Return why a group of the operating system's counters cannot be read; getrusage(2) is everywhere."""
+    file = {"schedstat": "proc/self/schedstat", "procio": "proc/self/io"}.get(source)
+    return f"this kernel has no /{file}" if file is not None and not (root / file).exists() else ""
+
+
+def _process_states(root: Path) -> Iterator[SourceState]:
+    for group in OS_GROUPS:
+        yield SourceState(group.source, problem=_missing_group(group.source, root), note="all of them in every run")

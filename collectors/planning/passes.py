@@ -1,0 +1,257 @@
+"""Which source counts which metric on this host, and how many passes that takes.
+
+A pass is what one run can hold: metrics of one source (and, simulated, of one machine). What fits is found by trying:
+the sampler opens the events around a small program of its own, and what it cannot open is left to the next source; what
+does not run all the time goes to a further pass, together with the metrics that every pass shares. Metrics take turns
+on the counters (multiplexing) only when that is requested.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
+from unperturbed.collectors.runtime.build import build_empty_program, build_observer
+from unperturbed.collectors.sources import NONE, Event, Pass, Planned, Request, Source, find_source, find_sources
+from unperturbed.collectors.sources.callgrind import Machine
+from unperturbed.errors import HostError
+
+_UNKNOWN = "knows no such event"
+_NOT_GENERIC = "the kernel has no generic event for it"
+_NO_ROOM = "the events do not fit the counters together: they would be multiplexed"
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The passes of a campaign.
+
+    Attributes
+    ----------
+    passes : tuple of Pass
+        The fullest first, called `main`.
+    reasons : mapping of str to str
+        Each source that was not taken, and why.
+    """
+
+    passes: tuple[Pass, ...]
+    reasons: Mapping[str, str]
+
+
+def plan_passes(
+    names: Sequence[str],
+    *,
+    source: str,
+    machine: Machine,
+    compiler: str,
+    shared: Iterable[str] = (),
+    sampler: Literal["inside", "outside"] = "inside",
+    multiplex: bool = False,
+) -> Passes:
+    """Assign each hardware metric to the first source that can count it here.
+
+    Parameters
+    ----------
+    names : sequence of str
+        PAPI presets or native names.
+    source : str
+        `auto`, or the one source that is allowed.
+    machine : Machine
+        Caches of the simulated machine.
+    compiler : str
+        C compiler for the sampler that tries events.
+    shared : iterable of str, optional
+        Metrics that every pass holds (those that runs are aligned by).
+    sampler : {"inside", "outside"}, default "inside"
+        Where counts are read.
+    multiplex : bool, default False
+        Metrics that do not fit together share the counters in turns instead of going to several passes.
+
+    Returns
+    -------
+    Passes
+        Every metric is in one of them, the shared ones in all (but those that do not fit together: see `_pack`).
+
+    Raises
+    ------
+    HostError
+        A metric that nothing here can count, with every source's reason.
+    """
+    if not names:
+        return Passes((Pass("main", NONE, ()),), {})
+    request = Request(machine, compiler, frozenset(shared), sampler, multiplex)
+    left = list(names)
+    reasons: dict[str, str] = {}
+    refused: dict[str, list[str]] = {name: [] for name in names}
+    passes: list[Pass] = []
+    for candidate, record in find_sources().items():
+        if source not in ("auto", candidate) or not left:
+            continue
+        again = [name for name in names if name in request.shared and name not in left]
+        counted, why = (record.plan or partial(_plan_by_opening, record))([*again, *left], request)
+        counted = [item for item in counted if any(metric.name in left for metric in item.metrics)]
+        passes += counted
+        taken = {metric.name for item in counted for metric in item.metrics}
+        for name in left:
+            if name not in taken:
+                refused[name].append(f"{candidate}: {why[name]}")
+        missed = [name for name in left if name not in taken]
+        if why and not taken and not all(name.startswith(record.yields_to) for name in missed):
+            reasons[candidate] = _commonest(why.values())
+        left = [name for name in left if name not in taken]
+    if left:
+        lines = [f"{name} cannot be counted on this host ({'; '.join(refused[name])})" for name in left]
+        raise HostError("\n".join([*lines, *_hints(" ".join(lines))]))
+    return Passes(tuple(_name(passes)), {name: ". ".join([why, *_hints(why)]) for name, why in reasons.items()})
+
+
+def _commonest(reasons: Iterable[str]) -> str:
+    """Return the reason of most metrics, whatever metric each names."""
+    kinds: dict[str, list[str]] = {}
+    known = [reason for reason in reasons if reason not in (_UNKNOWN, _NOT_GENERIC)]
+    for reason in known or [_UNKNOWN]:
+        kinds.setdefault(re.sub(r"\bPAPI_\w+", "", reason), []).append(reason)
+    return max(kinds.values(), key=len)[0]
+
+
+def _name(passes: Sequence[Pass]) -> list[Pass]:
+    """Put the fullest pass first, call it `main`, and keep the names of the rest apart."""
+    named: list[Pass] = []
+    for index, item in enumerate(sorted(passes, key=lambda item: -len(item.metrics))):
+        name = "main" if index == 0 else item.name
+        if name in {other.name for other in named}:
+            name = f"{name}-{index}"
+        named.append(replace(item, name=name))
+    return named
+
+
+def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> Planned:
+    """Open each metric's event by a source, and group those that open into passes."""
+    found = {name: source.event(name) for name in names}
+    why = {name: source.refusal(name) or _UNKNOWN for name, event in found.items() if event is None}
+    possible = [event for event in found.values() if event is not None]
+    if (
+        possible
+        and (problem := _trial(source.name, possible[:1], request))
+        and len(possible) > 1
+        and _same_everywhere(problem)
+    ):
+        return [], {**why, **{event.name: problem for event in possible}}
+    problems = {event: _trial(source.name, [event], request) for event in possible}
+    why |= {event.name: problem for event, problem in problems.items() if problem is not None}
+    single = [event for event, problem in problems.items() if problem is None]
+    if request.multiplex and len(single) > 1 and _trial(source.name, single, request) is not None:
+        groups, refused = _take_turns(single, source, request)
+        multiplexed = True
+    else:
+        groups, refused = _pack(single, source, request)
+        multiplexed = False
+    passes = [
+        Pass(
+            source.name,
+            source.name,
+            tuple(source.metric(event.name) for event in group),
+            tuple(group),
+            multiplexed=multiplexed,
+        )
+        for group in groups
+    ]
+    return passes, {**why, **refused}
+
+
+def _pack(events: Sequence[Event], source: Source, request: Request) -> tuple[list[list[Event]], dict[str, str]]:
+    """Group events by first fit into what can be counted together all the time, the shared ones in every group."""
+    shared = [event for event in events if event.name in request.shared]
+    while shared and _trial(source.name, shared, request):
+        shared.pop()  # every pass shares as many as fit together, the first ones before the others
+    named = ", ".join(event.name for event in shared)
+    groups: list[list[Event]] = [[*shared]] if shared else []
+    refused = {}
+    for event in events:
+        if event in shared:
+            continue
+        for group in groups:
+            if _trial(source.name, [*group, event], request) is None:
+                group.append(event)
+                break
+        else:
+            problem = _trial(source.name, [*shared, event], request)
+            if problem:
+                refused[event.name] = f"{problem} (with {named}, which every pass shares)"
+            else:
+                groups.append([*shared, event])
+    return groups, refused
+
+
+def _take_turns(events: Sequence[Event], source: Source, request: Request) -> tuple[list[list[Event]], dict[str, str]]:
+    """Make one group of events that share the counters by multiplexing.
+
+    Only sources that report for how long each event was counted can do so: the counts are scaled by it.
+    """
+    problem = (
+        _trial(source.name, events, request, multiplexed=True)
+        if source.timed
+        else "multiplexed counts are read through perf_event, which tells how long each event ran"
+    )
+    return ([], {event.name: problem for event in events}) if problem else ([list(events)], {})
+
+
+def _same_everywhere(problem: str) -> bool:
+    """Tell whether a refusal concerns the source as a whole, so that its other events need not be tried."""
+    return "not installed" in problem or "PAPI_library_init" in problem
+
+
+def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexed: bool = False) -> str | None:
+    """Open the events around a small program; return why they cannot be counted together, or None."""
+    setup = Setup(
+        source,
+        1_000_000,
+        "monotonic",
+        tuple(events),
+        capacity=1024,
+        sampler=request.sampler,
+        multiplex=multiplexed,
+        papi=find_source(source).observer_library() if request.sampler == "outside" else "",
+    )
+    with tempfile.TemporaryDirectory(prefix="unperturbed-probe-") as folder:
+        file = Path(folder) / "record"
+        create_record_file(file, setup)
+        program = [str(build_empty_program(request.compiler))]
+        if request.sampler == "outside":
+            program = [str(build_observer(request.compiler)), str(file), *program]
+        subprocess.run(program, env={"UNPERTURBED_RECORD": str(file)}, check=False, capture_output=True)
+        records = read_record_file(file, setup)
+    if records.state != "finished":
+        return records.message or "the sampler did not start"
+    last = records.rows[-1]
+    if multiplexed:
+        never = [event.name for event, times in zip(events, last["times"], strict=True) if times[1] == 0]
+        return f"never on a counter: {', '.join(never)}" if never else None
+    return _NO_ROOM if int(last["running_ns"]) < int(last["enabled_ns"]) else None
+
+
+def _hints(text: str) -> list[str]:
+    """Explain the counter libraries' reasons on this host, and return what to do."""
+    hints = []
+    permission = "Permission denied" in text or "Operation not permitted" in text or "paranoid" in text
+    if permission:
+        paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
+        level = paranoid.read_text().strip() if paranoid.exists() else "unknown"
+        user_only = (
+            "; at level 2 user space alone can be counted, as in perf::page-faults:u" if "perf::" in text else ""
+        )
+        hints.append(
+            f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1{user_only}"
+        )
+    kernel_refuses = "No such file or directory" in text or "not supported" in text
+    if not permission and (kernel_refuses or ("no PMU" in text and "perf_event:" not in text)):
+        hints.append(
+            "The processor offers no such counter here: no PMU, as in most virtual machines, or an event it lacks."
+        )
+    return hints

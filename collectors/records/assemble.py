@@ -1,0 +1,259 @@
+"""Make the trace of a run from its records and, when simulated, its dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.collectors.data.trace import Metric, Semantics, Trace
+from unperturbed.collectors.records.counts import hardware_columns, implausible, main_thread, of_thread, threads
+from unperturbed.collectors.records.file import Mark, Records, deltas
+from unperturbed.collectors.sources import NONE, Pass, find_source
+from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
+from unperturbed.common.expressions import MetricExpression
+from unperturbed.errors import RunError, SpecError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def assemble(
+    records: Records,
+    collected: Pass,
+    *,
+    software: Sequence[Metric],
+    os_metrics: Sequence[str],
+    derived: Mapping[str, MetricExpression],
+    dumps: Path,
+    attributes: Mapping[str, Any],
+    whole: bool = False,
+) -> Trace:
+    """Make the trace of one run.
+
+    Parameters
+    ----------
+    records : Records
+        What the runtime committed; interval i lies between records i and i + 1.
+    collected : Pass
+        The pass that the run was made for.
+    software : sequence of Metric
+        The software metrics, in the order of their numbers; `milestone` describes one.
+    os_metrics : sequence of str
+        Names from `OS_METRICS` to keep.
+    derived : mapping of str to Expression
+        Metrics computed from others; one whose parts this pass lacks is left out.
+    dumps : Path
+        callgrind's dump files without their process number; not read unless simulated.
+    attributes : mapping of str to object
+        Facts about the run, kept with the trace; by `clock` the records' stamps are chosen.
+    whole : bool, default False
+        The run as a whole is wanted, from its first record to its last: it may be one interval, and must have
+        been seen to its end.
+
+    Raises
+    ------
+    RunError
+        No program attached, it ended before the first interval, or counts are missing.
+    SpecError
+        Software metrics are asked for, and the program loaded none of the code that counts them.
+    """
+    _check(records, software, whole=whole)
+    rows = main_thread(records)
+    intervals = len(rows) - 1
+    metrics: list[Metric] = []
+    columns: dict[str, NDArray[Any]] = {}
+
+    source = None if collected.source == NONE else find_source(collected.source)
+    if source is None or source.columns is None:
+        counted = hardware_columns(collected, records)
+    else:
+        counted = source.columns(collected, dumps.with_name(f"{dumps.name}.{records.owner}"), intervals)
+    for metric, column in counted:
+        metrics.append(metric)
+        columns[metric.name] = column
+
+    for name in os_metrics:
+        whose = " of the simulator's process" if source is not None and source.simulated else ""
+        group = next(group for group in OS_GROUPS if name in group.metrics)
+        coarse = (
+            " (told to others in ticks of 10 ms)"
+            if records.wall_ns and name in ("user_time_us", "system_time_us")
+            else ""
+        )
+        metrics.append(Metric(name, "os", source=group.source, meaning=OS_METRICS[name] + whose + coarse))
+        columns[name] = deltas(rows["os"][:, records.os_columns.index(name)])
+    for index, metric in enumerate(software):
+        metrics.append(metric)
+        values = rows["software"][:, index]
+        columns[metric.name] = values[1:] if metric.semantics == "gauge" else deltas(values)
+    for name, expression in derived.items():
+        if all(part in columns for part in expression.names):
+            metrics.append(derived_metric(name, expression, {metric.name: metric for metric in metrics}))
+            columns[name] = expression.evaluate(columns)
+
+    stamps = rows["monotonic_ns" if attributes.get("clock", "monotonic") == "monotonic" else "cpu_ns"]
+    return Trace.from_columns(
+        metrics,
+        columns,
+        begin_ns=stamps[:-1] - stamps[0],
+        end_ns=stamps[1:] - stamps[0],
+        overruns=rows["overruns"][1:].astype("i8"),
+        attributes={**attributes, **_facts(records, rows), "implausible": implausible(columns)},
+    )
+
+
+def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, Any]) -> dict[int, Trace]:
+    """Make a trace of each thread that had its own sampler: hardware metrics over its own intervals."""
+    found = {}
+    for thread in threads(records):
+        rows = of_thread(records, thread)
+        stamps = rows["monotonic_ns"]
+        found[thread] = Trace.from_columns(
+            collected.metrics,
+            {metric.name: deltas(rows["hardware"][:, index]) for index, metric in enumerate(collected.metrics)},
+            begin_ns=stamps[:-1] - stamps[0],
+            end_ns=stamps[1:] - stamps[0],
+            overruns=rows["overruns"][1:].astype("i8"),
+            attributes={
+                **attributes,
+                "thread": thread,
+                "thread_begin_ns": int(stamps[0] - records.rows["monotonic_ns"][0]),
+            },
+        )
+    return found
+
+
+def _facts(records: Records, rows: NDArray[Any]) -> dict[str, Any]:
+    """Return what is known of the sampling itself, to be kept with the trace."""
+    lengths = np.diff(rows["monotonic_ns"]) / 1e6
+    facts: dict[str, Any] = {
+        "wall_seconds": int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9,
+        "nested_ticks": records.nested,
+        "ended_cleanly": records.state == "finished",
+        "missed_ticks": int(rows["overruns"].sum()),
+        "unread_ticks": records.unread,
+        "longest_gap_ms": float(lengths.max()),
+        "reading_us": float(np.median(rows["read_ns"]) / 1e3),
+    }
+    if not records.wall_ns:
+        facts |= {
+            "read_in_user_space": Mark.USER_READ in records.marks,
+            "made_threads": Mark.THREADS in records.marks,
+            "sampled_threads": max(1, records.threads),
+            "uneven_work": Mark.UNEVEN in records.marks,
+        }
+    if records.papi_version:
+        facts["papi_version"] = records.papi_version
+    if records.wall_ns:
+        facts |= {
+            "interrupts_per_record": records.interrupts / len(rows),
+            "observer_processor": records.observer_cpu if Mark.PINNED in records.marks else None,
+            "real_time": Mark.REAL_TIME in records.marks,
+        }
+    return facts
+
+
+def derived_metric(name: str, expression: MetricExpression, known: Mapping[str, Metric]) -> Metric:
+    """Describe a metric that is computed from others."""
+    parts = [known[part] for part in expression.names]
+    simulated_part = any(part.kind == "simulated" or part.meaning.startswith("simulated") for part in parts)
+    meaning = f"{'simulated: ' if simulated_part else ''}{expression.text}"
+    components = tuple(dict.fromkeys(component for part in parts for component in part.components))
+    return Metric(name, "derived", unit="", source="formula", meaning=meaning, components=components)
+
+
+def milestone(name: str, means: str = "compiled", *, semantics: Semantics = "counter") -> Metric:
+    """Describe a software metric, by what counts it.
+
+    Parameters
+    ----------
+    name : str
+        As the spec gives it.
+    semantics : Semantics, default "counter"
+        A gauge is a variable's value, a counter counts events.
+    means : str, default "compiled"
+        `compiled` into the program, `kernel` (a probe), `preload` (a library in between), `python` (an import
+        hook).
+    """
+    source, meaning = _MEANS[means]
+    if semantics == "gauge":
+        meaning = "value of a variable of the program at the end of the interval"
+    unit = "" if semantics == "gauge" else "events"
+    return Metric(name, "software", unit=unit, semantics=semantics, source=source, meaning=meaning)
+
+
+_MEANS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "compiled": ("instrumentation", "milestone compiled into the program"),
+        "kernel": ("kernel probe", "hits of a probe, counted by the kernel"),
+        "preload": ("interposition", "calls of a library's function from elsewhere, counted on the way"),
+        "python": ("import hook", "entries of Python functions"),
+    }
+)
+
+
+def _check(records: Records, software: Sequence[Metric], *, whole: bool) -> None:
+    within = [metric.name for metric in software if metric.source != _MEANS["kernel"][0]]
+    counted = f"{', '.join(within)}: " if within else ""
+    if records.state == "waiting":
+        raise RunError(
+            "the sampler did not start in the measured program: is the program that runs the one that was built, "
+            "linked by {cc} or {cxx}, "
+            "and does it get the environment it was started with? A set-uid program never starts it"
+        )
+    if records.state == "failed":
+        raise RunError(f"the sampler failed: {records.message}")
+    if within and records.tables == 0:
+        raise SpecError(
+            f"{counted}none of the code that counts was loaded by the program. Does it use a library of the system "
+            "instead of the "
+            'one that was built here? Then set, in the spec, environment: {LD_LIBRARY_PATH: "{build}"}, or link it '
+            "statically"
+        )
+    for mark, sentence in _FATAL.items():
+        if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):
+            raise RunError(f"{counted}{sentence}")
+    if records.lost:
+        raise RunError(f"the record file was full: {records.lost} intervals lost. Use a longer interval")
+    if records.unread > _UNREAD_SHARE * len(records.rows):
+        raise RunError(
+            f"the counters could not be read at {records.unread} of {records.unread + len(records.rows)} ticks"
+        )
+    if whole and records.state != "finished":
+        raise RunError(
+            "the program ended without its exit handlers (by _exit, in another program by exec, or from a second "
+            "thread), so nobody read its last "
+            "counts: let it end by exit or from main, or take sampler: outside"
+        )
+    if np.count_nonzero(records.rows["thread"] == 0) < (2 if whole else 3):
+        raise RunError("the program ended before the first interval: give it more work, or use a shorter interval")
+
+
+_UNREAD_SHARE = 0.05
+"""Counts are cumulative: where a reading fails two intervals become one, and no count is lost."""
+
+_SPOILS_SOFTWARE = Mark.EXEC | Mark.SHARED_FORK | Mark.UNSHARED
+_FATAL: Mapping[Mark, str] = MappingProxyType(
+    {
+        Mark.EXEC: "the program replaced itself by another (exec), and its counters ended there. Measure that other "
+        "program itself",
+        Mark.SHARED_FORK: "a child made by a bare system call counted into the program's own counters; take sampler: "
+        "inside",
+        Mark.UNSHARED: "counters of a part of the program could not be shared with the observer: it was not linked "
+        "by {cc} or {cxx}, or the "
+        "linker moved them; take sampler: inside",
+        Mark.SIGNAL_TAKEN: "the program installed a handler of its own for the sampler's signal: choose another by "
+        "`signal:`, or take "
+        "sampler: outside",
+        Mark.SIGNAL_BLOCKED: "the program blocked the sampler's signal: choose another by `signal:`, or take "
+        "sampler: outside",
+        Mark.FROZEN: "the kernel stopped counting while the program went on, as it does when a set-uid program is "
+        "started: measure as the user "
+        "whom that program becomes",
+    }
+)
+"""What was noticed in a run whose counts are not to be believed."""

@@ -1,0 +1,196 @@
+"""Hardware counts of a run from its records: summed over threads, scaled where events took turns, checked.
+
+Counts are checked against each other: a part is never larger than its whole, whatever the program. Wrong event tables,
+errata, speculative counts and multiplexing all show here first. Nothing is corrected, only reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.collectors.data.trace import Metric
+from unperturbed.collectors.records.file import Records, deltas
+from unperturbed.collectors.sources import Pass
+from unperturbed.errors import RunError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_WHOLE = 0.999
+"""Share of time on the counters that counts as all of it: enabled and running time are read one after the other."""
+_FALL = 2**40
+"""A count that falls by so much was misread: a counter of 48 bits was read as it was set anew."""
+
+
+def main_thread(records: Records) -> NDArray[Any]:
+    """Return the records of the main thread (outside: of the whole program), whose bounds are the trace's."""
+    return of_thread(records, 0)
+
+
+def of_thread(records: Records, thread: int) -> NDArray[Any]:
+    """Return the records of one thread, in the order of time."""
+    of_this = records.rows["thread"] == thread
+    rows: NDArray[Any] = records.rows[of_this]
+    return rows
+
+
+def threads(records: Records) -> tuple[int, ...]:
+    """Return the numbers of the sampled threads that have an interval, the main thread's (0) first."""
+    numbers, count = np.unique(records.rows["thread"], return_counts=True)
+    return tuple(int(number) for number in numbers[count > 1])
+
+
+def hardware_columns(collected: Pass, records: Records) -> Iterator[tuple[Metric, NDArray[Any]]]:
+    """Yield each hardware metric of a pass with its column over the main thread's intervals.
+
+    Counts of further threads are added: each thread is read at moments of its own, so its cumulative count is
+    interpolated linearly to the main thread's. A multiplexed count is scaled by enabled ÷ running time of its own
+    interval, NaN where the event never ran in it; the two times follow as columns of their own.
+
+    Raises
+    ------
+    RunError
+        Events that were not to take turns had to, so that their counts are partial; or a counter was misread.
+    """
+    rows = main_thread(records)
+    _check_rising(collected, records)
+    if not collected.multiplexed:
+        _check_complete(records)
+    for index, metric in enumerate(collected.metrics):
+        if collected.multiplexed:
+            yield from _scaled(
+                metric, deltas(rows["hardware"][:, index]), *(deltas(rows["times"][:, index, k]) for k in (0, 1))
+            )
+        else:
+            column = deltas(rows["hardware"][:, index])
+            for thread in threads(records)[1:]:
+                column = column + _interpolated(of_thread(records, thread), index, rows["monotonic_ns"])
+            yield metric, column
+
+
+def _check_complete(records: Records) -> None:
+    enabled_ns, running_ns = (records.rows[name].astype(np.float64) for name in ("enabled_ns", "running_ns"))
+    if (running_ns < _WHOLE * enabled_ns).any():
+        share = running_ns.max() / enabled_ns.max()
+        raise RunError(
+            f"the events were on the counters in {share:.1%} of the time only: somebody else counts on this host too "
+            "(another profiler, the NMI "
+            "watchdog). End that, ask for fewer metrics, or set multiplex: true"
+        )
+
+
+def _check_rising(collected: Pass, records: Records) -> None:
+    for thread in threads(records):
+        counts = of_thread(records, thread)["hardware"]
+        for index, metric in enumerate(collected.metrics):
+            gained = deltas(counts[:, index])
+            if (gained < -_FALL).any():
+                raise RunError(
+                    f"{metric.name} fell by {-int(gained.min()):,} between two readings, and a count never falls: "
+                    "the counter was misread"
+                )
+
+
+def _scaled(
+    metric: Metric, counts: NDArray[np.int64], enabled_ns: NDArray[np.int64], running_ns: NDArray[np.int64]
+) -> Iterator[tuple[Metric, NDArray[Any]]]:
+    share = np.divide(running_ns, enabled_ns, out=np.ones(len(counts)), where=enabled_ns > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        column = np.where(running_ns > 0, counts / share, np.where(enabled_ns > 0, np.nan, 0.0))
+    whole = running_ns.sum() / max(1, enabled_ns.sum())
+    scaled = bool((running_ns < enabled_ns).any())
+    meaning = f"{metric.meaning} (multiplexed: scaled from {whole:.0%} of the time)" if scaled else metric.meaning
+    yield replace(metric, scaled=scaled, meaning=meaning), column
+    for name, times in (("enabled", enabled_ns), ("running", running_ns)):
+        described = f"time in which {metric.name} was {'wanted' if name == 'enabled' else 'on a counter'}"
+        yield Metric(f"{metric.name}.{name}_ns", "os", unit="ns", source=metric.source, meaning=described), times
+
+
+def _interpolated(rows: NDArray[Any], index: int, moments_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a thread's counts between the given moments, shape (moments − 1,), linear between its records."""
+    counts = rows["hardware"][:, index].astype(np.float64)
+    cumulative = np.interp(moments_ns, rows["monotonic_ns"], counts, left=0.0, right=counts[-1])
+    return deltas(np.rint(cumulative).astype(np.int64))
+
+
+_SLACK = 0.01
+"""Counters of one reading are read one after the other, and small excesses over a whole run come from that."""
+
+_INSTRUCTIONS = "PAPI_TOT_INS"
+_LEVELS = (1, 2, 3)
+
+
+def _cache_parts() -> list[tuple[str, str]]:
+    parts = []
+    for level in _LEVELS:
+        for side in ("D", "I", "T"):
+            parts += [(f"PAPI_L{level}_{side}C{part}", f"PAPI_L{level}_{side}CA") for part in ("M", "H", "R", "W")]
+        parts += [
+            (f"PAPI_L{level}_{side}C{action}", f"PAPI_L{level}_TC{action}") for side in ("D", "I") for action in "MA"
+        ]
+        parts += [(f"PAPI_L{level}_{kind}M", f"PAPI_L{level}_TCM") for kind in ("LD", "ST")]
+    for level in _LEVELS[1:]:
+        parts += [(f"PAPI_L{level}_{side}CM", f"PAPI_L{level - 1}_{side}CM") for side in ("D", "I", "T")]
+        parts += [(f"PAPI_L{level}_{kind}M", f"PAPI_L{level - 1}_{kind}M") for kind in ("LD", "ST")]
+    return parts
+
+
+PARTS: tuple[tuple[str, str], ...] = (
+    *_cache_parts(),
+    ("PAPI_BR_MSP", "PAPI_BR_INS"),
+    ("PAPI_BR_CN", "PAPI_BR_INS"),
+    ("PAPI_BR_UCN", "PAPI_BR_INS"),
+    ("PAPI_BR_TKN", "PAPI_BR_CN"),
+    ("PAPI_BR_NTK", "PAPI_BR_CN"),
+    ("PAPI_BR_PRC", "PAPI_BR_CN"),
+    ("PAPI_TLB_DM", "PAPI_TLB_TL"),
+    ("PAPI_TLB_IM", "PAPI_TLB_TL"),
+    ("PAPI_LD_INS", "PAPI_LST_INS"),
+    ("PAPI_SR_INS", "PAPI_LST_INS"),
+    ("PAPI_BR_INS", _INSTRUCTIONS),
+    ("PAPI_FP_INS", _INSTRUCTIONS),
+    ("PAPI_INT_INS", _INSTRUCTIONS),
+    ("PAPI_VEC_INS", _INSTRUCTIONS),
+    ("PAPI_STL_ICY", "PAPI_TOT_CYC"),
+    ("PAPI_STL_CCY", "PAPI_TOT_CYC"),
+    ("PAPI_RES_STL", "PAPI_TOT_CYC"),
+    ("PAPI_MEM_SCY", "PAPI_TOT_CYC"),
+    ("perf::cache-misses", "perf::cache-references"),
+    ("perf::branch-misses", "perf::branches"),
+    ("perf::branch-misses", "perf::branch-instructions"),
+    ("perf::L1-dcache-load-misses", "perf::L1-dcache-loads"),
+    ("perf::LLC-load-misses", "perf::LLC-loads"),
+    ("perf::dTLB-load-misses", "perf::dTLB-loads"),
+    ("perf::iTLB-load-misses", "perf::iTLB-loads"),
+    ("perf::minor-faults", "perf::page-faults"),
+    ("perf::major-faults", "perf::page-faults"),
+)
+"""Pairs of metrics of which the first counts a part of what the second counts."""
+
+
+def implausible(columns: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Return a sentence for each pair whose part exceeds its whole, over the run by more than 1 %.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+        Metric name → count of each interval, shape (intervals,). NaN (never counted in an interval) is left
+        out.
+    """
+    found = []
+    for part, whole in PARTS:
+        if part not in columns or whole not in columns:
+            continue
+        both = np.isfinite(columns[part]) & np.isfinite(columns[whole])
+        smaller, larger = (float(columns[name][both].sum()) for name in (part, whole))
+        if smaller > larger * (1 + _SLACK):
+            share = float(np.mean(columns[part][both] > columns[whole][both]))
+            found.append(
+                f"{part} ({smaller:,.0f}) exceeds {whole} ({larger:,.0f}), of which it is a part; in {share:.0%} of "
+                "the intervals"
+            )
+    return found

@@ -1,0 +1,404 @@
+"""The record file, made before a run and read after it; its layout is that of `runtime/common/unperturbed.h`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from unperturbed.collectors.sources import NONE, Event, find_source, source_number
+from unperturbed.collectors.sources.catalogue import OS_GROUPS
+from unperturbed.errors import HostError, RunError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAGIC = b"UNPREC03"
+_EVENTS = 16
+_PROBES = 32
+_NAME_BYTES = 111
+_CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3}
+_STATES = ("waiting", "attached", "finished", "failed")
+_OUTSIDE, _THREADS, _CHILDREN, _RESET, _MULTIPLEX, _USER_READ, _ALTERNATE_STACK = (1 << bit for bit in range(7))
+
+SIGNAL = signal.SIGRTMIN + 4
+"""Not SIGPROF, which PAPI and profilers take; not one of the real-time signals that the C library or valgrind keeps."""
+
+CHOOSE_PROCESSOR = -1
+NO_PINNING = -2
+"""Values of `Setup.observer_cpu` beside a processor's number."""
+
+
+class Mark(IntFlag):
+    """What the runtime or the observer noticed in a run; `unperturbed.h` explains each."""
+
+    EXEC = 1
+    SHARED_FORK = 2
+    SIGNAL_TAKEN = 4
+    FROZEN = 8
+    REAL_TIME = 16
+    PINNED = 32
+    USER_READ = 64
+    THREADS = 128
+    UNSHARED = 256
+    SIGNAL_BLOCKED = 512
+    UNEVEN = 1024
+
+
+_EVENT = np.dtype(
+    [("type", "<u4"), ("flags", "<u4"), ("config", "<u8"), ("config1", "<u8"), ("config2", "<u8"), ("name", "S112")]
+)
+_PROBE = np.dtype([("tracepoint", "<u8"), ("metric", "<u4"), ("reserved", "<u4"), ("name", "S112")])
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("header_bytes", "<u4"),
+        ("record_bytes", "<u4"),
+        ("capacity", "<u8"),
+        ("interval_ns", "<u8"),
+        ("clock", "<u4"),
+        ("signal", "<u4"),
+        ("source", "<u4"),
+        ("events", "<u4"),
+        ("os", "<u4"),
+        ("os_values", "<u4"),
+        ("software", "<u4"),
+        ("options", "<u4"),
+        ("program", "S64"),
+        ("papi", "S256"),
+        ("observer_cpu", "<i4"),
+        ("observer", "<i4"),
+        ("counters_fd", "<i4"),
+        ("papi_version", "<u4"),
+        ("interrupts", "<u8"),
+        ("program_user_us", "<i8"),
+        ("program_system_us", "<i8"),
+        ("program_wall_ns", "<i8"),
+        ("owner", "<u8"),
+        ("taken", "<u8"),
+        ("nested", "<u8"),
+        ("lost", "<u8"),
+        ("unread", "<u8"),
+        ("state", "<u8"),
+        ("error", "<i8"),
+        ("tables", "<u8"),
+        ("threads", "<u8"),
+        ("marks", "<u8"),
+        ("message", "S240"),
+        ("event", _EVENT, (_EVENTS,)),
+        ("probes", "<u4"),
+        ("reserved", "<u4"),
+        ("probe", _PROBE, (_PROBES,)),
+    ]
+)
+_FIXED = [
+    ("whole", "<u8"),
+    ("thread", "<u4"),
+    ("reserved", "<u4"),
+    ("monotonic_ns", "<i8"),
+    ("cpu_ns", "<i8"),
+    ("overruns", "<u8"),
+    ("read_ns", "<i8"),
+    ("enabled_ns", "<u8"),
+    ("running_ns", "<u8"),
+]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe that is registered with the kernel, which counts its hits (`kernel_probes.register_probes`).
+
+    Attributes
+    ----------
+    metric : int
+        Index of its software metric among all of the run.
+    tracepoint : int
+        Its number in the kernel.
+    name : str
+        For messages.
+    """
+
+    metric: int
+    tracepoint: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a sampler shall do in one run.
+
+    Attributes
+    ----------
+    source : str
+        The name of a source, or `none`.
+    interval_ns : int
+        Length of an interval on `clock`; for the clock `work`, quanta of the simulator.
+    clock : str
+        `monotonic`; `process-cpu` or `thread-cpu`, which tick with the kernel's jiffy; `work`, which the
+        simulator's quanta make.
+    events : tuple of Event, default ()
+        Hardware events that are read (none for `simulated`: the simulator counts all of its own).
+    os_metrics : tuple of str, default ()
+        Names from `OS_METRICS` that are wanted; every counter of their groups is recorded.
+    software : int, default 0
+        Number of software metrics.
+    capacity : int, default 65536
+        Records that fit.
+    program : str, default ""
+        Only a program of this name is sampled; for a preloaded runtime, which the launcher and valgrind carry
+        too.
+    sampler : {"inside", "outside"}, default "inside"
+        `inside` the program by a signal, or `outside` by an observer process.
+    threads : bool, default False
+        Inside: every thread has a sampler; else the main thread alone.
+    children : bool, default False
+        Outside: child processes count too.
+    reset : bool, default False
+        Stop, read, reset and start the counters at each record (003, section 3.1) instead of reading them as
+        they run.
+    multiplex : bool, default False
+        Events take turns; each record holds the time that each was enabled and running.
+    user_read : bool, default False
+        Read counters in user space where the kernel allows it.
+    alternate_stack : bool, default False
+        Inside: handle the signal on the program's alternate stack, if it has one.
+    signal : int, default SIGNAL
+        Number of the sampler's signal.
+    papi : str, default ""
+        PAPI library to try before the system's.
+    observer_cpu : int, default CHOOSE_PROCESSOR
+        Processor of the observer; -1: the last one allowed, the program gets the others; -2: neither is pinned.
+    probes : tuple of Probe, default ()
+        Of the kernel, one for each software metric that is counted so; of all threads, and outside of children
+        if they are wanted.
+    """
+
+    source: str
+    interval_ns: int
+    clock: str
+    events: tuple[Event, ...] = ()
+    os_metrics: tuple[str, ...] = ()
+    software: int = 0
+    capacity: int = 65536
+    program: str = ""
+    sampler: Literal["inside", "outside"] = "inside"
+    threads: bool = False
+    children: bool = False
+    reset: bool = False
+    multiplex: bool = False
+    user_read: bool = False
+    alternate_stack: bool = False
+    signal: int = SIGNAL
+    papi: str = ""
+    observer_cpu: int = CHOOSE_PROCESSOR
+    probes: tuple[Probe, ...] = ()
+
+    @property
+    def os_groups(self) -> int:
+        """Return the set of groups of operating-system counters that a record holds."""
+        return sum(group.bit for group in OS_GROUPS if any(name in group.metrics for name in self.os_metrics))
+
+    @property
+    def os_columns(self) -> tuple[str, ...]:
+        """Return the names of the operating-system counters in a record, in order."""
+        return tuple(name for group in OS_GROUPS if group.bit & self.os_groups for name in group.metrics)
+
+    @property
+    def options(self) -> int:
+        """Return the options as the runtime takes them."""
+        chosen = {
+            _OUTSIDE: self.sampler == "outside",
+            _THREADS: self.threads,
+            _CHILDREN: self.children,
+            _RESET: self.reset,
+            _MULTIPLEX: self.multiplex,
+            _USER_READ: self.user_read,
+            _ALTERNATE_STACK: self.alternate_stack,
+        }
+        return sum(option for option, wanted in chosen.items() if wanted)
+
+    @property
+    def record(self) -> np.dtype[Any]:
+        """Return the dtype of one record."""
+        return np.dtype(
+            [
+                *_FIXED,
+                ("hardware", "<i8", (len(self.events),)),
+                ("times", "<i8", (len(self.events) if self.multiplex else 0, 2)),
+                ("os", "<i8", (len(self.os_columns),)),
+                ("software", "<i8", (self.software,)),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a run left in its record file.
+
+    Attributes
+    ----------
+    rows : array
+        Structured array of the whole records of all threads, in the order in which they were begun; cumulative
+        values.
+    state : {"waiting", "attached", "finished", "failed"}
+        `waiting` (no program attached), `attached` (ended without its last record), `finished`, `failed`.
+    message : str
+        Why it failed.
+    owner : int
+        Process id of the program that claimed the file; 0 for none.
+    nested, lost, unread : int
+        Ticks that came while another was handled; after the file was full; records without hardware counts.
+    tables : int
+        Translation units with software counters that were loaded.
+    threads : int
+        Threads that were sampled.
+    marks : Mark
+        What was noticed.
+    interrupts : int
+        Function call interrupts that the program's processors took while an observer watched, the kernel's own
+        among them.
+    user_us, system_us, wall_ns : int
+        Processor time and duration of the program as its observer saw them; 0 inside.
+    observer_cpu : int
+        Processor that the observer kept for itself, or negative.
+    os_columns : tuple of str
+        Names of the operating-system counters in each record.
+    papi_version : str
+        Of the PAPI library that was loaded, `7.0`; '' for none.
+    """
+
+    rows: NDArray[Any]
+    state: Literal["waiting", "attached", "finished", "failed"]
+    message: str
+    owner: int
+    nested: int
+    lost: int
+    unread: int
+    tables: int
+    threads: int
+    marks: Mark
+    interrupts: int
+    user_us: int
+    system_us: int
+    wall_ns: int
+    observer_cpu: int
+    os_columns: tuple[str, ...]
+    papi_version: str
+
+
+def create_record_file(path: Path, setup: Setup) -> None:
+    """Create the record file at its full size, zero-filled: a full disk fails now, and no record waits for the disk.
+
+    Raises
+    ------
+    HostError
+        More events or probes than one record holds, probes under the simulator, or the disk is full.
+    """
+    if len(setup.events) > _EVENTS:
+        raise HostError(
+            f"{len(setup.events)} hardware events in one run; a record holds {_EVENTS}. Ask for fewer, or split them"
+        )
+    if len(setup.probes) > _PROBES:
+        raise HostError(
+            f"{len(setup.probes)} probes of the kernel in one run; a record holds {_PROBES}. Ask for fewer, or split "
+            "them"
+        )
+    if setup.probes and setup.source != NONE and find_source(setup.source).simulated:
+        raise HostError(
+            f"{setup.probes[0].name}: a probe of the kernel cannot be set under the simulator, which would take its "
+            "breakpoint for the "
+            "program's own; take real counters or the kernel's, or leave it out"
+        )
+    header = np.zeros((), HEADER)
+    header["magic"] = _MAGIC
+    header["header_bytes"] = HEADER.itemsize
+    header["record_bytes"] = setup.record.itemsize
+    header["capacity"] = setup.capacity
+    header["interval_ns"] = setup.interval_ns
+    header["clock"] = _CLOCKS[setup.clock]
+    header["signal"] = setup.signal
+    header["source"] = source_number(setup.source)
+    header["events"] = len(setup.events)
+    header["os"] = setup.os_groups
+    header["os_values"] = len(setup.os_columns)
+    header["software"] = setup.software
+    header["options"] = setup.options
+    header["program"] = setup.program.encode()
+    header["papi"] = setup.papi.encode()
+    header["observer_cpu"] = setup.observer_cpu
+    for index, event in enumerate(setup.events):
+        flags = int(event.kernel) | int(not event.user) << 1
+        header["event"][index] = (event.type, flags, event.config, event.config1, event.config2, event.name.encode())
+    header["probes"] = len(setup.probes)
+    for index, probe in enumerate(setup.probes):
+        header["probe"][index] = (probe.tracepoint, probe.metric, 0, probe.name.encode()[:_NAME_BYTES])
+    needed = HEADER.itemsize + setup.capacity * setup.record.itemsize
+    # A power of two: configurations differ in the size of a record, and their programs' mappings shall not differ for
+    # that.
+    size = 1 << (needed - 1).bit_length()
+    with path.open("wb") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+            file.write(header.tobytes())
+            chunk = bytes(1 << 20)
+            for begin in range(HEADER.itemsize, size, len(chunk)):
+                file.write(chunk[: size - begin])
+            file.flush()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            path.unlink()
+            raise HostError(
+                f"no space left for a record file of {size / 1e6:.1f} MB in {path.parent}: free some and run the "
+                "same command again"
+            ) from None
+
+
+def read_record_file(path: Path, setup: Setup) -> Records:
+    """Read the whole records of a run; those of a killed program too.
+
+    Raises
+    ------
+    RunError
+        The file is not the one that `setup` made.
+    """
+    data = path.read_bytes()
+    if len(data) < HEADER.itemsize or data[: len(_MAGIC)] != _MAGIC:
+        raise RunError(f"{path}: not a record file; did the measured program overwrite it?")
+    header = np.frombuffer(data, HEADER, 1)[0]
+    if int(header["record_bytes"]) != setup.record.itemsize:
+        raise RunError(f"{path}: records of {int(header['record_bytes'])} bytes, {setup.record.itemsize} expected")
+    taken = min(int(header["taken"]), setup.capacity)
+    rows = np.frombuffer(data, setup.record, taken, HEADER.itemsize)
+    return Records(
+        rows=rows[rows["whole"] == np.arange(1, taken + 1)],
+        state=_STATES[int(header["state"])],  # type: ignore[arg-type]
+        message=bytes(header["message"]).rstrip(b"\0").decode(errors="replace"),
+        owner=int(header["owner"]),
+        nested=int(header["nested"]),
+        lost=int(header["lost"]),
+        unread=int(header["unread"]),
+        tables=int(header["tables"]),
+        threads=int(header["threads"]),
+        marks=Mark(int(header["marks"])),
+        interrupts=int(header["interrupts"]),
+        user_us=int(header["program_user_us"]),
+        system_us=int(header["program_system_us"]),
+        wall_ns=int(header["program_wall_ns"]),
+        observer_cpu=int(header["observer_cpu"]),
+        os_columns=setup.os_columns,
+        papi_version=f"{version >> 24}.{version >> 16 & 255}" if (version := int(header["papi_version"])) else "",
+    )
+
+
+def deltas(column: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+    """Return what a cumulative counter gained from each record to the next, shape (records − 1,)."""
+    values = np.asarray(column, dtype=np.int64)
+    return values[1:] - values[:-1]

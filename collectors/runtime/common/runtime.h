@@ -1,0 +1,82 @@
+/* What the runtime's own files share. All of it runs in the measured program, but for what os.c and record.c do for the
+ * observer. */
+#ifndef UNPERTURBED_RUNTIME_H
+#define UNPERTURBED_RUNTIME_H
+
+#include "unperturbed.h"
+
+#include <stddef.h>
+#include <time.h>
+
+/* record.c: the record file of this process, NULL while it has none. */
+extern struct unperturbed_header *unperturbed_header;
+int unperturbed_map(const char *path);
+int unperturbed_claim(char **environment);
+void unperturbed_mark(uint64_t mark);
+int unperturbed_fail(const char *what); /* errno and what failed, into the header */
+
+/* The next free record and its number, or NULL when the file is full. */
+static inline struct unperturbed_record *unperturbed_take(struct unperturbed_header *header, uint64_t *position)
+{
+    *position = __atomic_fetch_add(&header->taken, 1, __ATOMIC_RELAXED);
+    if (*position < header->capacity)
+        return (struct unperturbed_record *)((char *)header + header->header_bytes + *position * header->record_bytes);
+    __atomic_fetch_sub(&header->taken, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&header->lost, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static inline void unperturbed_commit(struct unperturbed_record *record, uint64_t position)
+{
+    __atomic_store_n(&record->whole, position + 1, __ATOMIC_RELEASE);
+}
+
+/* Rare in the handler: kept out of its common path, whose instructions every record costs. */
+#define APART __attribute__((noinline, cold))
+
+static inline int64_t unperturbed_nanoseconds(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What a gauge's bytes say, whether they are aligned or not. */
+static inline int64_t unperturbed_gauge_value(const volatile void *at, uint32_t bytes, uint32_t is_signed)
+{
+    typedef uint16_t loose16 __attribute__((aligned(1), may_alias));
+    typedef uint32_t loose32 __attribute__((aligned(1), may_alias));
+    typedef uint64_t loose64 __attribute__((aligned(1), may_alias));
+    switch (bytes) {
+    case 1:
+        return is_signed ? (int64_t)*(const volatile int8_t *)at : (int64_t)*(const volatile uint8_t *)at;
+    case 2:
+        return is_signed ? (int64_t)(int16_t)*(const volatile loose16 *)at : (int64_t)*(const volatile loose16 *)at;
+    case 4:
+        return is_signed ? (int64_t)(int32_t)*(const volatile loose32 *)at : (int64_t)*(const volatile loose32 *)at;
+    default:
+        return (int64_t)*(const volatile loose64 *)at;
+    }
+}
+
+/* software.c: sums of all counters by metric (about 30 ns for 64 of them), and of the gauges' values. */
+void unperturbed_read_software(int64_t *value, uint32_t software);
+uint64_t unperturbed_tables(void);
+void unperturbed_watch_forks(void);
+int unperturbed_counts_elsewhere(void); /* a forked child that still counts into its parent's shared pages */
+
+/* os.c: counters of the operating system, of this process (0) or another. Opening costs; reading is one system call a
+ * group, and fails rather than tell zeros. */
+struct unperturbed_os_files {
+    int stat, status, scheduler, io;
+};
+int unperturbed_os_open(struct unperturbed_os_files *files, uint32_t groups, int pid);
+int unperturbed_os_read(const struct unperturbed_os_files *files, uint32_t groups, int pid, int64_t *value);
+
+/* inside.c: the sampler of one thread, made and ended by that thread. */
+struct unperturbed_sampler;
+int unperturbed_samples_threads(void);                       /* whether a thread that is made now gets a sampler */
+struct unperturbed_sampler *unperturbed_sampler_start(void); /* NULL when it cannot be had: the header says why */
+void unperturbed_sampler_stop(struct unperturbed_sampler *sampler);
+
+#endif

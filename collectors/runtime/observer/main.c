@@ -1,0 +1,368 @@
+/* The outside sampler: observer RECORD PROGRAM ARGUMENTS…
+ *
+ * Starts the program and reads, at each interval, one group of events that the program and its threads inherit,
+ * together with the software counters in memory that the program's start-up code shares with it. The program gets no
+ * signal and executes no instruction for a record; reading a counter of a task that runs on another processor
+ * interrupts that processor (about 10 us), which is counted. Ends as the program ends: same exit code, or same signal.
+ */
+#define _GNU_SOURCE
+#include "../common/runtime.h"
+#include "../common/sources.h"
+#include "shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK_IMAGE_NS 16000000
+#define ENDING_TRIES 200
+#define ENDING_PAUSE_NS 10000
+#define FROZEN_SHARE 0.9
+#define FROZEN_SLACK_US 30000 /* three jiffies of the slowest kernels: processor time may be counted in ticks */
+
+struct observed {
+    pid_t pid;
+    int watch; /* pidfd */
+    struct unperturbed_counters counters;
+    struct unperturbed_counters task_clock;
+    struct unperturbed_probes probes;
+    struct unperturbed_os_files os_files;
+    int64_t os_value[UNPERTURBED_USAGE + UNPERTURBED_SCHEDULER + UNPERTURBED_IO];
+    int64_t checked_ns;
+    char image[256];
+};
+
+/* PAPI's library in Python's wheel refers to this one object of Python, which PAPI itself never touches: it has to be
+ * there, no more. */
+__attribute__((visibility("default"))) char _Py_NoneStruct[64];
+
+int unperturbed_refuse(const char *what)
+{
+    unperturbed_fail(what);
+    __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
+    return -1;
+}
+
+/* A processor for the observer and the others for the program, where there are two at least. */
+static int share_processors(cpu_set_t *program)
+{
+    cpu_set_t all, own;
+    int chosen = unperturbed_header->observer_cpu;
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return unperturbed_refuse("sched_getaffinity");
+    *program = all;
+    if (chosen == -2 || CPU_COUNT(&all) < 2)
+        return 0;
+    for (int cpu = CPU_SETSIZE - 1; cpu >= 0 && chosen == -1; cpu--)
+        if (CPU_ISSET(cpu, &all))
+            chosen = cpu;
+    if (!CPU_ISSET(chosen, &all)) {
+        errno = EINVAL;
+        return unperturbed_refuse("the observer's processor is not one that may be used here");
+    }
+    CPU_ZERO(&own);
+    CPU_SET(chosen, &own);
+    CPU_CLR(chosen, program);
+    if (sched_setaffinity(0, sizeof own, &own) != 0)
+        return unperturbed_refuse("sched_setaffinity");
+    unperturbed_header->observer_cpu = chosen;
+    unperturbed_mark(MARK_PINNED);
+    return 0;
+}
+
+/* What is preloaded into the program alone: here it would share this process's own symbols. */
+static void preload(void)
+{
+    const char *ours = getenv("UNPERTURBED_PRELOAD"), *own = getenv("LD_PRELOAD");
+    char *both;
+    if (ours && *ours && asprintf(&both, "%s%s%s", ours, own && *own ? ":" : "", own ? own : "") > 0)
+        setenv("LD_PRELOAD", both, 1);
+    unsetenv("UNPERTURBED_PRELOAD");
+}
+
+/* Forks a child that waits for a word on `go`, then becomes the program; when it cannot, the reason comes by
+ * `trouble`. */
+static pid_t start_waiting(char **arguments, const cpu_set_t *processors, int go[2], int trouble[2])
+{
+    if (pipe2(go, O_CLOEXEC) != 0 || pipe2(trouble, O_CLOEXEC) != 0)
+        return unperturbed_refuse("pipe");
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0)
+        return unperturbed_refuse("fork");
+    if (pid == 0) {
+        char word;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(127);
+        sched_setaffinity(0, sizeof *processors, processors);
+        close(go[1]);
+        if (read(go[0], &word, 1) != 1)
+            _exit(127);
+        preload();
+        execvp(arguments[0], arguments);
+        int error = errno;
+        if (write(trouble[1], &error, sizeof error) < 0)
+            _exit(126);
+        _exit(127);
+    }
+    close(go[0]);
+    close(trouble[1]);
+    return pid;
+}
+
+/* The kernel's own clock of the program's threads: processor time goes on where counters stop silently. */
+static void open_task_clock(struct observed *observed)
+{
+    static struct unperturbed_header clock;
+    clock.source = SOURCE_PERF;
+    clock.events = 1;
+    clock.options = OPTION_CHILDREN; /* as the processor time that wait4(2) tells */
+    clock.event[0].type = PERF_TYPE_SOFTWARE;
+    clock.event[0].config = PERF_COUNT_SW_TASK_CLOCK;
+    if (unperturbed_open(&observed->task_clock, &clock, observed->pid) != 0)
+        observed->task_clock.events = 0; /* then the comparison is not made */
+}
+
+/* The kernel refuses a group by `Invalid argument` alone. PAPI says why, asked for this process: attached to another,
+ * it takes what cannot run together. */
+static void let_papi_explain(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    struct unperturbed_counters asked;
+    char of_the_kernel[sizeof header->message];
+    memset(&asked, 0, sizeof asked);
+    memcpy(of_the_kernel, header->message, sizeof of_the_kernel);
+    if (unperturbed_open(&asked, header, 0) == 0) {
+        unperturbed_close(&asked);
+        memcpy(header->message, of_the_kernel, sizeof of_the_kernel);
+    }
+}
+
+static int open_counters(struct observed *observed)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    uint32_t source = header->source;
+    const struct unperturbed_source *named = unperturbed_find_source(source);
+    if (named && named->encode) {
+        /* PAPI names the events, perf_event reads them as one group; what PAPI computes from several it must read
+         * itself. */
+        int encoded = named->encode(header);
+        if (encoded < 0)
+            return -1;
+        if (encoded == 0)
+            header->source = SOURCE_PERF;
+    }
+    int result = unperturbed_open(&observed->counters, header, observed->pid);
+    int by_group = header->source != source;
+    header->source = source;
+    if (result != 0 && by_group)
+        let_papi_explain();
+    open_task_clock(observed);
+    if (result == 0 && header->probes && source == SOURCE_CALLGRIND) {
+        /* Valgrind would take the kernel's breakpoint for the program's own instruction, and end the program. */
+        errno = ENOTSUP;
+        return unperturbed_refuse("the kernel's probes under valgrind; take real counters, or leave them out");
+    }
+    if (result == 0)
+        result = unperturbed_probes_open(&observed->probes, header, observed->pid);
+    return result == 0 ? unperturbed_os_open(&observed->os_files, header->os, observed->pid) : -1;
+}
+
+/* Another image than the one that attached has counters of its own, which nobody reads. */
+static void check_image(struct observed *observed, int64_t now_ns)
+{
+    char path[64], image[sizeof observed->image] = "";
+    if (now_ns - observed->checked_ns < CHECK_IMAGE_NS ||
+        !__atomic_load_n(&unperturbed_header->owner, __ATOMIC_RELAXED))
+        return;
+    observed->checked_ns = now_ns;
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)unperturbed_header->owner);
+    if (readlink(path, image, sizeof image - 1) <= 0)
+        return;
+    if (!observed->image[0])
+        memcpy(observed->image, image, sizeof image);
+    else if (strcmp(observed->image, image) != 0)
+        unperturbed_mark(MARK_EXEC);
+}
+
+static int read_counts(struct observed *observed, struct unperturbed_record *record, int64_t *software)
+{
+    return unperturbed_read(&observed->counters, record) != 0 ||
+           unperturbed_probes_read(&observed->probes, unperturbed_header, software) != 0;
+}
+
+static void observe(struct observed *observed, uint64_t overruns, int has_ended)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    uint64_t position;
+    struct unperturbed_record *record = unperturbed_take(header, &position);
+    if (!record)
+        return;
+    record->overruns = overruns;
+    record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
+    int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
+    int unread = read_counts(observed, record, value + header->os_values);
+    const struct timespec pause = {0, ENDING_PAUSE_NS};
+    for (int tries = 0; unread && errno == ECHILD && tries < ENDING_TRIES; tries++) {
+        nanosleep(&pause, NULL); /* a thread of the program is just ending, and has closed its part of the group */
+        unread = read_counts(observed, record, value + header->os_values);
+    }
+    unread |= unperturbed_read_shared(value + header->os_values) != 0;
+    if (header->os) {
+        /* Of a process that has ended not all is told any more: then the last values stand. */
+        unread |=
+            unperturbed_os_read(&observed->os_files, header->os, observed->pid, observed->os_value) != 0 && !has_ended;
+        memcpy(value, observed->os_value, header->os_values * sizeof *value);
+    }
+    record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
+    if (unread) { /* a record of zeros would be worse than none */
+        header->unread++;
+        return;
+    }
+    unperturbed_commit(record, position);
+    check_image(observed, record->monotonic_ns);
+}
+
+/* Function call interrupts that other processors took since boot: reading a counter there is one, and so are the
+ * kernel's own errands. */
+static uint64_t interrupts_elsewhere(void)
+{
+    FILE *file = fopen("/proc/interrupts", "re");
+    char *line = NULL;
+    size_t size = 0;
+    uint64_t sum = 0;
+    while (file && getline(&line, &size, file) > 0) {
+        if (!strstr(line, "unction call interrupts"))
+            continue;
+        char *rest = strchr(line, ':'), *end;
+        for (long cpu = 0; rest; cpu++, rest = end) {
+            unsigned long count = strtoul(rest + (cpu == 0), &end, 10);
+            if (end == rest + (cpu == 0))
+                break;
+            if (cpu != unperturbed_header->observer_cpu)
+                sum += count;
+        }
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return sum;
+}
+
+static int start_ticking(void)
+{
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    struct itimerspec period;
+    period.it_interval.tv_sec = (time_t)(unperturbed_header->interval_ns / 1000000000);
+    period.it_interval.tv_nsec = (long)(unperturbed_header->interval_ns % 1000000000);
+    period.it_value = period.it_interval;
+    return timer >= 0 && timerfd_settime(timer, 0, &period, NULL) == 0 ? timer
+                                                                       : unperturbed_refuse("the observer's timer");
+}
+
+static void watch_until_the_end(struct observed *observed, int timer)
+{
+    struct pollfd events[2] = {{timer, POLLIN, 0}, {observed->watch, POLLIN, 0}};
+    uint64_t expirations;
+    for (;;) {
+        if (poll(events, 2, -1) < 0)
+            continue;
+        if (events[1].revents)
+            break;
+        if (read(timer, &expirations, sizeof expirations) != (ssize_t)sizeof expirations)
+            continue;
+        observe(observed, expirations - 1, 0);
+    }
+    observe(observed, 0, 1);
+}
+
+static void compare_times(struct observed *observed)
+{
+    static int64_t room[sizeof(struct unperturbed_record) / sizeof(int64_t) + 1];
+    struct unperturbed_record *clock = (struct unperturbed_record *)room;
+    int64_t spent_us = unperturbed_header->program_user_us + unperturbed_header->program_system_us;
+    if (observed->task_clock.events == 0 || unperturbed_read(&observed->task_clock, clock) != 0)
+        return;
+    double counted_us = (double)clock->value[0] / 1000;
+    if (counted_us < FROZEN_SHARE * (double)spent_us - FROZEN_SLACK_US)
+        unperturbed_mark(MARK_FROZEN);
+}
+
+static void end_as(int status)
+{
+    if (WIFSIGNALED(status)) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none); /* the program's own core is the one to look at */
+        signal(WTERMSIG(status), SIG_DFL);
+        raise(WTERMSIG(status));
+    }
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 127);
+}
+
+int main(int count, char **argument)
+{
+    struct observed observed;
+    int go[2], trouble[2], error = EPIPE, status;
+    cpu_set_t processors;
+    if (count < 3 || unperturbed_map(argument[1]) != 0) {
+        fprintf(stderr, "usage: observer RECORD PROGRAM [ARGUMENT…]\n");
+        return 2;
+    }
+    memset(&observed, 0, sizeof observed);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (unperturbed_share() != 0 || share_processors(&processors) != 0)
+        return 127;
+    observed.pid = start_waiting(argument + 2, &processors, go, trouble);
+    if (observed.pid < 0)
+        return 127;
+    observed.watch = (int)syscall(SYS_pidfd_open, observed.pid, 0);
+    if (observed.watch < 0 || open_counters(&observed) != 0) {
+        if (observed.watch < 0)
+            unperturbed_refuse("pidfd_open");
+        __atomic_store_n(&unperturbed_header->state, STATE_FAILED, __ATOMIC_RELEASE);
+        kill(observed.pid, SIGKILL);
+        return 127;
+    }
+    struct sched_param priority = {.sched_priority = 1};
+    if (sched_setscheduler(0, SCHED_FIFO, &priority) == 0)
+        unperturbed_mark(MARK_REAL_TIME);
+    uint64_t interrupts = interrupts_elsewhere();
+    int64_t began_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
+    observe(&observed, 0, 0); /* before the program runs: an observer of ordinary priority might come late */
+    int timer = start_ticking();
+    if (timer < 0) {
+        kill(observed.pid, SIGKILL);
+        return 127;
+    }
+    if (write(go[1], "g", 1) != 1 || read(trouble[0], &error, sizeof error) == (ssize_t)sizeof error) {
+        errno = error;
+        unperturbed_refuse(argument[2]);
+        return 127;
+    }
+    watch_until_the_end(&observed, timer);
+    struct rusage usage;
+    while (wait4(observed.pid, &status, 0, &usage) < 0 && errno == EINTR)
+        ;
+    struct unperturbed_header *header = unperturbed_header;
+    header->program_wall_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - began_ns;
+    header->program_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
+    header->program_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
+    header->interrupts = interrupts_elsewhere() - interrupts;
+    compare_times(&observed);
+    if (header->state != STATE_FAILED && (header->state == STATE_ATTACHED || header->software == header->probes))
+        __atomic_store_n(&header->state, STATE_FINISHED, __ATOMIC_RELEASE);
+    end_as(status);
+    return 127;
+}

@@ -1,0 +1,415 @@
+/* The inside sampler: a timer signal in the measured thread writes one record a tick (003, section 3.1).
+ *
+ * It sleeps unless UNPERTURBED_RECORD names a record file that nobody has claimed. What a tick costs in the program:
+ * the signal's delivery and return (about 4 us), the source's one read, about 30 ns for 64 software counters; no
+ * allocation, no lock, errno untouched.
+ */
+#define _GNU_SOURCE
+#include "../common/runtime.h"
+#include "../common/sources.h"
+#include "simulator.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+#define HIGH_DESCRIPTOR 512
+
+struct unperturbed_sampler {
+    struct unperturbed_counters counters;
+    timer_t timer;
+    pid_t thread_id;
+    uint32_t thread;      /* number in the record file; 0 is the main thread */
+    struct quanta quanta; /* on the work clock */
+    volatile sig_atomic_t busy;
+};
+
+static struct unperturbed_sampler main_sampler;
+static struct unperturbed_os_files os_files;
+/* Of all threads; they end with the process, which waits some 70 ms for each. */
+static struct unperturbed_probes probes;
+static int begun;
+
+/* The calling thread's sampler: a late tick, or one of a timer of the program's own, finds another or none. Its place
+ * is fixed when the program is loaded: finding it allocates nothing. */
+static __thread struct unperturbed_sampler *own __attribute__((tls_model("initial-exec")));
+
+/* What the C library knows of a second thread, past or present; one that does not tell may have had one. */
+extern char __libc_single_threaded __attribute__((weak));
+static int is_threaded(void) { return !&__libc_single_threaded || !__libc_single_threaded; }
+
+static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
+
+static int is_simulated(void) { return unperturbed_header->source == SOURCE_CALLGRIND; }
+
+static clockid_t interval_clock(void)
+{
+    switch (unperturbed_header->clock) {
+    case CLOCK_IS_PROCESS_CPU:
+        return CLOCK_PROCESS_CPUTIME_ID;
+    case CLOCK_IS_THREAD_CPU:
+        return CLOCK_THREAD_CPUTIME_ID;
+    default:
+        return CLOCK_MONOTONIC;
+    }
+}
+
+static inline __attribute__((always_inline)) void write_record(struct unperturbed_sampler *sampler, int overruns)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    uint64_t position;
+    struct unperturbed_record *record = unperturbed_take(header, &position);
+    if (!record)
+        return;
+    record->thread = sampler->thread;
+    record->overruns = (uint64_t)overruns;
+    record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
+    int unread = unperturbed_read(&sampler->counters, record);
+    if (header->clock != CLOCK_IS_MONOTONIC)
+        record->cpu_ns = unperturbed_nanoseconds(header->clock == CLOCK_IS_THREAD_CPU ? CLOCK_THREAD_CPUTIME_ID
+                                                                                      : CLOCK_PROCESS_CPUTIME_ID);
+    int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
+    if (header->os | header->probes) {
+        unread |= header->os && unperturbed_os_read(&os_files, header->os, 0, value);
+        unread |= sampler == &main_sampler && unperturbed_probes_read(&probes, header, value + header->os_values);
+    }
+    if (unread) { /* a record of zeros would be worse than none */
+        __atomic_fetch_add(&header->unread, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    unperturbed_read_software(value + header->os_values, header->software);
+    record->read_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC) - record->monotonic_ns;
+    if (is_simulated())
+        dump_simulated(position);
+    unperturbed_commit(record, position);
+}
+
+static int set_timer(struct unperturbed_sampler *sampler)
+{
+    int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    uint64_t period_ns = is_work ? WORK_TICK_NS : unperturbed_header->interval_ns;
+    struct itimerspec period;
+    period.it_value.tv_sec = (time_t)(period_ns / 1000000000);
+    period.it_value.tv_nsec = (long)(period_ns % 1000000000);
+    memset(&period.it_interval, 0, sizeof period.it_interval);
+    if (!is_work)
+        period.it_interval = period.it_value;
+    return timer_settime(sampler->timer, 0, &period, NULL);
+}
+
+/* In PAPI's read(2) a thread may be cancelled, but the program did not call it; our own calls are no such points. */
+static int forbid_cancelling(const struct unperturbed_sampler *sampler, int *before)
+{
+    return (sampler->counters.source->traits & TRAIT_CANCELLATION_POINT) && is_threaded() &&
+           pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, before) == 0;
+}
+
+/* Apart from the rest, so that a tick on real counters does not pay for it. */
+static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int overruns, void *context)
+{
+    int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    if (is_simulated())
+        CALLGRIND_TOGGLE_COLLECT;
+    if (!is_work)
+        write_record(sampler, overruns);
+    else if (ends_quantum(&sampler->quanta, context) && ++sampler->quanta.count >= unperturbed_header->interval_ns) {
+        sampler->quanta.count = 0;
+        write_record(sampler, 0);
+    }
+    if (is_work)
+        set_timer(sampler);
+    if (is_simulated())
+        CALLGRIND_TOGGLE_COLLECT;
+}
+
+static void on_tick(int signal, siginfo_t *info, void *context)
+{
+    (void)signal;
+    struct unperturbed_sampler *sampler = own;
+    if (info->si_code != SI_TIMER || !sampler || info->si_value.sival_ptr != sampler)
+        return; /* somebody else's */
+    if (sampler->busy) {
+        __atomic_fetch_add(&unperturbed_header->nested, 1, __ATOMIC_RELAXED);
+        if (unperturbed_header->clock == CLOCK_IS_WORK)
+            set_timer(sampler);
+        return;
+    }
+    sampler->busy = 1;
+    int saved = errno, before, forbidden = forbid_cancelling(sampler, &before);
+    if (is_simulated() || unperturbed_header->clock == CLOCK_IS_WORK)
+        tick_of_a_simulator(sampler, info->si_overrun, context);
+    else
+        write_record(sampler, info->si_overrun);
+    if (forbidden)
+        pthread_setcancelstate(before, NULL);
+    errno = saved;
+    sampler->busy = 0;
+}
+
+static int take_signal(void)
+{
+    struct sigaction action, before;
+    if (sigaction((int)unperturbed_header->signal, NULL, &before) != 0)
+        return unperturbed_fail("the sampler's signal");
+    if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        errno = EBUSY;
+        return unperturbed_fail("the program already handles the sampler's signal");
+    }
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_tick;
+    action.sa_flags = SA_SIGINFO | SA_RESTART | (unperturbed_header->options & OPTION_ALTERNATE_STACK ? SA_ONSTACK : 0);
+    /* All, those that the C library keeps for itself too: a handler of the program that jumps out of a tick would leave
+     * the sampler busy for ever. */
+    memset(&action.sa_mask, 0xff, sizeof action.sa_mask);
+    return sigaction((int)unperturbed_header->signal, &action, NULL) == 0 ? 0
+                                                                          : unperturbed_fail("the sampler's signal");
+}
+
+static int start_timer(struct unperturbed_sampler *sampler)
+{
+    struct sigevent event;
+    memset(&event, 0, sizeof event);
+    /* A process-directed timer would read the counters of whichever thread it hits. */
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = (int)unperturbed_header->signal;
+    event.sigev_value.sival_ptr = sampler;
+    event.sigev_notify_thread_id = sampler->thread_id;
+    if (timer_create(interval_clock(), &event, &sampler->timer) != 0)
+        return unperturbed_fail("timer_create");
+    return set_timer(sampler) == 0 ? 0 : unperturbed_fail("timer_settime");
+}
+
+/* Above the descriptors that the program will get: its own keep their numbers, and if it closes all that is open, what
+ * it opens then is not read here. */
+static void move_up(int *fd)
+{
+    struct rlimit limit;
+    if (*fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    int above =
+        fcntl(*fd, F_DUPFD_CLOEXEC, limit.rlim_cur / 2 < HIGH_DESCRIPTOR ? (int)(limit.rlim_cur / 2) : HIGH_DESCRIPTOR);
+    if (above < 0)
+        return;
+    close(*fd);
+    *fd = above;
+}
+
+static int open_os_files(void)
+{
+    if (unperturbed_os_open(&os_files, unperturbed_header->os, 0) != 0)
+        return -1;
+    move_up(&os_files.scheduler);
+    move_up(&os_files.io);
+    return 0;
+}
+
+static int open_source(struct unperturbed_sampler *sampler)
+{
+    if (is_simulated() && !RUNNING_ON_VALGRIND) {
+        unperturbed_header->error = ENOSYS;
+        snprintf(unperturbed_header->message, sizeof unperturbed_header->message,
+                 "the program does not run under callgrind, or valgrind's headers were missing when it was built");
+        return -1;
+    }
+    if (unperturbed_open(&sampler->counters, unperturbed_header, 0) != 0)
+        return -1;
+    for (uint32_t i = 0; i < sampler->counters.events; i++)
+        move_up(&sampler->counters.fd[i]);
+    return 0;
+}
+
+static int open_probes(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    if (header->probes && RUNNING_ON_VALGRIND) {
+        /* It would take the kernel's breakpoint for the program's own instruction, and end the program. */
+        header->error = ENOTSUP;
+        snprintf(header->message, sizeof header->message,
+                 "the kernel's probe of %s: not under valgrind; take real counters, or leave it out",
+                 header->probe[0].name);
+        return -1;
+    }
+    if (unperturbed_probes_open(&probes, header, 0) != 0)
+        return -1;
+    for (uint32_t i = 0; i < probes.count; i++)
+        move_up(&probes.fd[i]);
+    return 0;
+}
+
+/* The record that begins a thread's first interval, or ends its last one. */
+static void write_bound(struct unperturbed_sampler *sampler)
+{
+    sampler->busy = 1;
+    if (is_simulated())
+        CALLGRIND_TOGGLE_COLLECT;
+    write_record(sampler, 0);
+    if (is_simulated())
+        CALLGRIND_TOGGLE_COLLECT;
+    sampler->busy = 0;
+}
+
+struct unperturbed_sampler *unperturbed_sampler_start(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    pid_t thread = this_thread();
+    struct unperturbed_sampler *sampler = thread == (pid_t)header->owner ? &main_sampler : calloc(1, sizeof *sampler);
+    sigset_t ours;
+    int cancelling, saved = errno;
+    if (!sampler)
+        return NULL;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    sigemptyset(&ours);
+    sigaddset(&ours, (int)header->signal);
+    /* Many start their threads with every signal blocked, to keep the program's own in one of them. */
+    pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
+    sampler->thread_id = thread;
+    sampler->thread = (uint32_t)__atomic_fetch_add(&header->threads, 1, __ATOMIC_RELAXED);
+    own = sampler;
+    if (open_source(sampler) == 0 && start_timer(sampler) == 0) {
+        write_bound(sampler);
+    } else {
+        __atomic_store_n(&header->state, STATE_FAILED, __ATOMIC_RELEASE);
+        own = NULL;
+        if (sampler != &main_sampler)
+            free(sampler);
+        sampler = NULL;
+    }
+    errno = saved;
+    pthread_setcancelstate(cancelling, NULL);
+    return sampler;
+}
+
+void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
+{
+    sigset_t blocked;
+    int cancelling;
+    if (unperturbed_header->owner != (uint64_t)getpid())
+        return; /* the thread forked, and this is the child */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
+        sigismember(&blocked, (int)unperturbed_header->signal) == 1)
+        unperturbed_mark(MARK_SIGNAL_BLOCKED);
+    timer_delete(sampler->timer);
+    write_bound(sampler);
+    own = NULL; /* a tick that is still on its way does nothing */
+    unperturbed_close(&sampler->counters);
+    if (sampler != &main_sampler)
+        free(sampler);
+    pthread_setcancelstate(cancelling, NULL);
+}
+
+static int is_sampled(void)
+{
+    return unperturbed_header && unperturbed_header->owner == (uint64_t)getpid() &&
+           !(unperturbed_header->options & OPTION_OUTSIDE);
+}
+
+static void begin(void)
+{
+    begun = 1;
+    unperturbed_header->tables = unperturbed_tables();
+    uint64_t state = open_os_files() == 0 && take_signal() == 0 && open_probes() == 0 && unperturbed_sampler_start()
+                         ? STATE_ATTACHED
+                         : STATE_FAILED;
+    __atomic_store_n(&unperturbed_header->state, state, __ATOMIC_RELEASE);
+}
+
+int unperturbed_samples_threads(void)
+{
+    if (!begun && !unperturbed_header)
+        unperturbed_claim(environ);
+    if (!is_sampled())
+        return 0;
+    unperturbed_mark(MARK_THREADS);
+    int threads = !!(unperturbed_header->options & OPTION_THREADS);
+    if (!begun && unperturbed_header->state == STATE_WAITING && (threads || unperturbed_header->probes))
+        begin(); /* a library starts its threads in its constructor; probes count those that are made after them */
+    return threads && unperturbed_header->state == STATE_ATTACHED;
+}
+
+/* After every other constructor of the executable, so that their work is not counted as the program's first
+ * interval. */
+__attribute__((constructor)) static void start(int argc, char **argv, char **environment)
+{
+    (void)argc;
+    (void)argv;
+    int first = !begun;
+    begun = 1;
+    if (!first || unperturbed_claim(environment) != 0)
+        return;
+    struct unperturbed_header *header = unperturbed_header;
+    if (header->owner != (uint64_t)getpid() || header->state == STATE_FAILED)
+        return;
+    unperturbed_watch_forks();
+    if (header->options & OPTION_OUTSIDE)
+        __atomic_store_n(&header->state, STATE_ATTACHED, __ATOMIC_RELEASE);
+    else
+        begin();
+}
+
+/* Whether the main thread called pthread_exit(3): the program went on, and nobody read the intervals of the trace. */
+static int main_thread_ended(void)
+{
+    char path[48], text[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    close(fd);
+    text[length < 0 ? 0 : length] = 0;
+    const char *name_end = strrchr(text, ')');
+    return name_end && strncmp(name_end, ") Z", 3) == 0;
+}
+
+/* What the records do not hold, though the program did it. */
+static const char *missing_work(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    int made_threads = &__libc_single_threaded && is_threaded(); /* those too that were made past pthread_create */
+    if (made_threads)
+        unperturbed_mark(MARK_THREADS);
+    if (made_threads && (header->options & OPTION_THREADS) && header->threads < 2)
+        return "the program made threads in a way that no sampler can be put into; take sampler: outside";
+    if (own != &main_sampler && main_thread_ended())
+        return "the main thread ended before the program did, and its intervals with it; take sampler: outside";
+    return NULL;
+}
+
+/* The last record: the interval that the program's end cut short. A forked child shares the mapping and must stay
+ * silent. */
+__attribute__((destructor)) static void finish(void)
+{
+    struct unperturbed_header *header = unperturbed_header;
+    struct sigaction now;
+    if (!header)
+        return;
+    if (unperturbed_counts_elsewhere())
+        unperturbed_mark(MARK_SHARED_FORK);
+    if (!is_sampled() || header->state != STATE_ATTACHED)
+        return;
+    if (main_sampler.quanta.calls > main_sampler.quanta.all / UNEVEN_SHARE)
+        unperturbed_mark(MARK_UNEVEN);
+    if (main_sampler.counters.user_reads)
+        unperturbed_mark(MARK_USER_READ);
+    if (sigaction((int)header->signal, NULL, &now) == 0 && now.sa_sigaction != on_tick)
+        unperturbed_mark(MARK_SIGNAL_TAKEN);
+    const char *missing = missing_work();
+    if (missing)
+        snprintf(header->message, sizeof header->message, "%s", missing);
+    /* exit(3) by another thread, which cannot read the main thread's counters, leaves the last record out. */
+    int is_main = own == &main_sampler;
+    if (is_main)
+        unperturbed_sampler_stop(&main_sampler);
+    if (missing || is_main)
+        __atomic_store_n(&header->state, missing ? STATE_FAILED : STATE_FINISHED, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,83 @@
+/* Threads: a sampler for each, when the run asks for it. Otherwise pthread_create and C11's thrd_create are passed
+ * through (one call more). Weak: a program that has functions of these names keeps them.
+ */
+#define _GNU_SOURCE
+#include "../common/runtime.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A static program has no next function to find; the library's own names for the same serve, where they are always
+ * there. */
+#if !defined(UNPERTURBED_STATIC)
+#define NEXT(name) dlsym(RTLD_NEXT, #name)
+#elif defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+extern int __pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+extern int __thrd_create(pthread_t *, int (*)(void *), void *);
+#define NEXT(name) (void *)__##name
+#endif
+
+#ifdef NEXT
+struct errand {
+    void *(*posix)(void *);
+    int (*c11)(void *);
+    void *argument;
+};
+
+static void stop_sampler(void *sampler) { unperturbed_sampler_stop(sampler); }
+
+static void *call(const struct errand *errand)
+{
+    return errand->posix ? errand->posix(errand->argument) : (void *)(intptr_t)errand->c11(errand->argument);
+}
+
+static void *run_sampled(void *given)
+{
+    struct errand errand = *(struct errand *)given;
+    free(given);
+    struct unperturbed_sampler *sampler = unperturbed_sampler_start();
+    if (!sampler)
+        return call(&errand);
+    void *result;
+    pthread_cleanup_push(stop_sampler, sampler); /* also when the thread is cancelled or calls pthread_exit */
+    result = call(&errand);
+    pthread_cleanup_pop(1);
+    return result;
+}
+
+static int run_sampled_c11(void *given) { return (int)(intptr_t)run_sampled(given); }
+
+static struct errand *errand_for(void *(*posix)(void *), int (*c11)(void *), void *argument)
+{
+    struct errand *errand = unperturbed_samples_threads() ? malloc(sizeof *errand) : NULL;
+    if (errand)
+        *errand = (struct errand){posix, c11, argument};
+    return errand;
+}
+
+__attribute__((weak, visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                                                void *(*start)(void *), void *argument)
+{
+    static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!next)
+        *(void **)&next = NEXT(pthread_create);
+    struct errand *errand = errand_for(start, NULL, argument);
+    int code = errand ? next(thread, attributes, run_sampled, errand) : next(thread, attributes, start, argument);
+    if (code != 0)
+        free(errand);
+    return code;
+}
+
+__attribute__((weak, visibility("default"))) int thrd_create(pthread_t *thread, int (*start)(void *), void *argument)
+{
+    static int (*next)(pthread_t *, int (*)(void *), void *);
+    if (!next)
+        *(void **)&next = NEXT(thrd_create);
+    struct errand *errand = errand_for(NULL, start, argument);
+    int code = errand ? next(thread, run_sampled_c11, errand) : next(thread, start, argument);
+    if (code != 0)
+        free(errand);
+    return code;
+}
+#endif

@@ -1,0 +1,334 @@
+"""Counters that a process reads of itself: events of the calling thread, and the operating system's counters.
+
+Nothing here needs numpy: this is loaded into processes whose memory and time are measured. The structures are those of
+`runtime/common/unperturbed.h` and `runtime/common/sources.h`; a test compares them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from unperturbed.collectors.runtime.build import load_counters
+from unperturbed.collectors.sources import source_number
+from unperturbed.collectors.sources.catalogue import OsGroup
+from unperturbed.collectors.sources.perf.names import PerfCode
+from unperturbed.errors import HostError
+
+EVENTS = 16
+"""That one source counts at once (UNPERTURBED_EVENTS)."""
+
+_CHILDREN = 4
+_KERNEL_TOO, _NOT_USER = 1, 2
+_ENABLE = 0x2400
+_GROUP = 1
+"""PERF_EVENT_IOC_ENABLE and PERF_IOC_FLAG_GROUP of linux/perf_event.h."""
+
+_TRIAL_NS = 50_000
+_NAME_BYTES = 111
+_NO_PAPI = b"libpapi: not installed"
+
+
+class EventStructure(ctypes.Structure):
+    """`struct unperturbed_event`."""
+
+    _fields_ = (
+        ("type", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("config", ctypes.c_uint64),
+        ("config1", ctypes.c_uint64),
+        ("config2", ctypes.c_uint64),
+        ("name", ctypes.c_char * 112),
+    )
+
+
+class HeaderStructure(ctypes.Structure):
+    """`struct unperturbed_header`; only what the sources read and write has a name of its own."""
+
+    _fields_ = (
+        ("begin", ctypes.c_char * 40),
+        ("source", ctypes.c_uint32),
+        ("events", ctypes.c_uint32),
+        ("between", ctypes.c_char * 12),
+        ("options", ctypes.c_uint32),
+        ("program", ctypes.c_char * 64),
+        ("papi", ctypes.c_char * 256),
+        ("of_the_run", ctypes.c_char * 96),
+        ("error", ctypes.c_int64),
+        ("counts", ctypes.c_char * 24),
+        ("message", ctypes.c_char * 240),
+        ("event", EventStructure * EVENTS),
+        ("probes", ctypes.c_char * 4104),
+    )
+
+
+class RecordStructure(ctypes.Structure):
+    """`struct unperturbed_record` with room for the values of all events, and their times when multiplexed."""
+
+    _fields_ = (
+        ("begin", ctypes.c_char * 40),
+        ("read_ns", ctypes.c_int64),
+        ("enabled_ns", ctypes.c_uint64),
+        ("running_ns", ctypes.c_uint64),
+        ("value", ctypes.c_int64 * (3 * EVENTS)),
+    )
+
+
+class SourceStructure(ctypes.Structure):
+    """`struct unperturbed_source`; its functions return 0 when they succeed."""
+
+    # PYFUNCTYPE: no other Python thread may run between the reading and what is to be counted.
+    _fields_ = (
+        ("open", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)),
+        ("read", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
+        ("close", ctypes.PYFUNCTYPE(None, ctypes.c_void_p)),
+        ("encode", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)),
+        ("traits", ctypes.c_uint32),
+    )
+
+
+class CountersStructure(ctypes.Structure):
+    """`struct unperturbed_counters`."""
+
+    _fields_ = (
+        ("source", ctypes.POINTER(SourceStructure)),
+        ("options", ctypes.c_uint32),
+        ("events", ctypes.c_uint32),
+        ("event_set", ctypes.c_int),
+        ("fd", ctypes.c_int * EVENTS),
+        ("page", ctypes.c_void_p * EVENTS),
+        ("total", ctypes.c_int64 * EVENTS),
+        ("user_reads", ctypes.c_uint64),
+        ("state", ctypes.c_void_p),
+    )
+
+
+class ThreadCounters:
+    """Events of one source, counted for the calling thread between `begin` and `end`, as often as these are called.
+
+    Parameters
+    ----------
+    events : mapping of str to PerfCode
+        Name to encoding; PAPI opens its events by name and leaves the encoding alone.
+    source : str
+        `perf_event` or `papi`.
+    compiler : str, default "cc"
+        C compiler for the runtime; not called when the runtime was compiled before.
+    children : bool, default False
+        Processes and threads that the thread starts from now on count too (perf_event alone).
+
+    Attributes
+    ----------
+    totals : dict of str to int
+        Sum of each event over all pairs of `begin` and `end`.
+    enabled_ns, running_ns : int
+        How long the events were enabled and on counters meanwhile; 0 for PAPI, which does not report it.
+    unread : int
+        Pairs that could not be read, and are in no total.
+
+    Notes
+    -----
+    The events count all the time while they are open; a pair is two readings. What is counted of the readings
+    themselves is the end of the first and the beginning of the second: a few hundred instructions of Python and C.
+    """
+
+    def __init__(
+        self, events: Mapping[str, PerfCode], source: str, *, compiler: str = "cc", children: bool = False
+    ) -> None:
+        self.source = source
+        self.totals = dict.fromkeys(events, 0)
+        self.enabled_ns = self.running_ns = self.unread = 0
+        self._events = dict(events)
+        self._compiler = compiler
+        self._children = children
+        self._counters = CountersStructure()
+        self._before, self._after = RecordStructure(), RecordStructure()
+        self._begun = -1
+
+    def open(self) -> None:
+        """Open and start the events.
+
+        Raises
+        ------
+        HostError
+            There is no C compiler, or the source refuses, in its words.
+        """
+        if len(self._events) > EVENTS:
+            raise HostError(f"{len(self._events)} events at once; {EVENTS} can be counted. Ask for fewer")
+        library = load_counters(self._compiler)
+        header = self._header()
+        counters = self._counters = CountersStructure()
+        self._counters_at = ctypes.byref(counters)
+        self._before_at, self._after_at = ctypes.byref(self._before), ctypes.byref(self._after)
+        watched = os.getpid() if self._children else 0
+        failed = library.unperturbed_open(self._counters_at, ctypes.byref(header), watched)
+        if failed and header.message == _NO_PAPI and (bundled := _bundled_papi()):
+            header.papi = bundled
+            failed = library.unperturbed_open(self._counters_at, ctypes.byref(header), watched)
+        if failed:
+            opened = [fd for fd in counters.fd if fd >= 0]
+            counters.events = 0
+            for fd in opened:
+                os.close(fd)
+            raise HostError(_refusal(header, self.source))
+        if self._children and self._events:
+            # The runtime leaves the events of a process to its next exec; this one has had its own.
+            fcntl.ioctl(counters.fd[0], _ENABLE, _GROUP)
+        source = counters.source.contents
+        self._read, self._close = source.read, source.close
+
+    def begin(self) -> None:
+        """Take the first reading of a pair: about 1 µs."""
+        self._begun = self._read(self._counters_at, self._before_at)
+
+    def end(self) -> None:
+        """Take the second reading, and add to the totals."""
+        ended = self._read(self._counters_at, self._after_at)
+        if self._begun != 0 or ended != 0:
+            self.unread += 1
+            return
+        before, after = self._before, self._after
+        for index, name in enumerate(self.totals):
+            self.totals[name] += after.value[index] - before.value[index]
+        self.enabled_ns += after.enabled_ns - before.enabled_ns
+        self.running_ns += after.running_ns - before.running_ns
+
+    def close(self) -> None:
+        """Stop counting; the totals stay."""
+        if self._counters.events:
+            self._close(self._counters_at)
+
+    def clear(self) -> None:
+        """Set the totals to zero."""
+        self.totals = dict.fromkeys(self._events, 0)
+        self.enabled_ns = self.running_ns = self.unread = 0
+
+    def runs(self) -> bool:
+        """Tell whether the events are on counters all the time, by a short trial; clears the totals."""
+        self.begin()
+        until = time.perf_counter_ns() + _TRIAL_NS
+        while time.perf_counter_ns() < until:
+            pass
+        self.end()
+        running = not self.unread and self.running_ns >= self.enabled_ns
+        self.clear()
+        return running
+
+    def _header(self) -> HeaderStructure:
+        header = HeaderStructure(
+            source=source_number(self.source), events=len(self._events), options=_CHILDREN * self._children
+        )
+        for index, (name, code) in enumerate(self._events.items()):
+            flags = _KERNEL_TOO * code.kernel | _NOT_USER * (not code.user)
+            header.event[index] = EventStructure(
+                code.type, flags, code.config, code.config1, code.config2, name.encode()[:_NAME_BYTES]
+            )
+        return header
+
+
+def _bundled_papi() -> bytes:
+    from unperturbed.collectors.sources.papi.events import wheel_library  # noqa: PLC0415  rarely needed
+
+    return wheel_library().encode()
+
+
+def _refusal(header: HeaderStructure, source: str) -> str:
+    """Return why a source did not open its events, and what to do about the kernel's refusals."""
+    reason = str(header.message.decode(errors="replace"))
+    if source != "perf_event":
+        return reason
+    if header.error in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
+        return f"{reason} (no PMU here, as in most virtual machines, or one without this event)"
+    if header.error in (errno.EACCES, errno.EPERM):
+        level = Path("/proc/sys/kernel/perf_event_paranoid")
+        found = level.read_text().strip() if level.exists() else "not there"
+        return f"{reason} (perf_event_paranoid is {found}; allow counting with: sysctl kernel.perf_event_paranoid=1)"
+    return reason
+
+
+_USAGE = ("ru_minflt", "ru_majflt", "ru_nvcsw", "ru_nivcsw", "ru_utime", "ru_stime", "ru_inblock", "ru_oublock")
+"""Fields of getrusage(2) in the order of the catalogue's group."""
+
+_FILES = {"schedstat": "/proc/self/schedstat", "procio": "/proc/self/io"}
+
+
+class ProcessCounters:
+    """The operating system's counters of this process, between `begin` and `end`, as often as these are called.
+
+    Parameters
+    ----------
+    group : OsGroup
+        Of the catalogue.
+    names : sequence of str
+        Those of its counters that are wanted.
+    children : bool, default False
+        Child processes that were waited for count too.
+
+    Attributes
+    ----------
+    source : str
+        The group's.
+    totals : dict of str to int
+        Sum of each counter over all pairs of `begin` and `end`.
+    """
+
+    def __init__(self, group: OsGroup, names: Sequence[str], *, children: bool = False) -> None:
+        self.source = group.source
+        self.totals = dict.fromkeys(names, 0)
+        self._positions = {name: list(group.metrics).index(name) for name in names}
+        self._whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) if children else (resource.RUSAGE_SELF,)
+        self._file = -1
+        self._before: list[int] = []
+
+    def open(self) -> None:
+        """Open what is read.
+
+        Raises
+        ------
+        HostError
+            The kernel has no such file of /proc, or keeps it closed.
+        """
+        if self.source not in _FILES:
+            return
+        try:
+            self._file = os.open(_FILES[self.source], os.O_RDONLY | os.O_CLOEXEC)
+            self._values()
+        except OSError as error:
+            self.close()
+            raise HostError(f"{_FILES[self.source]}: {error.strerror}") from None
+
+    def begin(self) -> None:
+        """Take the first reading of a pair: a few µs."""
+        self._before = self._values()
+
+    def end(self) -> None:
+        """Take the second reading, and add to the totals."""
+        after = self._values()
+        for name, position in self._positions.items():
+            self.totals[name] += after[position] - self._before[position]
+
+    def close(self) -> None:
+        """Stop counting; the totals stay."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def clear(self) -> None:
+        """Set the totals to zero."""
+        self.totals = dict.fromkeys(self.totals, 0)
+
+    def _values(self) -> list[int]:
+        if self.source in _FILES:
+            return [int(word) for word in os.pread(self._file, 512, 0).split() if word.isdigit()]
+        found = [resource.getrusage(who) for who in self._whose]
+        # Times are seconds in floating point.
+        return [
+            sum(round(value * 1e6) if isinstance(value := getattr(usage, name), float) else value for usage in found)
+            for name in _USAGE
+        ]

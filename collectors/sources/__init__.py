@@ -1,0 +1,101 @@
+"""Sources of hardware counts: each module or package here that defines a `Source` is one. See `source.Source`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PRESETS, is_native
+from unperturbed.collectors.sources.source import (
+    NONE,
+    Answer,
+    CatalogueEntry,
+    Event,
+    Pass,
+    Planned,
+    Request,
+    Source,
+    SourceCatalogue,
+    SourceState,
+    SourceSupport,
+    Trials,
+    in_order,
+)
+from unperturbed.common.extensions import records_in
+from unperturbed.common.faces import lazy_names
+from unperturbed.errors import HostError, SpecError
+
+if TYPE_CHECKING:
+    from unperturbed.collectors.sources.callgrind import Cache, Machine, valgrind_command
+
+__all__ = [
+    "NONE",
+    "OS_GROUPS",
+    "OS_METRICS",
+    "PRESETS",
+    "Answer",
+    "Cache",
+    "CatalogueEntry",
+    "Event",
+    "Machine",
+    "Pass",
+    "Planned",
+    "Request",
+    "Source",
+    "SourceCatalogue",
+    "SourceState",
+    "SourceSupport",
+    "Trials",
+    "find_source",
+    "find_sources",
+    "is_native",
+    "source_names",
+    "source_number",
+    "valgrind_command",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, {"callgrind": ("Cache", "Machine", "valgrind_command")})
+
+
+@cache
+def find_sources() -> Mapping[str, Source]:
+    """Return every source by name, in the order in which `source: auto` tries them.
+
+    Raises
+    ------
+    HostError
+        Two sources share a name or a number, or another distribution's source cannot be loaded.
+    """
+    found = records_in(__name__, Source, group="unperturbed.sources")
+    ordered = in_order(found.values())
+    numbers: dict[int, str] = {}
+    for source in ordered:
+        if (other := numbers.setdefault(source.number, source.name)) != source.name:
+            raise HostError(f"the sources {other} and {source.name} share the number {source.number}; rename one")
+    return MappingProxyType({source.name: source for source in ordered})
+
+
+def find_source(name: str) -> Source:
+    """Return the source of a name.
+
+    Raises
+    ------
+    SpecError
+        There is no such source; the message lists those that there are.
+    """
+    try:
+        return find_sources()[name]
+    except KeyError:
+        raise SpecError(f"there is no source {name!r}; there are {', '.join(find_sources())}") from None
+
+
+def source_names() -> tuple[str, ...]:
+    """Return hardware sources in the order in which `source: auto` prefers them, then the operating system's."""
+    return (*find_sources(), *(group.source for group in OS_GROUPS))
+
+
+def source_number(name: str) -> int:
+    """Return a source's number in record files; `none` is 0."""
+    return 0 if name == NONE else find_source(name).number

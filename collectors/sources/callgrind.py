@@ -1,0 +1,380 @@
+"""Callgrind as a simulated PMU: which events stand for which preset, how it is called, how its dumps are read.
+
+Simulated counts are those of a stated machine (two cache levels, a branch predictor), not of the host's processor;
+every metric made here has kind `simulated` and says so in its meaning.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.collectors.data.trace import Metric
+from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
+from unperturbed.collectors.sources.source import (
+    CatalogueEntry,
+    Event,
+    Pass,
+    Planned,
+    Request,
+    Source,
+    SourceCatalogue,
+    SourceState,
+    SourceSupport,
+    Trials,
+)
+from unperturbed.errors import HostError, RunError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+EVENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "Ir": "instructions executed",
+        "Dr": "data reads",
+        "Dw": "data writes",
+        "I1mr": "first-level instruction cache misses",
+        "D1mr": "first-level data cache read misses",
+        "D1mw": "first-level data cache write misses",
+        "ILmr": "last-level instruction misses",
+        "DLmr": "last-level data read misses",
+        "DLmw": "last-level data write misses",
+        "Bc": "conditional branches executed",
+        "Bcm": "conditional branches mispredicted",
+        "Bi": "indirect branches executed",
+        "Bim": "indirect branches mispredicted",
+    }
+)
+
+_L1_MISSES = {"I1mr": 1, "D1mr": 1, "D1mw": 1}
+_LL_MISSES = {"ILmr": 1, "DLmr": 1, "DLmw": 1}
+
+FORMULAS: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {
+        "PAPI_TOT_INS": {"Ir": 1},
+        # The cycle estimate that callgrind's own viewer shows: an instruction a cycle, 10 a mispredicted branch, 10 a
+        # first-level and 100 a last-level miss. A formula of the other events: it is never one side of an inner pair
+        # with them.
+        "PAPI_TOT_CYC": {
+            "Ir": 1,
+            "Bcm": 10,
+            "Bim": 10,
+            **dict.fromkeys(_L1_MISSES, 10),
+            **dict.fromkeys(_LL_MISSES, 100),
+        },
+        "PAPI_LD_INS": {"Dr": 1},
+        "PAPI_SR_INS": {"Dw": 1},
+        "PAPI_LST_INS": {"Dr": 1, "Dw": 1},
+        "PAPI_BR_INS": {"Bc": 1, "Bi": 1},
+        "PAPI_BR_CN": {"Bc": 1},
+        "PAPI_BR_MSP": {"Bcm": 1, "Bim": 1},
+        "PAPI_BR_PRC": {"Bc": 1, "Bcm": -1},
+        "PAPI_L1_ICM": {"I1mr": 1},
+        "PAPI_L1_ICA": {"Ir": 1},
+        "PAPI_L1_DCM": {"D1mr": 1, "D1mw": 1},
+        "PAPI_L1_DCA": {"Dr": 1, "Dw": 1},
+        "PAPI_L1_DCR": {"Dr": 1},
+        "PAPI_L1_DCW": {"Dw": 1},
+        "PAPI_L1_TCM": _L1_MISSES,
+        "PAPI_L1_LDM": {"D1mr": 1},
+        "PAPI_L1_STM": {"D1mw": 1},
+        **{f"PAPI_L{level}_TCM": _LL_MISSES for level in (2, 3)},
+        **{f"PAPI_L{level}_DCM": {"DLmr": 1, "DLmw": 1} for level in (2, 3)},
+        **{f"PAPI_L{level}_ICM": {"ILmr": 1} for level in (2, 3)},
+        **{f"PAPI_L{level}_LDM": {"DLmr": 1} for level in (2, 3)},
+        **{f"PAPI_L{level}_STM": {"DLmw": 1} for level in (2, 3)},
+        "PAPI_TLB_DM": {"D1mr": 1, "D1mw": 1},
+        **{f"callgrind::{event}": {event: 1} for event in EVENTS},
+    }
+)
+"""Each metric as a linear combination of callgrind's events. PAPI_TLB_DM has a pass of its own (`needs_page_cache`)."""
+
+_DATA_CACHE_EVENTS = frozenset({"D1mr", "D1mw", "ILmr", "DLmr", "DLmw"})
+_PAGE_BYTES = 4096
+_TLB_ENTRIES = 64
+_TLB_WAYS = 4
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A simulated cache: its size in bytes, associativity and line size in bytes."""
+
+    size: int
+    ways: int
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.size},{self.ways},{self.line}"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine that callgrind simulates. Always pinned: what it detects in a guest can be nonsense."""
+
+    i1: Cache = Cache(32768, 8, 64)
+    d1: Cache = Cache(32768, 8, 64)
+    ll: Cache = Cache(1 << 20, 16, 64)
+
+    def with_page_cache(self) -> Machine:
+        """Return the machine whose data cache is a data TLB: 64 entries, 4 ways, a "line" a page."""
+        return Machine(self.i1, Cache(_TLB_ENTRIES * _PAGE_BYTES, _TLB_WAYS, _PAGE_BYTES), self.ll)
+
+
+def needs_page_cache(name: str) -> bool:
+    """Tell whether a metric is counted in the pass whose data cache has page-sized lines."""
+    return name == "PAPI_TLB_DM"
+
+
+def fits_page_cache(name: str) -> bool:
+    """Tell whether a metric means the same in that pass: nothing that its data cache changes."""
+    return needs_page_cache(name) or not _DATA_CACHE_EVENTS & set(FORMULAS[name])
+
+
+def metric(name: str) -> Metric:
+    """Return the description of a simulated metric.
+
+    Raises
+    ------
+    HostError
+        No callgrind event stands for it.
+    """
+    if name not in FORMULAS:
+        raise HostError(f"{name} cannot be simulated: no event of callgrind stands for it")
+    terms = " + ".join(
+        event if factor == 1 else f"{factor} {event}" for event, factor in FORMULAS[name].items()
+    ).replace("+ -1 ", "− ")
+    place = "page:" if needs_page_cache(name) else ""
+    # In the pass with page-sized lines, D1mr is another event than in the pass with cache lines.
+    components = tuple(f"callgrind:{place}{event}" for event in FORMULAS[name])
+    meaning = PRESETS.get(name) or EVENTS[name.removeprefix("callgrind::")]
+    unit = preset_unit(name)
+    return Metric(
+        name,
+        "simulated",
+        unit=unit,
+        source="callgrind",
+        meaning=f"simulated: {meaning} ({terms})",
+        components=components,
+    )
+
+
+def missing_tool() -> str | None:
+    """Return why callgrind cannot be used on this host, or None when it can."""
+    if shutil.which("valgrind") is None:
+        return "valgrind is not installed (on Debian: apt-get install valgrind)"
+    return None
+
+
+def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
+    """Return the command line that goes before the program's own.
+
+    Children are traced too: the program may be started by a script. Each process writes a file of its own,
+    `<dumps>.<pid>`.
+    """
+    return [
+        "valgrind",
+        "--quiet",
+        "--tool=callgrind",
+        "--cache-sim=yes",
+        "--branch-sim=yes",
+        f"--I1={machine.i1}",
+        f"--D1={machine.d1}",
+        f"--LL={machine.ll}",
+        "--dump-line=no",
+        "--combine-dumps=yes",
+        "--trace-children=yes",
+        f"--callgrind-out-file={dumps}.%p",
+    ]
+
+
+_PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|events: .*|totals: .*)$", re.MULTILINE)
+
+
+def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
+    """Read the events of each interval from a combined dump file.
+
+    Parameters
+    ----------
+    path : Path
+        File of the process that held the sampler.
+    intervals : int
+        Number of intervals; record i ends interval i, and the dump labelled 0 holds what came before the first
+        record.
+
+    Returns
+    -------
+    dict
+        Event name to int64 array of shape (intervals,).
+
+    Raises
+    ------
+    RunError
+        A dump is missing: the file was cut short.
+    """
+    if not path.is_file():
+        raise RunError(f"callgrind left no dump file {path.name}: it was killed, or the disk is full")
+    order: list[str] = []
+    rows: dict[int, list[int]] = {}
+    label: int | None = None
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        for match in _PART.finditer(text):
+            line, number = match.group(1), match.group(2)
+            if number is not None:
+                label = int(number)
+            elif line.startswith(b"part:"):
+                label = None
+            elif line.startswith(b"events:"):
+                order = line.decode().split()[1:]
+            elif label is not None:
+                rows[label] = [int(value) for value in line.split()[1:]]
+    missing = [number for number in range(1, intervals + 1) if number not in rows]
+    if missing:
+        raise RunError(
+            f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals}): it was killed, "
+            "or the disk is full"
+        )
+    import numpy as np  # noqa: PLC0415  a process that counts itself shall not load it
+
+    counts = np.zeros((intervals, len(order)), np.int64)
+    for number in range(1, intervals + 1):
+        row = rows[number]  # callgrind leaves trailing zeros out
+        counts[number - 1, : len(row)] = row
+    return {event: counts[:, column] for column, event in enumerate(order)}
+
+
+def combine(name: str, events: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Compute a metric from callgrind's events, shape (intervals,)."""
+    import numpy as np  # noqa: PLC0415
+
+    terms = [factor * events[event] for event, factor in FORMULAS[name].items()]
+    return np.asarray(np.sum(terms, axis=0), np.int64)
+
+
+_ALWAYS = ("PAPI_TOT_INS", "PAPI_TOT_CYC")
+"""In every run, for callgrind counts all its events anyway: what measuring added is then known."""
+
+
+def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metric, NDArray[Any]]]:
+    """Yield each metric of a pass, and instructions and cycles in any case, with its count of each interval.
+
+    Parameters
+    ----------
+    collected : Pass
+        The pass that the run was made for.
+    dumps : Path
+        The dump file of the process that held the sampler.
+    intervals : int
+        Number of intervals.
+
+    Yields
+    ------
+    tuple of Metric and array
+        The counts are of shape (intervals,).
+
+    Raises
+    ------
+    RunError
+        A dump is missing: the file was cut short.
+    """
+    events = read_dumps(dumps, intervals)
+    wanted = {described.name: described for described in collected.metrics}
+    paged = any(map(needs_page_cache, wanted))
+    for name in _ALWAYS:
+        # In a pass with page-sized lines the cycle estimate would be another machine's.
+        if name not in wanted and (not paged or fits_page_cache(name)):
+            wanted[name] = metric(name)
+    for name, described in wanted.items():
+        yield described, combine(name, events)
+
+
+def plan(names: Sequence[str], request: Request) -> Planned:
+    """Put metrics into passes: what needs a data cache with page-sized lines has a pass of its own.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Metrics that no source before this one counts.
+    request : Request
+        What the plan has to respect.
+
+    Returns
+    -------
+    Planned
+        At most two passes, and why the other metrics are in none.
+    """
+    if request.sampler == "outside":
+        return [], dict.fromkeys(
+            names, "the simulator ends its intervals from inside the program: take sampler: inside"
+        )
+    if problem := missing_tool():
+        return [], dict.fromkeys(names, problem)
+    why = {name: "no event of callgrind stands for it" for name in names if name not in FORMULAS}
+    possible = [name for name in names if name not in why]
+    levels = (
+        [name for name in possible if name.startswith("PAPI_L2_")],
+        [name for name in possible if name.startswith("PAPI_L3_")],
+    )
+    if all(levels):
+        problem = (
+            f"only one last-level cache is simulated, and {levels[0][0]} is asked for too: ask for one of the "
+            "two levels"
+        )
+        why |= dict.fromkeys(levels[1], problem)
+        possible = [name for name in possible if name not in why]
+    passes = []
+    paged = [name for name in possible if fits_page_cache(name)] if any(map(needs_page_cache, possible)) else []
+    # What means the same in both is counted in both; a pass that would count nothing else is not made.
+    main = [name for name in possible if not needs_page_cache(name)]
+    if not set(main) <= set(paged):
+        passes.append(Pass("simulated", "simulated", tuple(map(metric, main)), machine=request.machine))
+    if paged:
+        passes.append(
+            Pass(
+                "page-cache",
+                "simulated",
+                tuple(map(metric, paged)),
+                machine=request.machine.with_page_cache(),
+            )
+        )
+    return passes, why
+
+
+def catalogue(_trials: Trials) -> SourceCatalogue:
+    """Return every metric that callgrind simulates."""
+    problem = missing_tool() or ""
+    entries = []
+    for name in FORMULAS:
+        simulated = metric(name)
+        way = SourceSupport("simulated", simulated.kind, simulated.unit, simulated.meaning, problem)
+        entries.append(CatalogueEntry(name, "PAPI preset" if name in PRESETS else "simulator event", (way,)))
+    # A run simulates one last-level cache: it stands for level 2 or for level 3.
+    together = [name for name in FORMULAS if not needs_page_cache(name) and not name.startswith("PAPI_L3_")]
+    note = "one last-level cache a run, as level 2 or as level 3; PAPI_TLB_DM has a run of its own"
+    return SourceCatalogue(SourceState("simulated", "", problem, None if problem else len(together), note), entries)
+
+
+def _no_event(_name: str) -> Event | None:
+    return None  # the simulator counts all its events by itself
+
+
+CALLGRIND = Source(
+    name="simulated",
+    title="simulated by callgrind",
+    sentence="The hardware metrics were computed by callgrind for a stated machine, not counted by a processor.",
+    order=30,
+    event=_no_event,
+    metric=metric,
+    catalogue=catalogue,
+    prefix="callgrind::",
+    number=1,
+    simulated=True,
+    plan=plan,
+    columns=columns,
+)

@@ -1,0 +1,174 @@
+"""The names that a spec may use: PAPI presets and operating-system counters, each with its meaning.
+
+A name listed here is known, not promised: which source can count it on this host is found by trying
+(`unperturbed.collectors.planning.passes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+def _cache_presets() -> dict[str, str]:
+    """Return the regular family PAPI_L{1,2,3}_{D,I,T}C{M,H,A,R,W} and its neighbours."""
+    side = {"D": "data", "I": "instruction", "T": "total"}
+    action = {"M": "misses", "H": "hits", "A": "accesses", "R": "reads", "W": "writes"}
+    regular = {
+        f"PAPI_L{level}_{s}C{a}": f"level {level} {side[s]} cache {action[a]}"
+        for level in (1, 2, 3)
+        for s in side
+        for a in action
+    }
+    loads_stores = {
+        f"PAPI_L{level}_{kind}M": f"level {level} {'load' if kind == 'LD' else 'store'} misses"
+        for level in (1, 2, 3)
+        for kind in ("LD", "ST")
+    }
+    return regular | loads_stores
+
+
+PRESETS: Mapping[str, str] = MappingProxyType(
+    {
+        "PAPI_TOT_INS": "instructions completed",
+        "PAPI_TOT_CYC": "cycles",
+        "PAPI_REF_CYC": "reference clock cycles",
+        "PAPI_TOT_IIS": "instructions issued",
+        **_cache_presets(),
+        "PAPI_TLB_DM": "data translation lookaside buffer misses",
+        "PAPI_TLB_IM": "instruction translation lookaside buffer misses",
+        "PAPI_TLB_TL": "translation lookaside buffer misses",
+        "PAPI_TLB_SD": "translation lookaside buffer shootdowns",
+        "PAPI_BR_INS": "branch instructions",
+        "PAPI_BR_CN": "conditional branch instructions",
+        "PAPI_BR_UCN": "unconditional branch instructions",
+        "PAPI_BR_TKN": "conditional branches taken",
+        "PAPI_BR_NTK": "conditional branches not taken",
+        "PAPI_BR_MSP": "mispredicted branches",
+        "PAPI_BR_PRC": "conditional branches predicted rightly",
+        "PAPI_BTAC_M": "branch target address cache misses",
+        "PAPI_LD_INS": "load instructions",
+        "PAPI_SR_INS": "store instructions",
+        "PAPI_LST_INS": "load and store instructions",
+        "PAPI_INT_INS": "integer instructions",
+        "PAPI_FP_INS": "floating-point instructions",
+        "PAPI_FP_OPS": "floating-point operations",
+        "PAPI_SP_OPS": "single-precision floating-point operations",
+        "PAPI_DP_OPS": "double-precision floating-point operations",
+        "PAPI_VEC_INS": "vector instructions",
+        "PAPI_VEC_SP": "single-precision vector instructions",
+        "PAPI_VEC_DP": "double-precision vector instructions",
+        "PAPI_FMA_INS": "fused multiply-add instructions",
+        "PAPI_FML_INS": "floating-point multiply instructions",
+        "PAPI_FAD_INS": "floating-point add instructions",
+        "PAPI_FDV_INS": "floating-point divide instructions",
+        "PAPI_FSQ_INS": "floating-point square-root instructions",
+        "PAPI_FNV_INS": "floating-point inverse instructions",
+        "PAPI_SYC_INS": "synchronisation instructions",
+        "PAPI_RES_STL": "cycles stalled on any resource",
+        "PAPI_STL_ICY": "cycles with no instruction issued",
+        "PAPI_FUL_ICY": "cycles with the most instructions issued",
+        "PAPI_STL_CCY": "cycles with no instruction completed",
+        "PAPI_FUL_CCY": "cycles with the most instructions completed",
+        "PAPI_MEM_SCY": "cycles stalled for memory accesses",
+        "PAPI_MEM_RCY": "cycles stalled for memory reads",
+        "PAPI_MEM_WCY": "cycles stalled for memory writes",
+        "PAPI_FP_STAL": "cycles the floating-point units stall",
+        "PAPI_FPU_IDL": "cycles the floating-point units are idle",
+        "PAPI_FXU_IDL": "cycles the integer units are idle",
+        "PAPI_LSU_IDL": "cycles the load/store units are idle",
+        "PAPI_BRU_IDL": "cycles the branch units are idle",
+        "PAPI_PRF_DM": "data prefetches that missed",
+        "PAPI_CA_SNP": "requests for a snoop",
+        "PAPI_CA_SHR": "requests for exclusive access to a shared line",
+        "PAPI_CA_CLN": "requests for exclusive access to a clean line",
+        "PAPI_CA_INV": "requests for a line's invalidation",
+        "PAPI_CA_ITV": "requests for a line's intervention",
+        "PAPI_CSR_FAL": "failed conditional stores",
+        "PAPI_CSR_SUC": "successful conditional stores",
+        "PAPI_CSR_TOT": "conditional stores",
+        "PAPI_HW_INT": "hardware interrupts",
+    }
+)
+"""PAPI preset names, each with its meaning."""
+
+
+@dataclass(frozen=True)
+class OsGroup:
+    """Counters that the operating system gives in one reading.
+
+    Attributes
+    ----------
+    bit : int
+        The group in the record file's set of groups.
+    source : str
+        Where they are read.
+    metrics : mapping of str to str
+        Each with its meaning, in the order in which a record holds them.
+    """
+
+    bit: int
+    source: str
+    metrics: Mapping[str, str]
+
+
+OS_GROUPS = (
+    OsGroup(
+        1,
+        "getrusage",
+        MappingProxyType(
+            {
+                "minor_faults": "page faults served without reading a disk",
+                "major_faults": "page faults that read a disk",
+                "voluntary_switches": "times the process gave up the processor",
+                "involuntary_switches": "times the processor was taken from the process",
+                "user_time_us": "processor time in the program, microseconds",
+                "system_time_us": "processor time in the kernel for the program, microseconds",
+                "blocks_read": "blocks of 512 bytes read from a disk",
+                "blocks_written": "blocks of 512 bytes written to a disk",
+            }
+        ),
+    ),
+    OsGroup(
+        2,
+        "schedstat",
+        MappingProxyType(
+            {
+                "sched_run_ns": "time the main thread ran on a processor, nanoseconds",
+                "sched_wait_ns": "time the main thread waited for a processor though it could run, nanoseconds",
+                "sched_slices": "times the main thread was put on a processor",
+            }
+        ),
+    ),
+    OsGroup(
+        4,
+        "procio",
+        MappingProxyType(
+            {
+                "chars_read": "bytes that read(2) and its like returned",
+                "chars_written": "bytes that write(2) and its like took",
+                "read_calls": "read system calls",
+                "write_calls": "write system calls",
+                "bytes_read": "bytes fetched from a disk",
+                "bytes_written": "bytes sent towards a disk",
+            }
+        ),
+    ),
+)
+"""Operating-system counters by group: of the whole process but for the scheduler's."""
+
+OS_METRICS: Mapping[str, str] = MappingProxyType(
+    {name: meaning for group in OS_GROUPS for name, meaning in group.metrics.items()}
+)
+"""Counters that the operating system keeps for a process, each with its meaning."""
+
+
+def is_native(name: str) -> bool:
+    """Tell whether a name is in a source's own form, `source::event`, such as `perf::page-faults`."""
+    return "::" in name
+
+
+def preset_unit(name: str) -> str:
+    """Return the unit of one count of an event, as the end of its name in capitals gives it."""
+    return "cycles" if name.endswith(("_CYC", "CYCLES")) else "events"

@@ -1,0 +1,57 @@
+"""PAPI's names: what the sampler opens for each, and what it means.
+
+The library is the system's. Where none is installed, the one inside the wheel of python-papi serves the observer (PAPI
+6.0, built for x86-64); it cannot be loaded into a program that is not Python.
+"""
+
+from __future__ import annotations
+
+from ctypes.util import find_library
+from importlib.util import find_spec
+from pathlib import Path
+
+from unperturbed.collectors.data.trace import Metric
+from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
+from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
+from unperturbed.collectors.sources.source import Event
+
+_GENERIC = {name.upper(): known for name, known in GENERIC.items()}
+_ALIASES = {alias.upper(): name.upper() for alias, name in ALIASES.items()}
+
+
+def bundled_library() -> str:
+    """Return the path of the PAPI library in python-papi's wheel when the system has none, else ''."""
+    if find_library("papi") is not None:
+        return ""
+    return wheel_library()
+
+
+def wheel_library() -> str:
+    """Return the path of the PAPI library in python-papi's wheel, '' without that; nothing of it is imported."""
+    found = find_spec("pypapi")
+    folders = found.submodule_search_locations if found is not None else None
+    files = [file for folder in folders or () for file in Path(folder).glob("_papi*.so")]
+    return str(files[0]) if files else ""
+
+
+def event(name: str) -> Event | None:
+    """Return the event to add to the event set: PAPI takes presets and native names as they are."""
+    return None if name.startswith("callgrind::") else Event(name)
+
+
+def metric(name: str) -> Metric:
+    """Return the description of a metric read through PAPI; perf's software events are of kind `os`."""
+    event_name = name.removeprefix("perf::").partition(":")[0].upper()
+    generic = _GENERIC.get(_ALIASES.get(event_name, event_name)) if name.startswith("perf::") else None
+    by_kernel = name.startswith("perf::") and (
+        event_name.startswith("PERF_COUNT_SW_") or (generic is not None and generic.kind == "os")
+    )
+    if event_name.startswith("PERF_COUNT_SW_") and event_name.endswith("_CLOCK"):
+        unit = "ns"
+    elif generic is not None:
+        unit = generic.unit
+    else:
+        unit = preset_unit(event_name)
+    return Metric(
+        name, "os" if by_kernel else "hardware", unit=unit, source="papi", meaning=PRESETS.get(name, "native event")
+    )

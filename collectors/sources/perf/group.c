@@ -1,0 +1,245 @@
+/* perf_event: events of one thread, or of a process with its threads, in one group that one system call reads. */
+#define _GNU_SOURCE
+#include "../../runtime/common/sources.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <linux/version.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define KERNEL_TOO 1
+#define NOT_USER 2
+#define ARM64_USER_ACCESS 2 /* attr.config1, bit 1: the kernel may let the thread read the counter itself */
+
+struct single_reading {
+    uint64_t value;
+    uint64_t enabled;
+    uint64_t running;
+};
+
+static int open_event(const struct unperturbed_event *event, uint32_t options, pid_t pid, int leader, uint64_t access)
+{
+    struct perf_event_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.size = sizeof attr;
+    attr.type = event->type;
+    attr.config = event->config;
+    attr.config1 = event->config1 | access;
+    attr.config2 = event->config2;
+    attr.disabled = leader < 0;
+    attr.exclude_kernel = !(event->flags & KERNEL_TOO);
+    attr.exclude_user = !!(event->flags & NOT_USER);
+    attr.exclude_hv = attr.exclude_kernel; /* a PMU that counts everywhere refuses every exclusion */
+    attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    if (!(options & OPTION_MULTIPLEX))
+        attr.read_format |= PERF_FORMAT_GROUP;
+    if (pid) {
+        attr.inherit = 1;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
+        attr.inherit_thread = !(options & OPTION_CHILDREN);
+#endif
+        attr.enable_on_exec = leader < 0;
+    }
+    return (int)syscall(SYS_perf_event_open, &attr, pid, -1, leader, PERF_FLAG_FD_CLOEXEC);
+}
+
+static int failed(struct unperturbed_header *header, const char *what, const char *name)
+{
+    header->error = errno;
+    snprintf(header->message, sizeof header->message, "%s%s: %s", what, name, strerror(errno));
+    return -1;
+}
+
+/* Maps the page that tells how to read an event in user space; returns whether the kernel lets this program do so. */
+static int map_page(struct unperturbed_counters *counters, uint32_t event)
+{
+    struct perf_event_mmap_page *page =
+        mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, counters->fd[event], 0);
+    counters->page[event] = page == MAP_FAILED ? NULL : page;
+    return page != MAP_FAILED && page->cap_user_rdpmc;
+}
+
+static int open_events(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
+{
+    uint32_t options = header->options;
+    int user_read = (options & OPTION_USER_READ) && !pid && !(options & (OPTION_MULTIPLEX | OPTION_RESET));
+    for (uint32_t i = 0; i < header->events; i++) {
+        const struct unperturbed_event *event = &header->event[i];
+        int leader = i == 0 || (options & OPTION_MULTIPLEX) ? -1 : counters->fd[0];
+        int fd = -1;
+#if defined(__aarch64__)
+        if (user_read)
+            fd = open_event(event, options, pid, leader, ARM64_USER_ACCESS);
+#endif
+        if (fd < 0)
+            fd = open_event(event, options, pid, leader, 0);
+        if (fd < 0)
+            return failed(header, "perf_event_open of ", event->name);
+        counters->fd[i] = fd;
+        user_read = user_read && map_page(counters, i);
+    }
+    if (!user_read)
+        counters->options &= ~(uint32_t)OPTION_USER_READ;
+    for (uint32_t i = 0; i < (options & OPTION_MULTIPLEX ? header->events : header->events > 0) && !pid; i++)
+        if (ioctl(counters->fd[i], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0)
+            return failed(header, "the event group cannot be enabled", "");
+    return 0;
+}
+
+#if defined(__x86_64__) || defined(__i386__)
+static int read_register(uint32_t index, uint64_t *value)
+{
+    uint32_t low, high;
+    __asm__ __volatile__("rdpmc" : "=a"(low), "=d"(high) : "c"(index));
+    *value = low | (uint64_t)high << 32;
+    return 0;
+}
+#elif defined(__aarch64__)
+#define ONE(n) \
+    case n: \
+        __asm__ __volatile__("mrs %0, pmevcntr" #n "_el0" : "=r"(*value)); \
+        return 0;
+#define FOUR(a, b, c, d) ONE(a) ONE(b) ONE(c) ONE(d)
+static int read_register(uint32_t index, uint64_t *value)
+{
+    switch (index) {
+        FOUR(0, 1, 2, 3)
+        FOUR(4, 5, 6, 7)
+        FOUR(8, 9, 10, 11)
+        FOUR(12, 13, 14, 15)
+    case 31:
+        __asm__ __volatile__("mrs %0, pmccntr_el0" : "=r"(*value));
+        return 0;
+    default:
+        return -1;
+    }
+}
+#else
+static int read_register(uint32_t index, uint64_t *value)
+{
+    (void)index;
+    (void)value;
+    return -1;
+}
+#endif
+
+/* Reads one counter in user space, as linux/perf_event.h says: again when the kernel moved the event meanwhile. Returns
+ * -1 when the kernel must be asked: the event is not on a counter, or has not been on one all the time. The time
+ * enabled is that of the kernel's last update. */
+static int read_page(const struct perf_event_mmap_page *page, int64_t *count, uint64_t *enabled)
+{
+    uint32_t sequence;
+    do {
+        uint64_t raw;
+        sequence = __atomic_load_n(&page->lock, __ATOMIC_ACQUIRE);
+        uint32_t index = page->index;
+        if (!page->cap_user_rdpmc || index == 0 || page->time_enabled != page->time_running ||
+            read_register(index - 1, &raw) != 0)
+            return -1;
+        int unused = 64 - page->pmc_width;
+        *count = page->offset + ((int64_t)(raw << unused) >> unused);
+        *enabled = page->time_enabled;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (__atomic_load_n(&page->lock, __ATOMIC_RELAXED) != sequence);
+    return 0;
+}
+
+static int read_in_user_space(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    for (uint32_t i = 0; i < counters->events; i++)
+        if (read_page(counters->page[i], &record->value[i], &record->enabled_ns) != 0)
+            return -1;
+    record->running_ns = record->enabled_ns;
+    return 0;
+}
+
+_Static_assert(offsetof(struct unperturbed_record, enabled_ns) == offsetof(struct unperturbed_record, read_ns) + 8 &&
+                   offsetof(struct unperturbed_record, value) == offsetof(struct unperturbed_record, enabled_ns) + 16,
+               "a group's reading is: how many events, time enabled, time running, values");
+
+/* Straight into the record. How many events there are lands in read_ns, which is written when the reading is over.
+ * By syscall(2): read(2) is a point at which a thread may be cancelled, and it is not the program that reads here. */
+static int read_group(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    size_t bytes = (3 + counters->events) * sizeof(uint64_t);
+    return syscall(SYS_read, counters->fd[0], &record->read_ns, bytes) == (long)bytes ? 0 : -1;
+}
+
+static int read_each(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    int64_t *times = record->value + counters->events;
+    record->running_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < counters->events; i++) {
+        struct single_reading reading;
+        if (syscall(SYS_read, counters->fd[i], &reading, sizeof reading) != (long)sizeof reading)
+            return -1;
+        record->value[i] = (int64_t)reading.value;
+        times[2 * i] = (int64_t)reading.enabled;
+        times[2 * i + 1] = (int64_t)reading.running;
+        if (reading.enabled > record->enabled_ns)
+            record->enabled_ns = reading.enabled;
+        if (reading.running < record->running_ns)
+            record->running_ns = reading.running;
+    }
+    return 0;
+}
+
+/* The paper's way: counters stand still while they are read, and begin at zero again. Members first and the leader
+ * last: enabled as a group, the kernel leaves out those that another PMU counts than the leader's. */
+static int stop_read_reset_start(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    int leader = counters->fd[0];
+    if (ioctl(leader, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP) != 0 || read_group(counters, record) != 0 ||
+        ioctl(leader, PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP) != 0)
+        return -1;
+    for (uint32_t i = counters->events; i-- > 0;)
+        if (ioctl(counters->fd[i], PERF_EVENT_IOC_ENABLE, 0) != 0)
+            return -1;
+    for (uint32_t i = 0; i < counters->events; i++)
+        record->value[i] = counters->total[i] += record->value[i];
+    return 0;
+}
+
+/* Apart from the usual way, which shall be short. */
+static __attribute__((noinline)) int read_as_asked(struct unperturbed_counters *counters,
+                                                   struct unperturbed_record *record)
+{
+    if (counters->options & OPTION_MULTIPLEX)
+        return read_each(counters, record);
+    if (counters->options & OPTION_RESET)
+        return stop_read_reset_start(counters, record);
+    if (read_in_user_space(counters, record) == 0) {
+        counters->user_reads++;
+        return 0;
+    }
+    return read_group(counters, record);
+}
+
+/* One read(2), about 1 us; in user space some 30 ns an event; four system calls with OPTION_RESET. */
+static int read_events(struct unperturbed_counters *counters, struct unperturbed_record *record)
+{
+    if (counters->events == 0)
+        return 0;
+    if (!(counters->options & (OPTION_MULTIPLEX | OPTION_RESET | OPTION_USER_READ)))
+        return read_group(counters, record);
+    return read_as_asked(counters, record);
+}
+
+static void close_events(struct unperturbed_counters *counters)
+{
+    for (uint32_t i = 0; i < counters->events; i++) {
+        if (counters->page[i])
+            munmap(counters->page[i], (size_t)sysconf(_SC_PAGESIZE));
+        if (counters->fd[i] >= 0)
+            close(counters->fd[i]);
+    }
+    counters->events = 0;
+}
+
+const struct unperturbed_source unperturbed_perf = {open_events, read_events, close_events, NULL, 0};

@@ -1,0 +1,285 @@
+"""What perf_event can count on this host: each event tried, tracepoints by one that stands for all.
+
+Closing a tracepoint waits for every processor, about 40 ms, and there are thousands. The kernel's refusals are
+explained: what forbids counting here, and which command allows it.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
+from unperturbed.collectors.sources.perf.events import NEAREST_GENERIC, PREFIX
+from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, PerfCode, PerfEvent, of_pmus, parse
+from unperturbed.collectors.sources.perf.sysfs import pmus, tracepoints
+from unperturbed.collectors.sources.source import (
+    Answer,
+    CatalogueEntry,
+    SourceCatalogue,
+    SourceState,
+    SourceSupport,
+    Trials,
+)
+from unperturbed.errors import HostError, SpecError
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
+REFUSED = frozenset({errno.EACCES, errno.EPERM})
+NO_PMU = "no PMU: the kernel offers no counters of the processor, as in most virtual machines"
+MOST_TOGETHER = 16
+_FIT = (
+    "instructions",
+    "cycles",
+    "branches",
+    "branch-misses",
+    "cache-references",
+    "cache-misses",
+    "L1-dcache-loads",
+    "L1-dcache-load-misses",
+    "dTLB-loads",
+    "dTLB-load-misses",
+    "iTLB-load-misses",
+)
+
+
+@dataclass(frozen=True)
+class Host:
+    """What explains the kernel's refusals on this host.
+
+    Attributes
+    ----------
+    core_pmus : tuple of str
+        Names of the PMUs of the processor's cores.
+    paranoid : str
+        The level in perf_event_paranoid; empty where there is none.
+    """
+
+    core_pmus: tuple[str, ...]
+    paranoid: str
+
+    @classmethod
+    def read(cls, root: Path = Path("/")) -> Host:
+        """Read both below `root`."""
+        paranoid = root / "proc/sys/kernel/perf_event_paranoid"
+        level = paranoid.read_text().strip() if paranoid.exists() else ""
+        return cls(tuple(name for name, pmu in pmus(root).items() if pmu.core), level)
+
+    def refusal(self, answer: Answer) -> str:
+        """Return why the kernel refused an event and what to do; empty when it did not."""
+        if answer.good:
+            return ""
+        if answer.code in _ABSENT:
+            return "the processor has no such event" if self.core_pmus else NO_PMU
+        if answer.code in REFUSED:
+            return self.forbidden()
+        if answer.code == errno.ENOSYS:
+            return "the kernel has no perf_event_open, or a container hides it"
+        return f"the kernel refuses it: {answer.reason}"
+
+    def forbidden(self) -> str:
+        """Return what forbids counting, and the command that allows it."""
+        level = self.paranoid
+        if level.removeprefix("-").isdigit() and int(level) <= 1:
+            return (
+                f"not permitted although perf_event_paranoid is {level}: a container's seccomp profile or a "
+                "security module forbids it"
+            )
+        return (
+            f"not permitted: perf_event_paranoid is {level or 'unknown'}; allow counting with: sysctl "
+            "kernel.perf_event_paranoid=1"
+        )
+
+
+@dataclass(frozen=True)
+class KernelAnswers:
+    """The kernel's answers.
+
+    Attributes
+    ----------
+    events : mapping of str to Answer
+        Of perf_event_open(2), by metric name.
+    fit : Answer
+        How many hardware events ran together.
+    """
+
+    events: Mapping[str, Answer]
+    fit: Answer
+
+
+def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
+    """Open each event alone, then as many hardware events together as run all the time.
+
+    Raises
+    ------
+    HostError
+        No C compiler.
+    """
+    tries = [
+        f"perf {code.type} {code.config} {code.config1} {code.config2} {code.user:d} {code.kernel:d} {name}"
+        for name, code in codes.items()
+    ]
+    # Repeated, an event takes a further counter: the counters are filled on processors that have few of the events too.
+    together = [GENERIC[name].code for name in (*_FIT, *("instructions",) * MOST_TOGETHER)]
+    fit = " ".join(f"{code.type} {code.config}" for code in together)
+    answers, problem = trials.ask([*tries, f"fit {fit}"], "")
+    unanswered = Answer("", problem or "no answer", errno.EIO)
+    events = {answer.name: answer for what, answer in answers if what == "perf"}
+    return KernelAnswers(
+        {name: events.get(name, unanswered) for name in codes},
+        next((answer for what, answer in answers if what == "fit"), unanswered),
+    )
+
+
+_SOURCE = "perf_event"
+_TRIED_TRACEPOINT = "sched:sched_switch"
+
+
+@dataclass(frozen=True)
+class NamedEvent:
+    """An event that perf names.
+
+    Attributes
+    ----------
+    family : str
+        The group that it is listed in.
+    event : PerfEvent, optional
+        Its code; None where it has none here.
+    problem : str, default ""
+        Why it has none.
+    aliases : tuple of str, default ()
+        Other names of it.
+    """
+
+    family: str
+    event: PerfEvent | None
+    problem: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KernelSurvey:
+    """Everything that was asked of the kernel for one catalogue.
+
+    Attributes
+    ----------
+    host : Host
+        What explains its refusals.
+    events : mapping of str to NamedEvent
+        By perf's name.
+    points : tuple of str
+        Names of all tracepoints.
+    point_problem : str
+        Why tracepoints cannot be counted; empty when they can.
+    answers : KernelAnswers
+        The kernel's answers.
+    """
+
+    host: Host
+    events: Mapping[str, NamedEvent]
+    points: tuple[str, ...]
+    point_problem: str
+    answers: KernelAnswers
+
+
+@lru_cache(maxsize=1)
+def survey_kernel(trials: Trials) -> KernelSurvey:
+    """Try every event of this host with the kernel, once for each `Trials`.
+
+    Raises
+    ------
+    HostError
+        No C compiler.
+    """
+    host = Host.read(trials.root)
+    events = dict(_named_events(trials.root))
+    points, problem = _tracepoints(trials.root)
+    tried = _TRIED_TRACEPOINT if _TRIED_TRACEPOINT in points else next(iter(points), None)
+    codes = {PREFIX + name: item.event.code for name, item in events.items() if item.event is not None}
+    if tried is not None:
+        codes[PREFIX + tried] = parse(tried, trials.root).code
+    answers = ask_kernel(trials, codes)
+    if tried is not None:
+        problem = host.refusal(answers.events[PREFIX + tried])
+    return KernelSurvey(host, events, points, problem, answers)
+
+
+def catalogue(trials: Trials) -> SourceCatalogue:
+    """Return what perf_event counts on this host.
+
+    Raises
+    ------
+    HostError
+        No C compiler.
+    """
+    survey = survey_kernel(trials)
+    entries = [*_presets(survey), *_events(survey), *(_point(name, survey.point_problem) for name in survey.points)]
+    return SourceCatalogue(
+        _state(survey), entries, Counter(name.partition(":")[0] for name in survey.points), survey.point_problem
+    )
+
+
+def _named_events(root: Path) -> Iterator[tuple[str, NamedEvent]]:
+    for name, event in GENERIC.items():
+        others = tuple(PREFIX + alias for alias, target in ALIASES.items() if target == name)
+        yield name, NamedEvent("software event" if event.kind == "os" else "hardware event", event, aliases=others)
+    for name, pmu, _ in of_pmus(root):
+        if pmu.whole_package:
+            yield (
+                name,
+                NamedEvent("PMU event", None, "its PMU counts for a whole processor or package, not for one program"),
+            )
+            continue
+        try:
+            yield name, NamedEvent("PMU event", parse(name, root))
+        except SpecError as error:
+            yield name, NamedEvent("PMU event", None, str(error))
+
+
+def _tracepoints(root: Path) -> tuple[tuple[str, ...], str]:
+    """Return the names of all tracepoints, or none and why."""
+    try:
+        return tracepoints(root), ""
+    except HostError as error:
+        return (), str(error)
+
+
+def _presets(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
+    for name, generic in NEAREST_GENERIC.items():
+        problem = survey.host.refusal(survey.answers.events[PREFIX + generic])
+        meaning = f"{PRESETS[name]} (the kernel's {generic})"
+        way = SourceSupport(_SOURCE, "hardware", preset_unit(name), meaning, problem)
+        yield CatalogueEntry(name, "PAPI preset", (way,))
+
+
+def _events(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
+    for short, item in survey.events.items():
+        name, event = PREFIX + short, item.event
+        if event is None:
+            way = SourceSupport(_SOURCE, "hardware", "events", f"event {short}", item.problem)
+            yield CatalogueEntry(name, item.family, (way,))
+            continue
+        problem = survey.host.refusal(survey.answers.events[name])
+        way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, problem)
+        yield CatalogueEntry(name, item.family, (way,), item.aliases)
+
+
+def _point(name: str, problem: str) -> CatalogueEntry:
+    system, _, event = name.partition(":")
+    meaning = f"times the kernel passed its tracepoint {event} ({system})"
+    way = SourceSupport(_SOURCE, "os", "events", meaning, problem)
+    return CatalogueEntry(PREFIX + name, "tracepoint", (way,), searched_only=True)
+
+
+def _state(survey: KernelSurvey) -> SourceState:
+    host, answers = survey.host, survey.answers
+    first = next(iter(answers.events.values()), Answer("", "no event", 0))
+    problem = "" if any(answer.good for answer in answers.events.values()) else host.refusal(first)
+    if answers.fit.good:
+        note = f"hardware events in one group; {answers.fit.description}"
+        return SourceState(_SOURCE, "", problem, answers.fit.code, note)
+    note = f"no hardware event could be opened ({host.refusal(answers.fit)})"
+    return SourceState(_SOURCE, "", problem, None, note if problem else f"{note}; software events need no counter")

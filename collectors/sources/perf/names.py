@@ -1,0 +1,279 @@
+"""Events by perf's names: what `perf stat -e NAME` takes for counting, as the numbers that perf_event_open(2) wants.
+
+Taken are generic hardware, software and cache events with their aliases, raw events (`r1a8`), a PMU's events by sysfs
+(`cpu/event=0x3c,umask=0/`, `msr/tsc/`, and an event's name alone when one PMU has it), and tracepoints
+(`sched:sched_switch`); each with `:u`, `:k` or `:uk`. Not taken: perf's own tables of vendors' events, breakpoints, and
+what is no count (`dummy`, `bpf-output`, `duration_time`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from unperturbed.collectors.sources.perf.sysfs import Pmu, encode, pmus, tracepoint_id, tracepoints
+from unperturbed.errors import HostError, SpecError
+
+_HARDWARE, _SOFTWARE, _TRACEPOINT, _CACHE, _RAW = range(5)
+_PMU_TYPE_SHIFT = 32
+"""Where a generic event's config names the PMU that shall count it (linux/perf_event.h)."""
+
+
+@dataclass(frozen=True)
+class PerfCode:
+    """An event in perf_event_open(2)'s terms, and whether it counts in user space, in the kernel, or both."""
+
+    type: int
+    config: int
+    config1: int = 0
+    config2: int = 0
+    user: bool = True
+    kernel: bool = False
+
+
+@dataclass(frozen=True)
+class PerfEvent:
+    """An event by one of perf's names: its numbers, and what it means to people."""
+
+    code: PerfCode
+    meaning: str
+    unit: str = "events"
+    kind: Literal["hardware", "os"] = "hardware"
+
+
+_HARDWARE_EVENTS: Mapping[str, tuple[int, str, str]] = {
+    "cycles": (0, "cycles of the processor", "cycles"),
+    "instructions": (1, "instructions completed", "events"),
+    "cache-references": (2, "accesses to the last-level cache, as a rule", "events"),
+    "cache-misses": (3, "misses of the last-level cache, as a rule", "events"),
+    "branches": (4, "branch instructions completed", "events"),
+    "branch-misses": (5, "mispredicted branches", "events"),
+    "bus-cycles": (6, "cycles of the bus", "cycles"),
+    "stalled-cycles-frontend": (7, "cycles in which no instruction could be fetched or decoded", "cycles"),
+    "stalled-cycles-backend": (8, "cycles in which no instruction could be executed", "cycles"),
+    "ref-cycles": (9, "cycles at the clock's nominal rate", "cycles"),
+}
+_SOFTWARE_EVENTS: Mapping[str, tuple[int, str, str]] = {
+    "cpu-clock": (0, "processor time by the high-resolution timer", "ns"),
+    "task-clock": (1, "processor time of the thread", "ns"),
+    "page-faults": (2, "page faults", "events"),
+    "context-switches": (3, "context switches", "events"),
+    "cpu-migrations": (4, "moves to another processor", "events"),
+    "minor-faults": (5, "page faults served without a disk", "events"),
+    "major-faults": (6, "page faults that read a disk", "events"),
+    "alignment-faults": (7, "unaligned accesses that the kernel mended", "events"),
+    "emulation-faults": (8, "instructions that the kernel emulated", "events"),
+    "cgroup-switches": (11, "context switches to a task of another control group", "events"),
+}
+
+# perf's words for caches, operations and results; the first of each is the one it prints (tools/perf/util/evsel.c,
+# Linux 6.1).
+_CACHES: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...] = (
+    ("level 1 data cache", ("L1-dcache", "l1-d", "l1d", "L1-data"), (0, 1, 2)),
+    ("level 1 instruction cache", ("L1-icache", "l1-i", "l1i", "L1-instruction"), (0, 2)),
+    ("last-level cache", ("LLC", "L2"), (0, 1, 2)),
+    ("data translation lookaside buffer", ("dTLB", "d-tlb", "Data-TLB"), (0, 1, 2)),
+    ("instruction translation lookaside buffer", ("iTLB", "i-tlb", "Instruction-TLB"), (0,)),
+    ("branch prediction unit", ("branch", "bpu", "btb", "bpc"), (0,)),
+    ("local memory node", ("node",), (0, 1, 2)),
+)
+_OPERATIONS = (
+    ("load", "loads", "read"),
+    ("store", "stores", "write"),
+    ("prefetch", "prefetches", "speculative-read", "speculative-load"),
+)
+_RESULTS = (("refs", "Reference", "ops", "access"), ("misses", "miss"))
+
+
+def _words(words: tuple[tuple[str, ...], ...]) -> dict[str, int]:
+    return {word: index for index, alike in enumerate(words) for word in alike}
+
+
+_CACHE_WORDS = _words(tuple(names for _, names, _ in _CACHES))
+_OPERATION_WORDS = _words(_OPERATIONS)
+_RESULT_WORDS = _words(_RESULTS)
+
+
+def _cache_code(cache: int, operation: int, result: int) -> PerfCode:
+    """Return a generic cache event's code, as perf_event_open(2) composes it."""
+    return PerfCode(_CACHE, cache | operation << 8 | result << 16)
+
+
+def _cache_event(cache: int, operation: int, result: int) -> PerfEvent:
+    verb = ("loads", "stores", "prefetches")[operation]
+    return PerfEvent(
+        _cache_code(cache, operation, result), f"{verb} {('of', 'that missed')[result]} the {_CACHES[cache][0]}"
+    )
+
+
+def _cache_events() -> Iterator[tuple[str, PerfEvent]]:
+    for cache, (_, names, operations) in enumerate(_CACHES):
+        for operation in operations:
+            singular, plural = _OPERATIONS[operation][:2]
+            yield f"{names[0]}-{plural}", _cache_event(cache, operation, 0)
+            yield f"{names[0]}-{singular}-misses", _cache_event(cache, operation, 1)
+
+
+GENERIC: Mapping[str, PerfEvent] = MappingProxyType(
+    {
+        **{
+            name: PerfEvent(PerfCode(_HARDWARE, config), said, unit)
+            for name, (config, said, unit) in _HARDWARE_EVENTS.items()
+        },
+        **dict(_cache_events()),
+        **{
+            name: PerfEvent(PerfCode(_SOFTWARE, config, kernel=True), said, unit, "os")
+            for name, (config, said, unit) in _SOFTWARE_EVENTS.items()
+        },
+    }
+)
+"""The events that perf names the same on every host. Whether a processor has them is found by trying."""
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "cpu-cycles": "cycles",
+        "branch-instructions": "branches",
+        "idle-cycles-frontend": "stalled-cycles-frontend",
+        "idle-cycles-backend": "stalled-cycles-backend",
+        "faults": "page-faults",
+        "cs": "context-switches",
+        "migrations": "cpu-migrations",
+    }
+)
+"""Second names of generic events."""
+
+_ALTERNATIVES = "|".join(sorted(map(re.escape, {**_OPERATION_WORDS, **_RESULT_WORDS}), key=len, reverse=True))
+_CACHE_NAME = re.compile(
+    rf"({'|'.join(sorted(map(re.escape, _CACHE_WORDS), key=len, reverse=True))})"
+    rf"(?:-({_ALTERNATIVES}))?(?:-({_ALTERNATIVES}))?"
+)
+_PMU_NAME = re.compile(r"([A-Za-z_][\w.\-]*)/([^/]*)/(?::?([a-zA-Z]+))?")
+_RAW_NAME = re.compile(r"r([0-9A-Fa-f]{1,16})")
+
+
+def parse(name: str, root: Path = Path("/")) -> PerfEvent:
+    """Return the event that perf's name stands for.
+
+    Parameters
+    ----------
+    name : str
+        As after `perf stat -e`, without the `perf::` that a spec has.
+    root : Path, default Path("/")
+        Where sysfs and tracefs are looked for.
+
+    Raises
+    ------
+    SpecError
+        perf knows no such name, or the PMU has no such term.
+    HostError
+        The host has no such PMU, or tracepoints may not be read.
+
+    Notes
+    -----
+    Without a modifier the cores' events count in user space alone, as PAPI's do; perf would count the kernel too
+    (`:uk`). Software events, tracepoints and the events of other PMUs count in both: most of these cannot tell the two
+    apart.
+    """
+    if match := _PMU_NAME.fullmatch(name):
+        event = _of_pmu(match[1], match[2], root)
+        return _in_mode(event, match[3], name) if match[3] else event
+    stem, colon, modifier = name.partition(":")
+    event_or_none = _without_colon(stem, root)
+    if event_or_none is not None:
+        return _in_mode(event_or_none, modifier, name) if colon else event_or_none
+    if colon and re.fullmatch(r"[\w\-]+", stem):
+        point, colon, modifier = modifier.partition(":")
+        event = _tracepoint(stem, point, root)
+        return _in_mode(event, modifier, name) if colon else event
+    raise SpecError(f"perf has no event {name!r}")
+
+
+def _without_colon(name: str, root: Path) -> PerfEvent | None:
+    """Return a generic, raw or PMU's event by its bare name."""
+    if generic := _generic(name):
+        return generic
+    if match := _RAW_NAME.fullmatch(name):
+        return PerfEvent(PerfCode(_RAW, int(match[1], 16)), f"raw event 0x{match[1].lower()} of the processor")
+    holders = [pmu for pmu in pmus(root).values() if name in pmu.events]
+    chosen = [pmu for pmu in holders if pmu.core] or holders
+    if len(chosen) > 1:
+        raise SpecError(
+            f"several PMUs have an event {name!r}; name one: {', '.join(f'{pmu.name}/{name}/' for pmu in chosen[:4])}"
+        )
+    return _described(chosen[0], name) if chosen else None
+
+
+def _generic(name: str) -> PerfEvent | None:
+    event = GENERIC.get(ALIASES.get(name, name))
+    match = _CACHE_NAME.fullmatch(name)
+    if event is not None or match is None:
+        return event
+    operation = result = None
+    for word in filter(None, match.groups()[1:]):
+        if operation is None and word in _OPERATION_WORDS:
+            operation = _OPERATION_WORDS[word]
+        elif result is None and word in _RESULT_WORDS:
+            result = _RESULT_WORDS[word]
+        else:
+            return None
+    cache = _CACHE_WORDS[match[1]]
+    return _cache_event(cache, operation or 0, result or 0) if (operation or 0) in _CACHES[cache][2] else None
+
+
+def _of_pmu(pmu_name: str, terms: str, root: Path) -> PerfEvent:
+    units = pmus(root)
+    pmu = units.get(pmu_name)
+    if pmu is None:
+        known = ", ".join(name for name, unit in units.items() if unit.formats) or "none that takes terms"
+        raise HostError(f"this host has no PMU {pmu_name!r}; it has {known}")
+    generic = _generic(terms)
+    if pmu.core and terms not in pmu.events and generic is not None and generic.kind == "hardware":
+        several = sum(unit.core for unit in units.values()) > 1
+        config = generic.code.config | (pmu.type << _PMU_TYPE_SHIFT if several else 0)
+        return replace(generic, code=replace(generic.code, config=config), meaning=f"{generic.meaning}, on {pmu.name}")
+    return _described(pmu, terms)
+
+
+def _described(pmu: Pmu, terms: str) -> PerfEvent:
+    config, config1, config2 = encode(pmu, terms)
+    code = PerfCode(pmu.type, config, config1, config2, kernel=not pmu.core)
+    encoding = f" ({pmu.events[terms]})" if terms in pmu.events else ""
+    return PerfEvent(code, f"{terms or 'event 0'} of the PMU {pmu.name}{encoding}", pmu.unit(terms))
+
+
+def _tracepoint(system: str, event: str, root: Path) -> PerfEvent:
+    code = PerfCode(_TRACEPOINT, tracepoint_id(system, event, root), kernel=True)
+    return PerfEvent(code, f"times the kernel passed its tracepoint {event} ({system})", kind="os")
+
+
+def _in_mode(event: PerfEvent, modifier: str, name: str) -> PerfEvent:
+    if modifier not in ("u", "k", "uk", "ku"):
+        raise SpecError(
+            f"{name}: the modifier {modifier!r} is not taken; :u counts user space, :k the kernel, :uk both"
+        )
+    place = {"u": "in user space", "k": "in the kernel"}.get(modifier, "in user space and in the kernel")
+    code = replace(event.code, user="u" in modifier, kernel="k" in modifier)
+    return replace(event, code=code, meaning=f"{event.meaning}, {place}")
+
+
+def of_pmus(root: Path = Path("/")) -> Iterator[tuple[str, Pmu, str]]:
+    """Yield every event that sysfs describes: perf's name of it, its PMU, its own name."""
+    for pmu in pmus(root).values():
+        for event in pmu.events:
+            yield f"{pmu.name}/{event}/", pmu, event
+
+
+def nearest(name: str, root: Path = Path("/"), *, limit: int = 3) -> tuple[str, ...]:
+    """Return the known names that are most like one that is not known, the nearest first; none when nothing is near."""
+    from rapidfuzz import process  # noqa: PLC0415  only a mistake needs it
+
+    known = [*GENERIC, *ALIASES, *(event for event, _, _ in of_pmus(root))]
+    with suppress(HostError):  # tracepoints that may not be read cannot be proposed
+        known += tracepoints(root) if ":" in name else ()
+    matches = process.extract(name, known, limit=limit, score_cutoff=70)
+    return tuple(match for match, _, _ in matches)

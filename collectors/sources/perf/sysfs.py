@@ -1,0 +1,231 @@
+"""The events that the kernel describes itself: each PMU's own in sysfs, and the tracepoints in tracefs.
+
+Functions take the root of the file system, so that the recorded description of another host can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from unperturbed.errors import HostError, SpecError
+
+_DEVICES = "sys/bus/event_source/devices"
+_TRACING = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
+_NOT_EVENTS = (".unit", ".scale", ".snapshot", ".per-pkg")
+_CONFIGS = ("config", "config1", "config2")
+_FORMAT = re.compile(r"(config[0-9]?):([0-9,\-]+)")
+_TERM = re.compile(r"([A-Za-z0-9_.\-]+)(?:=(0x[0-9A-Fa-f]+|[0-9]+|\?))?")
+_RAW_TERM = re.compile(r"r[0-9A-Fa-f]{1,16}")
+
+
+@dataclass(frozen=True)
+class Pmu:
+    """A performance monitoring unit as the kernel describes it.
+
+    Attributes
+    ----------
+    name : str
+        The folder's name, such as `cpu`, `armv8_pmuv3_0`, `msr`.
+    type : int
+        Perf_event's number of it.
+    folder : Path
+        Its folder in sysfs.
+    """
+
+    name: str
+    type: int
+    folder: Path
+
+    @property
+    def core(self) -> bool:
+        """Tell whether it belongs to the processor's cores, by perf's rule: `cpu`, or one that names its cores."""
+        return self.name == "cpu" or (self.folder / "cpus").exists()
+
+    @property
+    def whole_package(self) -> bool:
+        """Tell whether it counts for a whole processor or package, so never for one program."""
+        return (self.folder / "cpumask").exists()
+
+    @cached_property
+    def events(self) -> Mapping[str, str]:
+        """Name and terms of each event, such as `event=0x2e,umask=0x41`."""
+        return {
+            file.name: file.read_text().strip()
+            for file in _files(self.folder / "events")
+            if not file.name.endswith(_NOT_EVENTS)
+        }
+
+    @cached_property
+    def formats(self) -> Mapping[str, str]:
+        """Name and place of each term's bits, such as `config:0-7,32-35`."""
+        return {file.name: file.read_text().strip() for file in _files(self.folder / "format")}
+
+    def unit(self, event: str) -> str:
+        """Return the unit of one count of an event, from sysfs with its scale, else from its name."""
+        unit, scale = (self.folder / "events" / f"{event}{suffix}" for suffix in (".unit", ".scale"))
+        if unit.exists():
+            return (
+                f"{scale.read_text().strip()} {unit.read_text().strip()}"
+                if scale.exists()
+                else unit.read_text().strip()
+            )
+        return "cycles" if re.search(r"(^|[-_.])cycles$", event) else "events"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield a folder's files in the order of their names; none when there is no such folder."""
+    if folder.is_dir():
+        yield from sorted(folder.iterdir())
+
+
+def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
+    """Return the PMUs of the host, the cores' own first."""
+    found = [
+        Pmu(folder.name, int((folder / "type").read_text()), folder)
+        for folder in _files(root / _DEVICES)
+        if (folder / "type").exists()
+    ]
+    return {pmu.name: pmu for pmu in sorted(found, key=lambda pmu: (not pmu.core, pmu.name))}
+
+
+def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
+    """Return perf_event's config, config1 and config2 for the terms of an event.
+
+    Parameters
+    ----------
+    pmu : Pmu
+        The unit that counts.
+    terms : str
+        As between perf's slashes: names of the unit's events, `term=number` with the unit's terms or
+        `config=number`, `rNNN`; joined by commas.
+
+    Raises
+    ------
+    SpecError
+        A term that the unit does not have, a number too large for its bits, or an event that needs a number.
+
+    Notes
+    -----
+    The bits of a number fill the ranges of its format from the least on, as in perf's `pmu_format_value`; terms are
+    joined by OR.
+    """
+    pairs = list(_pairs(pmu, terms))
+    given = {key: value for key, value in pairs if value != "?"}
+    configs = dict.fromkeys(_CONFIGS, 0)
+    for key, value in pairs:
+        if value == "?" and key not in given:
+            raise SpecError(f"an event of {pmu.name} needs a number for {key}: {pmu.name}/{terms},{key}=N/")
+        number = int(given[key], 0)
+        if key in pmu.formats:
+            field, bits = _scatter(pmu, key, number)
+        elif key in _CONFIGS:
+            field, bits = key, number
+        else:
+            raise SpecError(f"{pmu.name} has no term {key!r}; it has {', '.join(sorted(pmu.formats)) or 'none'}")
+        if field not in configs or bits >> 64:
+            raise SpecError(
+                f"{pmu.name}: {key}={number:#x} cannot be asked for: its place is {pmu.formats.get(key, '64 bits')}"
+            )
+        configs[field] |= bits
+    return configs["config"], configs["config1"], configs["config2"]
+
+
+def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:
+    """Yield each term and its number, the unit's named events written out."""
+    for text in filter(None, terms.split(",")):
+        match = _TERM.fullmatch(text)
+        if match is None:
+            raise SpecError(f"{pmu.name}: {text!r} is no term; terms are written name=0x1f, joined by commas")
+        key, value = match.groups()
+        if value is None and key in pmu.events:
+            yield from _pairs_of_event(pmu.events[key])
+        elif value is None and key not in pmu.formats and _RAW_TERM.fullmatch(key):
+            yield "config", f"0x{key[1:]}"
+        elif value is None and key not in pmu.formats:
+            raise SpecError(f"{pmu.name} has no event or term {key!r}")
+        else:
+            yield key, _number(value)
+
+
+def _pairs_of_event(terms: str) -> Iterator[tuple[str, str]]:
+    for text in filter(None, terms.split(",")):
+        key, _, value = text.partition("=")
+        yield key, _number(value)
+
+
+def _number(value: str | None) -> str:
+    """Return a number that `int(…, 0)` reads: a term alone means 1, and a leading 0 does not mean octal to perf."""
+    if not value:
+        return "1"
+    return value if value.startswith(("0x", "?")) else str(int(value))
+
+
+def _scatter(pmu: Pmu, term: str, number: int) -> tuple[str, int]:
+    """Lay a number's bits out over the ranges of a term's format; return the configuration word's name and the bits."""
+    match = _FORMAT.fullmatch(pmu.formats[term])
+    if match is None:
+        raise SpecError(f"{pmu.name}: the place of {term!r} is written {pmu.formats[term]!r}, which is not understood")
+    bits = 0
+    left = number
+    for part in match[2].split(","):
+        first, _, last = part.partition("-")
+        width = int(last or first) - int(first) + 1
+        bits |= (left & ((1 << width) - 1)) << int(first)
+        left >>= width
+    if left:
+        raise SpecError(f"{pmu.name}: {term}={number:#x} does not fit its bits, {pmu.formats[term]}")
+    return match[1], bits
+
+
+def tracepoint_id(system: str, event: str, root: Path = Path("/")) -> int:
+    """Return the number of a tracepoint, perf_event's config for it.
+
+    Raises
+    ------
+    SpecError
+        The kernel has no such tracepoint.
+    HostError
+        tracefs is not mounted, or may not be read.
+    """
+    try:
+        return int((_tracing(root) / "events" / system / event / "id").read_text())
+    except PermissionError:
+        raise HostError(_UNREADABLE) from None
+    except FileNotFoundError:
+        raise SpecError(f"the kernel has no tracepoint {system}:{event}") from None
+
+
+def tracepoints(root: Path = Path("/")) -> tuple[str, ...]:
+    """Return the names of all tracepoints, `system:event`, sorted. There are thousands.
+
+    Raises
+    ------
+    HostError
+        tracefs is not mounted, or may not be read.
+    """
+    try:
+        return tuple(sorted((_tracing(root) / "available_events").read_text().split()))
+    except PermissionError:
+        raise HostError(_UNREADABLE) from None
+
+
+_UNREADABLE = "tracepoints may be read by root alone (allow others with: mount -o remount,mode=755 /sys/kernel/tracing)"
+
+
+def _tracing(root: Path) -> Path:
+    """Return tracefs' folder: its own mount point, or the older one inside debugfs."""
+    for place in _TRACING:
+        try:
+            (root / place / "available_events").stat()
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            raise HostError(_UNREADABLE) from None
+        return root / place
+    raise HostError(
+        "tracefs is not mounted, so tracepoints have no numbers (mount -t tracefs tracefs /sys/kernel/tracing)"
+    )

@@ -1,0 +1,199 @@
+"""Columns computed from others row by row: the whole language, on polars tables.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs", section 7.3: "Derived variables,
+defined by the user, are calculated. The model can, for example, often be simplified by dividing variables with the most
+influential variable."::
+
+    PAPI_TOT_CYC / ops                         + - * / // % **, signs; // and % use the floor of the float64 quotient
+    log2(n) + max(a, b, 1)                     log log2 log10 exp sqrt abs floor ceil min max
+    {"float": 4, "double": 8}[datatype]        a mapping of literals
+    L2M if n > 100 else 0                      < <= > >= == != in, and or not
+    `perf::cache-misses` / `#op`               a name with other signs is put in backquotes
+
+Numbers are float64 whatever the column's type, so that nothing wraps around; false and true count as 0 and 1. A missing
+value or NaN makes the result missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unperturbed.common.expressions.syntax import ExpressionError, ResultType, parse
+from unperturbed.common.expressions.translation import Check, Translator
+
+_ROWS_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Undefined:
+    """Rows in which an expression has no value, although all columns that it uses have one.
+
+    Attributes
+    ----------
+    why : str
+        "division by 0", "log of a number that is not positive", …
+    position : int
+        Where in the expression's text, from 1.
+    rows : array of int64, shape (undefined,)
+        Rows of the table, from 0.
+    values : tuple
+        For each row, the value that has no result.
+    """
+
+    why: str
+    position: int
+    rows: NDArray[np.int64]
+    values: tuple[object, ...]
+
+    def __str__(self) -> str:
+        shown = zip(self.rows[:_ROWS_SHOWN], self.values, strict=False)
+        first = ", ".join(f"{row} ({value!r})" for row, value in shown)
+        rest = f" and {len(self.rows) - _ROWS_SHOWN} more" if len(self.rows) > _ROWS_SHOWN else ""
+        return f"{self.why}, in row{'s' if len(self.rows) > 1 else ''} {first}{rest}"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The result of an expression.
+
+    Attributes
+    ----------
+    values : polars.Series
+        Null in the rows of `undefined`, and where a column that the expression uses is missing.
+    undefined : tuple of Undefined
+        Rows without a result, by reason.
+    """
+
+    values: pl.Series
+    undefined: tuple[Undefined, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnExpression:
+    """An expression over columns of known types, checked and translated; made by `parse_column_expression`.
+
+    Attributes
+    ----------
+    text : str
+        The expression as it was written.
+    columns : tuple of str
+        The columns that it uses, in order of first use.
+    type : {"number", "truth", "text"}
+        The type of the result.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    type: ResultType
+    _inputs: tuple[pl.Expr, ...]
+    _steps: tuple[pl.Expr, ...]
+    _result: pl.Expr
+    _checks: tuple[Check, ...]
+
+    def evaluate(self, frame: pl.DataFrame) -> Evaluation:
+        """Return the value in each row of a table that has the columns.
+
+        Rows without a result are null and listed in `undefined`; nothing is raised for them.
+        """
+        work = frame.select(self._inputs)
+        for (
+            step
+        ) in self._steps:  # one column a step: a nested expression would repeat shared parts, exponentially often
+            work = work.with_columns(step)
+        bad = {f"bad {number}": check.bad.fill_null(value=False) for number, check in enumerate(self._checks)}
+        shown = {f"value {number}": check.value for number, check in enumerate(self._checks)}
+        # The first column has the table's height, to which checks of literals alone are then broadcast.
+        result = work.select(pl.first().is_null().alias("height"), self._result.alias("result"), **bad, **shown)
+        values = result["result"]
+        undefined = []
+        for number, check in enumerate(self._checks):
+            rows = result[f"bad {number}"].arg_true()
+            if len(rows):
+                found = result[f"value {number}"].gather(rows).to_list()
+                undefined.append(Undefined(check.why, check.position, rows.to_numpy().astype(np.int64), tuple(found)))
+                # Three-valued logic may have decided without it: (log(-1) > 0 or True) is true.
+                values = pl.select(pl.when(~result[f"bad {number}"]).then(values)).to_series()
+        if self.type == "number":
+            values, overflown = self._without_overflow(frame, values)
+            undefined += overflown
+        return Evaluation(values, tuple(undefined))
+
+    def _without_overflow(self, frame: pl.DataFrame, values: pl.Series) -> tuple[pl.Series, list[Undefined]]:
+        finite_input = pl.lit(value=True)
+        for name in self.columns:
+            if frame[name].dtype.is_float():
+                finite_input &= pl.col(name).is_finite()
+        bad = frame.select(finite_input.fill_null(value=False) & (~values.is_finite()).fill_null(value=False))
+        rows = bad.to_series().arg_true()
+        if not len(rows):
+            return values, []
+        fault = Undefined("no finite number", 1, rows.to_numpy().astype(np.int64), tuple(values.gather(rows).to_list()))
+        return pl.select(pl.when(values.is_finite()).then(values)).to_series(), [fault]
+
+
+def parse_column_expression(text: str, schema: Mapping[str, pl.DataType]) -> ColumnExpression:
+    """Parse an expression over the columns of a schema (`frame.schema`).
+
+    Parameters
+    ----------
+    text : str
+        The expression; the module describes the syntax.
+    schema : mapping of str to polars.DataType
+        The table's columns.
+
+    Returns
+    -------
+    ColumnExpression
+        The expression, of a size in proportion to the text.
+
+    Raises
+    ------
+    ExpressionError
+        Wrong syntax, anything that is not in the white list, unknown columns, text where a number is needed, or no
+        column at all: with the expression and the position in it, from 1.
+    """
+    translator = Translator(text, schema)
+    term = translator.term(parse(text))
+    if not translator.inputs:
+        raise ExpressionError(text, 1, "it uses no column")
+    return ColumnExpression(
+        text,
+        tuple(translator.columns),
+        term.type,
+        tuple(translator.inputs),
+        tuple(translator.steps),
+        term.value,
+        tuple(translator.checks),
+    )
+
+
+def evaluate(text: str, frame: pl.DataFrame) -> pl.Series:
+    """Return the value of an expression in each row of a table.
+
+    Parameters
+    ----------
+    text : str
+        The expression; the module describes the syntax.
+    frame : polars.DataFrame
+        The table.
+
+    Returns
+    -------
+    polars.Series
+        float64, boolean or text. Null where a column that the expression uses is null or NaN.
+
+    Raises
+    ------
+    ExpressionError
+        As `parse_column_expression`; and where the expression has no value, as in a division by 0 or the logarithm of a
+        number that is not positive: with the rows.
+    """
+    found = parse_column_expression(text, frame.schema).evaluate(frame)
+    for one in found.undefined:
+        raise ExpressionError(text, one.position, str(one))
+    return found.values

@@ -1,0 +1,176 @@
+"""Metrics computed from others interval by interval, `PAPI_TOT_INS / PAPI_TOT_CYC`: the arithmetic of the language."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.common.expressions.syntax import DEEPEST, ExpressionError, name_at, parse
+from unperturbed.errors import DataError, SpecError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+_LONGEST = 1_000
+_LARGEST = 1e300
+
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+_SIGNS: Mapping[type[ast.AST], str] = {
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.BitAnd: "&",
+    ast.Not: "not",
+    ast.Invert: "~",
+}
+
+_ALLOWED = "an expression is made of metric names, numbers, + - * / and parentheses"
+
+
+@dataclass(frozen=True)
+class MetricExpression:
+    """An arithmetic expression over metrics, made by `parse_metric_expression`.
+
+    Attributes
+    ----------
+    text : str
+        The expression, blanks and line ends as single blanks.
+    names : tuple of str
+        The metrics that it needs, each once, in the order of first use.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    _tree: ast.expr = field(repr=False, compare=False)
+
+    def evaluate(self, columns: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
+        """Compute the metric.
+
+        Parameters
+        ----------
+        columns : mapping of str to array
+            One array a metric, all of shape (intervals,). Further metrics are ignored.
+
+        Returns
+        -------
+        array of float64, shape (intervals,)
+            Finite or NaN. **A division by zero is NaN**, and so is an overflow: an interval without cycles has no IPC.
+            Zero would mislead rank statistics: such intervals would tie at the lowest rank together with the zeros of
+            every counter, a spurious correlation. Infinity would be a highest rank, and no warp path allows it. So
+            leave NaN intervals out of a correlation pair by pair, and fill them before aligning on the metric.
+
+        Raises
+        ------
+        DataError
+            A metric is missing.
+        """
+        import numpy as np  # noqa: PLC0415  reading a spec parses expressions, but evaluates none
+
+        missing = [name for name in self.names if name not in columns]
+        if missing:
+            raise DataError(f"`{self.text}` needs {', '.join(missing)}, which this trace does not hold")
+        arrays = {name: np.asarray(columns[name], dtype=np.float64) for name in self.names}
+        with np.errstate(all="ignore"):
+            # Each step is checked, as an undefined part has to make the whole undefined: 1 / (1 / 0) is not 0.
+            value = _evaluate(self._tree, arrays, lambda part: np.where(np.isfinite(part), part, np.nan))
+        return np.asarray(value, dtype=np.float64)
+
+
+def parse_metric_expression(text: str) -> MetricExpression:
+    """Parse an expression over metrics.
+
+    Parameters
+    ----------
+    text : str
+        Metric names, numbers, ``+ - * /`` and parentheses. A name that is no plain identifier is put in quotes or
+        backquotes: ``'perf::page-faults' / PAPI_TOT_INS``.
+
+    Returns
+    -------
+    MetricExpression
+        The expression, checked.
+
+    Raises
+    ------
+    SpecError
+        The text is something else, names no metric, divides by the number zero, or is too long or too deeply nested.
+    """
+    text = " ".join(text.split())  # a folded YAML text may have line ends
+    if len(text) > _LONGEST:
+        raise SpecError(f"the expression has {len(text):,} characters; {_LONGEST:,} is the most")
+    try:
+        tree = parse(text, comments=True)
+    except ExpressionError:
+        quotes = "; a name such as perf::page-faults stands in single quotes" if "::" in text else ""
+        raise SpecError(f"`{text}` cannot be read: {_ALLOWED}{quotes}") from None
+    names: dict[str, None] = {}
+    arithmetic = _checked(tree, text, names, depth=1)
+    if not names:
+        raise SpecError(f"`{text}` names no metric, so it is the same in every interval")
+    return MetricExpression(text, tuple(names), arithmetic)
+
+
+def _checked(node: ast.expr, text: str, names: dict[str, None], *, depth: int) -> ast.expr:
+    """Refuse every node that is not arithmetic; return the tree with metrics as `Name`, and collect these in order."""
+    if depth > DEEPEST:
+        raise SpecError(f"the expression is nested more than {DEEPEST} deep; write it with fewer terms")
+    match node:
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            node.left = _checked(left, text, names, depth=depth + 1)
+            node.right = _checked(right, text, names, depth=depth + 1)
+            if isinstance(op, ast.Div) and isinstance(right, ast.Constant) and right.value == 0:
+                raise SpecError("division by the number zero")
+            return node
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+            node.operand = _checked(operand, text, names, depth=depth + 1)
+            return node
+        case ast.Name():
+            metric = name_at(text, node)
+        case ast.Constant(value=str() as metric) if metric:
+            pass
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            if abs(number) > _LARGEST or not math.isfinite(number):
+                raise SpecError("a number in the expression is too large")
+            return node
+        case _:
+            raise SpecError(f"{_describe(node, text)} cannot stand in an expression: {_ALLOWED}")
+    names[metric] = None
+    return ast.Name(id=metric)
+
+
+def _describe(node: ast.expr, text: str) -> str:
+    """Return what is written at a node: the sign of an operation, else its text."""
+    if isinstance(node, ast.BinOp | ast.UnaryOp):
+        return f"`{_SIGNS[type(node.op)]}`"
+    part = text[node.col_offset : node.end_col_offset]
+    return f"`{part if len(part) <= 40 else part[:40] + '…'}`"
+
+
+def _evaluate(node: ast.expr, arrays: Mapping[str, Any], defined: Callable[[Any], Any]) -> Any:
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            return defined(_BINARY[type(op)](_evaluate(left, arrays, defined), _evaluate(right, arrays, defined)))
+        case ast.UnaryOp(op=op, operand=operand):
+            return _UNARY[type(op)](_evaluate(operand, arrays, defined))
+        case ast.Name(id=name):
+            return defined(arrays[name])
+        case ast.Constant(value=number):
+            return float(number)  # type: ignore[arg-type]  # `_checked` lets numbers through alone
+        case _:
+            raise AssertionError(f"{ast.dump(node)} passed the check")

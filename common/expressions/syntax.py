@@ -1,0 +1,157 @@
+"""From text to a syntax tree: quoting, literals, positions, and the message for what is wrong.
+
+The tree is Python's own (`ast`); the offsets of its nodes count characters of the text.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Literal
+
+from unperturbed.errors import DataError
+
+DEEPEST = 100
+"""Levels of nesting that an expression may have."""
+
+ResultType = Literal["number", "truth", "text"]
+Value = float | bool | str
+
+TYPE_NAMES = {"number": "a number", "truth": "a truth value", "text": "text"}
+
+_LONGEST = 10_000
+_SHOWN = 200
+_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`(?P<name>[^`]*)`|(?P<comment>\#)|(?P<open>[`'"])""")
+
+
+class ExpressionError(DataError):
+    """A wrong expression, or one without a value in some rows: with its text and the position in it, from 1."""
+
+    def __init__(self, text: str, position: int, why: str) -> None:
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        super().__init__(f"expression {shown!r}, character {position}: {why}")
+        self.position = position
+        self.why = why
+
+
+def parse(text: str, *, longest: int = _LONGEST, comments: bool = False) -> ast.expr:
+    """Parse an expression.
+
+    Parameters
+    ----------
+    text : str
+        The expression; line ends are blanks, as in a folded YAML text.
+    longest : int, default 10,000
+        Characters that it may have.
+    comments : bool, default False
+        Ignore what follows a `#`; by default it is an error, as it is a name that lacks its backquotes.
+
+    Returns
+    -------
+    ast.expr
+        The tree. Offsets of its nodes count characters of `text`; use `name_at` for names.
+
+    Raises
+    ------
+    ExpressionError
+        The text is no expression. Nodes are not checked.
+    """
+    if len(text) > longest:
+        raise ExpressionError(text, 1, f"it has {len(text)} characters, more than {longest}")
+    plain = re.sub(r"[\r\n\t\f]", " ", _without_backquotes(text, comments=comments))
+    start = len(plain) - len(plain.lstrip())
+    if start == len(plain):
+        raise ExpressionError(text, 1, "it is empty")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # remarks on style (`1if`, `'\\d'`): what is wrong is refused later
+            tree = ast.parse(plain[start:], mode="eval").body
+    except SyntaxError as error:
+        why = f"{error.msg}; a name with other signs than letters, digits and _ stands in backquotes"
+        # Where the end is what is wrong, there is no offset.
+        raise ExpressionError(text, start + error.offset if error.offset else len(text), why) from None
+    except (RecursionError, MemoryError, ValueError) as error:
+        raise ExpressionError(text, 1, f"it cannot be parsed: {str(error) or 'nested too deeply'}") from None
+    _count_characters(tree, plain[start:], start)
+    return tree
+
+
+def check_syntax(text: str) -> None:
+    """Raise an ExpressionError if a text cannot be an expression over any table."""
+    parse(text)
+
+
+def name_at(text: str, node: ast.expr) -> str:
+    """Return a node's name as it is written, without backquotes; Python's tree normalises its letters."""
+    written = text[node.col_offset : node.end_col_offset]
+    return written[1:-1] if written.startswith("`") else written
+
+
+def literal(text: str, node: ast.expr) -> tuple[Value, ResultType]:
+    """Return the value and the type of a literal; ExpressionError if the node is none."""
+    match node:
+        case ast.Constant(value=bool() as truth):
+            return truth, "truth"
+        case ast.Constant(value=int() | float() as number):
+            return finite(text, node, number), "number"
+        case ast.Constant(value=str() as string):
+            return string, "text"
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -finite(text, node, number), "number"
+    raise ExpressionError(text, node.col_offset + 1, "a number, text, True or False stands here")
+
+
+def finite(text: str, node: ast.expr, value: float) -> float:
+    """Return a number of the text as float64; ExpressionError if it is beyond its range."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if number == float("inf"):
+        raise ExpressionError(text, node.col_offset + 1, "the number is too large")
+    return number
+
+
+def common_type(
+    text: str, at: ast.expr, literals: Sequence[tuple[Value, ResultType]]
+) -> tuple[list[Value], ResultType]:
+    """Return literals as values of one type: as numbers if some are numbers and some truth values."""
+    kinds = {kind for _, kind in literals}
+    values = [value for value, _ in literals]
+    if len(kinds) == 1:
+        return values, kinds.pop()
+    if "text" in kinds:
+        raise ExpressionError(text, at.col_offset + 1, "text and numbers are mixed")
+    return [float(value) for value in values], "number"
+
+
+def _count_characters(tree: ast.expr, parsed: str, start: int) -> None:
+    """Turn the nodes' offsets, bytes of UTF-8 in what was parsed, into characters of the text."""
+    if parsed.isascii():
+        characters: Sequence[int] = range(len(parsed) + 1)
+    else:
+        characters = [at for at, sign in enumerate(parsed) for _ in sign.encode()] + [len(parsed)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr):
+            node.col_offset = characters[node.col_offset] + start
+            node.end_col_offset = characters[node.end_col_offset or 0] + start
+
+
+def _without_backquotes(text: str, *, comments: bool) -> str:
+    """Return the text with each name in backquotes replaced by a name of as many characters, so that offsets stay."""
+    parts, done = [], 0
+    for found in _QUOTED.finditer(text):
+        if found["comment"]:
+            if comments:
+                break
+            raise ExpressionError(text, found.start() + 1, "a name with # stands in backquotes")
+        if found["open"]:
+            raise ExpressionError(text, found.start() + 1, f"{found['open']} is not closed")
+        if found["name"] is not None:
+            if not found["name"]:
+                raise ExpressionError(text, found.start() + 1, "no name between the backquotes")
+            parts += [text[done : found.start()], "_" * len(found[0])]
+            done = found.end()
+    return "".join([*parts, text[done:]])

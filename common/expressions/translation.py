@@ -1,0 +1,418 @@
+"""Translation of a syntax tree to polars: a white list of nodes, their types, and where they have no value.
+
+Whatever is not translated here is refused with its position: attributes, calls of anything but the functions below,
+comprehensions, assignments. See `columns` for the syntax. Each inner node becomes a step, a column of its own that the
+nodes around it refer to, so that the size is in proportion to the text however often a value is used.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import polars as pl
+
+from unperturbed.common.expressions.syntax import (
+    DEEPEST,
+    TYPE_NAMES,
+    ExpressionError,
+    ResultType,
+    Value,
+    common_type,
+    finite,
+    literal,
+    name_at,
+)
+from unperturbed.common.wording import no_such_column
+
+_NEED = {
+    "number": "a number is needed here, not {}",
+    "truth": "a comparison or another truth value is needed here, not {}",
+    "text": "text is needed here, not {}",
+}
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+    ast.Eq: pl.Expr.eq,
+    ast.NotEq: pl.Expr.ne,
+    ast.Lt: pl.Expr.lt,
+    ast.LtE: pl.Expr.le,
+    ast.Gt: pl.Expr.gt,
+    ast.GtE: pl.Expr.ge,
+}
+
+
+def _log_to(base: float) -> Callable[[pl.Expr], pl.Expr]:
+    def log(value: pl.Expr) -> pl.Expr:
+        # A quotient of natural logarithms misses whole results (log10(1000) would be below 3), and floor or ceil would
+        # then be off by one.
+        found = value.log(base)
+        whole = found.round()
+        return pl.when(pl.lit(base).pow(whole) == value).then(whole).otherwise(found)
+
+    return log
+
+
+_FUNCTIONS: Mapping[str, Callable[[pl.Expr], pl.Expr]] = {
+    "abs": pl.Expr.abs,
+    "ceil": pl.Expr.ceil,
+    "exp": pl.Expr.exp,
+    "floor": pl.Expr.floor,
+    "log": pl.Expr.log,
+    "log10": _log_to(10.0),
+    "log2": _log_to(2.0),
+    "sqrt": pl.Expr.sqrt,
+}
+_EXTREMES: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {"max": pl.Expr.ge, "min": pl.Expr.le}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A translated part of an expression.
+
+    Attributes
+    ----------
+    value : polars.Expr
+        A literal, or the column of an input or step.
+    type : {"number", "truth", "text"}
+        The type of the value.
+    """
+
+    value: pl.Expr
+    type: ResultType
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition under which a part has no value.
+
+    Attributes
+    ----------
+    bad : polars.Expr
+        True in the rows without a value.
+    value : polars.Expr
+        What has no value there.
+    why : str
+        The reason, for messages.
+    position : int
+        Where in the text, from 1.
+    """
+
+    bad: pl.Expr
+    value: pl.Expr
+    why: str
+    position: int
+
+
+class Translator:
+    """Translates one expression.
+
+    Parameters
+    ----------
+    text : str
+        The expression, for names and messages.
+    schema : mapping of str to polars.DataType
+        The table's columns.
+
+    Attributes
+    ----------
+    columns : dict of str to Term
+        The columns used, in order of first use.
+    inputs : list of polars.Expr
+        The columns as float64, booleans or text, under names of their own; to be selected from the table.
+    steps : list of polars.Expr
+        Columns to be added to these, one after the other.
+    checks : list of Check
+        Where parts have no value, over inputs and steps.
+    """
+
+    def __init__(self, text: str, schema: Mapping[str, pl.DataType]) -> None:
+        self.columns: dict[str, Term] = {}
+        self.inputs: list[pl.Expr] = []
+        self.steps: list[pl.Expr] = []
+        self.checks: list[Check] = []
+        self._text = text
+        self._schema = schema
+        self._depth = 0
+        self._reached: pl.Expr | None = None
+
+    def term(self, node: ast.expr) -> Term:
+        """Return the translation of a node.
+
+        Raises ExpressionError for what is not in the white list, for wrong types and for unknown columns.
+        """
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self._error(node, f"nested more than {DEEPEST} deep")
+        translation = _TRANSLATIONS.get(type(node))
+        if translation is None:
+            raise self._error(node, _REFUSED.get(type(node), "this is not part of an expression over columns"))
+        found = translation(self, node)
+        self._depth -= 1
+        return found if isinstance(node, ast.Name | ast.Constant) else Term(self._step(found.value), found.type)
+
+    def _step(self, value: pl.Expr) -> pl.Expr:
+        """Make a value a column of its own, so that it is computed once however often it is used."""
+        name = f"step {len(self.steps)}"
+        self.steps.append(value.alias(name))
+        return pl.col(name)
+
+    def _error(self, node: ast.expr, why: str) -> ExpressionError:
+        return ExpressionError(self._text, node.col_offset + 1, why)
+
+    def _check(self, node: ast.expr, bad: pl.Expr, value: pl.Expr, why: str) -> None:
+        self.checks.append(
+            Check(bad if self._reached is None else self._reached & bad, value, why, node.col_offset + 1)
+        )
+
+    @contextmanager
+    def _only_where(self, condition: pl.Expr) -> Iterator[None]:
+        """Restrict checks made inside to rows where the condition is true: elsewhere the value is not used."""
+        before = self._reached
+        self._reached = self._step(condition if before is None else before & condition)
+        yield
+        self._reached = before
+
+    def _of_type(self, node: ast.expr, needed: ResultType) -> pl.Expr:
+        term = self.term(node)
+        if term.type == needed:
+            return term.value
+        if term.type == "truth" and needed == "number":
+            return term.value.cast(pl.Float64)
+        raise self._error(node, _NEED[needed].format(TYPE_NAMES[term.type]))
+
+    def _number(self, node: ast.expr) -> pl.Expr:
+        return self._of_type(node, "number")
+
+    # Names and literals
+
+    def _name(self, node: ast.Name) -> Term:
+        name = name_at(self._text, node)
+        if name not in self._schema:
+            raise self._error(node, self._with_quotes_hint(node, no_such_column(name, list(self._schema))))
+        if name not in self.columns:
+            value, kind = self._input(node, name)
+            own = f"column {len(self.inputs)}"
+            self.inputs.append(value.alias(own))
+            self.columns[name] = Term(pl.col(own), kind)
+        return self.columns[name]
+
+    def _input(self, node: ast.Name, name: str) -> tuple[pl.Expr, ResultType]:
+        dtype, column = self._schema[name], pl.col(name)
+        if dtype == pl.Boolean:
+            return column, "truth"
+        if dtype.is_numeric():
+            return column.cast(pl.Float64).fill_nan(None), "number"
+        if dtype == pl.String or isinstance(dtype, pl.Categorical | pl.Enum):
+            return column.cast(pl.String), "text"
+        raise self._error(node, f"column {name} holds {dtype}, neither numbers nor text")
+
+    def _attribute(self, node: ast.Attribute) -> Term:
+        raise self._error(node, self._with_quotes_hint(node, "a name with a dot stands in backquotes"))
+
+    def _with_quotes_hint(self, node: ast.expr, otherwise: str) -> str:
+        """Return how to quote a column's name with other signs if one begins here unquoted, else `otherwise`."""
+        here = self._text[node.col_offset :]
+        odd = [name for name in self._schema if here.startswith(name) and not name.isidentifier()]
+        meant = max(odd, key=len, default="")
+        return (
+            f"a name with other signs than letters, digits and _ stands in backquotes: `{meant}`"
+            if meant
+            else otherwise
+        )
+
+    def _constant(self, node: ast.Constant) -> Term:
+        match node.value:
+            case bool():
+                return Term(pl.lit(node.value), "truth")
+            case int() | float():
+                return Term(pl.lit(finite(self._text, node, node.value), dtype=pl.Float64), "number")
+            case str():
+                return Term(pl.lit(node.value), "text")
+        raise self._error(node, f"{node.value!r} is neither a number nor text")
+
+    # Arithmetic
+
+    def _sign(self, node: ast.UnaryOp) -> Term:
+        if isinstance(node.op, ast.Not):
+            return Term(self._of_type(node.operand, "truth").not_(), "truth")
+        if isinstance(node.op, ast.Invert):
+            raise self._error(node, "~ is not known; write not")
+        value = self._number(node.operand)
+        return Term(-value if isinstance(node.op, ast.USub) else value, "number")
+
+    def _arithmetic(self, node: ast.BinOp) -> Term:
+        left, right = self._number(node.left), self._number(node.right)
+        match node.op:
+            case ast.Add():
+                return Term(left + right, "number")
+            case ast.Sub():
+                return Term(left - right, "number")
+            case ast.Mult():
+                return Term(left * right, "number")
+            case ast.Pow():
+                return self._power(node, left, right)
+            case ast.Div() | ast.FloorDiv() | ast.Mod():
+                self._check(node.right, right == 0, right, "division by 0")
+                safe = pl.when(right != 0).then(right)
+                if isinstance(node.op, ast.Div):
+                    return Term(left / safe, "number")
+                return Term(left // safe if isinstance(node.op, ast.FloorDiv) else left % safe, "number")
+        raise self._error(node, "this operator is not known; there are + - * / // % **")
+
+    def _power(self, node: ast.BinOp, base: pl.Expr, exponent: pl.Expr) -> Term:
+        by_zero = self._step((base == 0) & (exponent < 0))
+        of_negative = self._step((base < 0) & (exponent != exponent.floor()))
+        self._check(node.left, by_zero, base, "0 to a negative power")
+        self._check(node.left, of_negative, base, "a negative number to a power that is not whole")
+        return Term(pl.when(~(by_zero | of_negative)).then(base.pow(exponent)), "number")
+
+    def _call(self, node: ast.Call) -> Term:
+        if not isinstance(node.func, ast.Name):
+            raise self._error(node.func, "only functions can be called")
+        name = node.func.id
+        if name not in _FUNCTIONS and name not in _EXTREMES:
+            known = ", ".join(sorted({*_FUNCTIONS, *_EXTREMES}))
+            raise self._error(node, f"no function {name!r}; there are {known}")
+        if node.keywords or any(isinstance(one, ast.Starred) for one in node.args):
+            raise self._error(node, f"{name} takes plain arguments only")
+        if name in _EXTREMES:
+            return self._extreme(node, name)
+        if len(node.args) != 1:
+            raise self._error(node, f"{name} takes one argument, not {len(node.args)}")
+        value = self._number(node.args[0])
+        if name.startswith("log"):
+            self._check(node, value <= 0, value, f"{name} of a number that is not positive")
+            value = pl.when(value > 0).then(value)
+        if name == "sqrt":
+            self._check(node, value < 0, value, "sqrt of a negative number")
+            value = pl.when(value >= 0).then(value)
+        return Term(_FUNCTIONS[name](value), "number")
+
+    def _extreme(self, node: ast.Call, name: str) -> Term:
+        if len(node.args) < 2:
+            raise self._error(node, f"{name} takes two or more arguments, and compares them row by row")
+        found = self._number(node.args[0])
+        for one in node.args[1:]:
+            other = self._number(one)
+            first = self._step(_EXTREMES[name](found, other))
+            found = self._step(pl.when(first).then(found).when(~first).then(other))
+        return Term(found, "number")
+
+    # Comparisons and choices
+
+    def _comparison(self, node: ast.Compare) -> Term:
+        pairs = []
+        first: Term | None = None
+        for left, operator, right in zip((node.left, *node.comparators), node.ops, node.comparators, strict=False):
+            first = first or self.term(left)
+            if isinstance(operator, ast.In | ast.NotIn):
+                found = self._member(first, right)
+                pairs.append(found if isinstance(operator, ast.In) else ~found)
+                first = None  # what comes next is literals, which cannot be compared
+            else:
+                second = self._compared(operator, right)
+                pairs.append(self._pair(first, operator, second, right))
+                first = second
+        return Term(reduce(and_, pairs), "truth")
+
+    def _compared(self, operator: ast.cmpop, right: ast.expr) -> Term:
+        if type(operator) not in _COMPARISONS:
+            raise self._error(right, "is and is not are not known; write == or !=")
+        return self.term(right)
+
+    def _pair(self, first: Term, operator: ast.cmpop, second: Term, right: ast.expr) -> pl.Expr:
+        compare = _COMPARISONS[type(operator)]
+        if "text" in {first.type, second.type}:
+            if first.type != second.type:
+                raise self._error(right, f"{TYPE_NAMES[first.type]} is compared with {TYPE_NAMES[second.type]}")
+            if not isinstance(operator, ast.Eq | ast.NotEq):
+                raise self._error(right, "text is equal or not; it has no order here")
+            return compare(first.value, second.value)
+        return compare(_as_number(first), _as_number(second))
+
+    def _member(self, first: Term, right: ast.expr) -> pl.Expr:
+        if not isinstance(right, ast.Tuple | ast.List | ast.Set) or not right.elts:
+            raise self._error(right, "in is followed by literals, as in datatype in ('int', 'float')")
+        options = [literal(self._text, one) for one in right.elts]
+        term, keys = self._keys(first, right, options)
+        return term.is_in(keys)
+
+    def _junction(self, node: ast.BoolOp) -> Term:
+        found = self._of_type(node.values[0], "truth")
+        is_and = isinstance(node.op, ast.And)
+        for one in node.values[1:]:
+            # As in Python, what follows counts only where it can still decide.
+            with self._only_where(found if is_and else ~found):
+                other = self._of_type(one, "truth")
+            found = self._step(found & other if is_and else found | other)
+        return Term(found, "truth")
+
+    def _choice(self, node: ast.IfExp) -> Term:
+        condition = self._of_type(node.test, "truth")
+        with self._only_where(condition):
+            first = self.term(node.body)
+        with self._only_where(~condition):
+            second = self.term(node.orelse)
+        if first.type != second.type:
+            if "text" in {first.type, second.type}:
+                raise self._error(
+                    node.orelse,
+                    f"{TYPE_NAMES[first.type]} if, {TYPE_NAMES[second.type]} else: both must be of one type",
+                )
+            first, second = Term(_as_number(first), "number"), Term(_as_number(second), "number")
+        # A missing condition must not choose the second value.
+        return Term(pl.when(condition).then(first.value).when(~condition).then(second.value), first.type)
+
+    def _mapping(self, node: ast.Subscript) -> Term:
+        table = node.value
+        if not isinstance(table, ast.Dict):
+            raise self._error(node, "only a mapping can be indexed, as in {'float': 4, 'double': 8}[datatype]")
+        if not table.keys:
+            raise self._error(node, "the mapping is empty")
+        options = [literal(self._text, key) for key in table.keys if key is not None]
+        if len(options) < len(table.keys):
+            raise self._error(node, "** is not known in a mapping")
+        results, kind = common_type(self._text, table, [literal(self._text, value) for value in table.values])
+        term, keys = self._keys(self.term(node.slice), table, options)
+        if len(set(keys)) < len(keys):
+            raise self._error(table, "a key of the mapping comes twice")
+        self._check(node, term.is_in(keys).not_(), term, "the mapping has no entry")
+        dtype = {"number": pl.Float64, "truth": pl.Boolean, "text": pl.String}[kind]
+        return Term(term.replace_strict(keys, results, default=None, return_dtype=dtype()), kind)
+
+    def _keys(self, term: Term, at: ast.expr, options: list[tuple[Value, ResultType]]) -> tuple[pl.Expr, list[Value]]:
+        """Return a term and the literals that it is compared with, of one type."""
+        keys, kind = common_type(self._text, at, options)
+        if "text" in {term.type, kind} and term.type != kind:
+            raise self._error(at, f"{TYPE_NAMES[term.type]} is looked up in {TYPE_NAMES[kind]}")
+        if term.type == kind:
+            return term.value, keys
+        return _as_number(term), [float(key) for key in keys]
+
+
+def _as_number(term: Term) -> pl.Expr:
+    """Return false and true as 0 and 1."""
+    return term.value.cast(pl.Float64) if term.type == "truth" else term.value
+
+
+_TRANSLATIONS: Mapping[type[ast.expr], Callable[[Translator, Any], Term]] = {
+    ast.Name: Translator._name,
+    ast.Constant: Translator._constant,
+    ast.UnaryOp: Translator._sign,
+    ast.BinOp: Translator._arithmetic,
+    ast.Call: Translator._call,
+    ast.Compare: Translator._comparison,
+    ast.BoolOp: Translator._junction,
+    ast.IfExp: Translator._choice,
+    ast.Subscript: Translator._mapping,
+    ast.Attribute: Translator._attribute,
+}
+_REFUSED: Mapping[type[ast.expr], str] = {
+    ast.Dict: "a mapping is followed by what it maps, as in {'float': 4}[datatype]",
+    ast.Lambda: "functions cannot be defined here",
+    ast.NamedExpr: "nothing can be assigned here",
+}

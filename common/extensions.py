@@ -1,0 +1,155 @@
+"""Extensions: the modules of a room, and what other distributions offer, are found without a list that names them.
+
+A room is a package whose modules each define one record or one class of a kind. Another distribution adds to a room by
+an entry point in the room's group, for example in its pyproject.toml::
+
+    [project.entry-points."unperturbed.log_formats"]
+    mylog = "my_package.mylog:FORMAT"
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
+
+from unperturbed.errors import HostError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+
+def records_in(room: str, kind: type[T], *, group: str) -> dict[str, T]:
+    """Return the records of a room and of its entry points, by their `name`.
+
+    Parameters
+    ----------
+    room : str
+        The package whose modules are searched. Modules whose name begins with `_` are left out.
+    kind : type
+        The class of the records. It has an attribute `name`.
+    group : str
+        The group of entry points by which other distributions add records.
+
+    Returns
+    -------
+    dict of str to object
+        Those of the room in the order of its modules, then those of other distributions.
+
+    Raises
+    ------
+    HostError
+        Two records have the same name, or an entry point cannot be loaded.
+    """
+    own = (value for module in _modules(room) for value in vars(module).values() if isinstance(value, kind))
+    return _by_name(room, (*own, *offered(group, kind)))
+
+
+def classes_in(room: str, base: type[T], *, group: str) -> dict[str, type[T]]:
+    """Return the classes of a room, and of its entry points, that derive from a base, by their `name`.
+
+    Parameters
+    ----------
+    room : str
+        The package whose modules are searched. Modules whose name begins with `_` are left out.
+    base : type
+        What they derive from. It is left out itself, as is a class that a module only imports.
+    group : str
+        The group of entry points by which other distributions add classes.
+
+    Returns
+    -------
+    dict of str to type
+        Those of the room in the order of its modules, then those of other distributions.
+
+    Raises
+    ------
+    HostError
+        Two classes have the same name, or an entry point cannot be loaded.
+    """
+    own = (
+        value
+        for module in _modules(room)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+    )
+    others = (one for one in offered(group, type) if issubclass(one, base))
+    return _by_name(room, (one for one in (*own, *others) if one is not base and not one.__name__.startswith("_")))
+
+
+def offered(group: str, kind: type[T]) -> Iterator[T]:
+    """Yield what other distributions offer by entry points of a group.
+
+    Parameters
+    ----------
+    group : str
+        The group's name.
+    kind : type
+        What each entry point must be an instance of.
+
+    Yields
+    ------
+    object
+        One object an entry point, in the order of their names.
+
+    Raises
+    ------
+    HostError
+        An entry point cannot be loaded, or is of another kind. The message names its distribution.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415  10 ms, which not every command needs
+
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        yield load(point, kind)
+
+
+def load(point: EntryPoint, kind: type[T]) -> T:
+    """Return the object that an entry point names.
+
+    Parameters
+    ----------
+    point : importlib.metadata.EntryPoint
+        The entry point.
+    kind : type
+        What the object must be an instance of.
+
+    Returns
+    -------
+    object
+        The object. Its module was imported if need be.
+
+    Raises
+    ------
+    HostError
+        It cannot be loaded, or is of another kind. The message names its distribution.
+    """
+    owner = point.dist.name if point.dist else "an unknown distribution"
+    where = f"the extension {point.value} of {owner} (entry point {point.name} of {point.group})"
+    try:
+        found = point.load()
+    except Exception as error:  # another's code may raise anything
+        raise HostError(f"{where} cannot be loaded: {type(error).__name__}: {error}; mend or uninstall it") from error
+    if not isinstance(found, kind):
+        raise HostError(f"{where} is a {type(found).__name__}, not a {kind.__name__}; mend or uninstall it")
+    return found
+
+
+def _modules(room: str) -> Iterator[ModuleType]:
+    package = sys.modules.get(room) or importlib.import_module(room)
+    for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda one: one.name):
+        if not found.name.startswith("_"):
+            yield importlib.import_module(f"{room}.{found.name}")
+
+
+def _by_name(room: str, values: Iterable[T]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for value in values:
+        name: str = value.name  # type: ignore[attr-defined]  # every kind of a room has one
+        if found.setdefault(name, value) is not value:
+            raise HostError(f"two extensions of {room} are named {name}; rename or uninstall one")
+    return found

@@ -1,0 +1,152 @@
+"""HTML that its content cannot break: `tag` builds elements, and escapes every text that is not `Html` itself."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_VOID = {"br", "hr", "input", "meta", "col"}
+# What no text on the page may hold: controls but for tab and line ends; halves of surrogate pairs, which undecodable
+# bytes in paths and program output become; signs that turn the direction of all that follows them.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+Content = str | None | Iterable["Content"]
+
+
+def text(content: Content) -> Html:
+    """Return content as markup: `Html` as it is, other text escaped, sequences joined, None left out."""
+    if content is None:
+        return Html()
+    if isinstance(content, Html):
+        return content
+    if isinstance(content, str):
+        return Html(html.escape(_FORBIDDEN.sub("\ufffd", content), quote=True))
+    return Html("".join(text(part) for part in content))
+
+
+def tag(name: str, /, *content: Content, **attributes: str | int | float | bool | None) -> Html:
+    """Return an element.
+
+    Parameters
+    ----------
+    name : str
+        The element's name.
+    *content : Content
+        What the element contains.
+    **attributes : str, int, float, bool or None
+        `class_` means class, other underscores are hyphens. True is an attribute without value; False and None leave it
+        out.
+
+    Returns
+    -------
+    Html
+        The element.
+    """
+    written = []
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        named = key.rstrip("_").replace("_", "-")
+        written.append(f" {named}" if value is True else f' {named}="{text(str(value))}"')
+    start = f"<{name}{''.join(written)}>"
+    return Html(start) if name in _VOID else Html(f"{start}{text(content)}</{name}>")
+
+
+class Cell:
+    """A table cell: what it shows, what it is sorted by, attributes of its element."""
+
+    __slots__ = ("attributes", "content", "key")
+
+    def __init__(self, content: Content, key: float | str | None = None, **attributes: str | bool | None) -> None:
+        self.content, self.key, self.attributes = content, key, attributes
+
+    def element(self, name: str) -> Html:
+        """Return the cell's element; a NaN as key sorts as no value."""
+        key = None if isinstance(self.key, float) and math.isnan(self.key) else self.key
+        return tag(name, self.content, data_key=key, **self.attributes)
+
+
+def table(
+    caption: Content,
+    heads: Sequence[str | tuple[str, str]],
+    rows: Iterable[Sequence[Cell | Content]],
+    *,
+    identity: str | None = None,
+    sortable: bool = False,
+    row_attributes: Iterable[dict[str, str]] | None = None,
+) -> Html:
+    """Return a table in a frame that scrolls sideways where the window is narrow.
+
+    Parameters
+    ----------
+    caption : Content
+        What the table holds.
+    heads : sequence of str or tuple of str
+        The columns' names, or pairs of a name and an explanation for a tooltip.
+    rows : iterable of sequence of Cell or Content
+        The cells; the first of a row is its header.
+    identity : str, optional
+        The element's id.
+    sortable : bool, default False
+        Make the heads buttons that sort.
+    row_attributes : iterable of dict, optional
+        Attributes of each row, in order.
+
+    Returns
+    -------
+    Html
+        The table.
+    """
+    columns = [(head, None) if isinstance(head, str) else head for head in heads]
+    top = [
+        tag(
+            "th",
+            tag("button", name, type="button", class_="sort") if sortable and name else name,
+            scope="col",
+            title=said,
+        )
+        for name, said in columns
+    ]
+    body = []
+    extra = iter(row_attributes) if row_attributes is not None else None
+    for row in rows:
+        cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+        first = Cell(cells[0].content, cells[0].key, scope="row", **cells[0].attributes)
+        elements = [first.element("th"), *(cell.element("td") for cell in cells[1:])]
+        body.append(tag("tr", elements, **(next(extra) if extra is not None else {})))
+    whole = tag("table", tag("caption", caption), tag("thead", tag("tr", top)), tag("tbody", body), id=identity)
+    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=_label_of(caption))
+
+
+def _label_of(caption: Content) -> str:
+    return re.sub(r"<[^>]*>", "", caption) if isinstance(caption, Html) else str(caption)
+
+
+def json_text(value: Any) -> str:
+    """Return JSON without the characters that no text on a page may hold; ValueError for a NaN or an infinity."""
+    return _FORBIDDEN.sub("\ufffd", json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")))
+
+
+def json_block(identity: str, value: Any) -> Html:
+    """Return a script element that holds JSON; nothing in it can end the element or open a comment.
+
+    Raises
+    ------
+    ValueError
+        The value holds a NaN or an infinity, which JSON cannot.
+    """
+    written = json_text(value)
+    for sign in "<>&\u2028\u2029":
+        written = written.replace(sign, f"\\u{ord(sign):04x}")
+    return Html(f'<script type="application/json" id="{text(identity)}">{written}</script>')

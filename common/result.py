@@ -1,0 +1,79 @@
+"""What every result of an analysis has in common: it can be read, tabulated, stored and opened as a page."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from unperturbed.common.table import Table
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    import polars as pl
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return a number that JSON has: None for NaN and infinities."""
+    return value if math.isfinite(value) else None
+
+
+class Result(ABC):
+    """A result of an analysis.
+
+    A subclass defines its `headline`, its `tables`, its `to_frame` and its `to_dict`; all else follows from these.
+    `_page` names the function that renders it as a page, `module:function`, so that an analysis does not depend on the
+    report; by default the page has headline and tables.
+    """
+
+    __slots__ = ()
+    _page: ClassVar[str] = "unperturbed.analysis.report:render_result"
+
+    @abstractmethod
+    def headline(self) -> str:
+        """Return the result in one line."""
+
+    @abstractmethod
+    def tables(self) -> Sequence[Table]:
+        """Return the result as tables, the most important first; they may be none."""
+
+    @abstractmethod
+    def to_frame(self) -> pl.DataFrame:
+        """Return the result as a tidy polars DataFrame."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data, ready for JSON."""
+
+    def summary(self) -> str:
+        """Return the result as text: the headline, then the tables."""
+        return "\n\n".join([self.headline(), *(table.to_text() for table in self.tables())])
+
+    def write_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the result as one self-contained HTML page.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears whole or not at all.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        module, _, function = self._page.partition(":")
+        document = importlib.import_module("unperturbed.analysis.report")
+        written = Path(path)
+        document.write_page(written, getattr(importlib.import_module(module), function)(self))
+        return written
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline()}>"
+
+    def _repr_html_(self) -> str:
+        return "".join(table.to_html() for table in self.tables()) or f"<p>{self.headline()}</p>"

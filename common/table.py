@@ -1,0 +1,178 @@
+"""A table that is written once and shown alike in the terminal, on a page and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from unperturbed.common import markup
+from unperturbed.common.markup import Html
+
+if TYPE_CHECKING:
+    import rich.table
+
+
+Tone = Literal["", "good", "bad", "shifted", "undecided", "quiet", "strong"]
+"""What a cell's colour means; pages have a class of this name."""
+
+_STYLES: dict[Tone, str] = {
+    "": "",
+    "good": "green",
+    "bad": "bold red",
+    "shifted": "magenta",
+    "undecided": "yellow",
+    "quiet": "dim",
+    "strong": "bold",
+}
+
+
+SERIES_STYLES = ("bright_black", "blue", "dark_orange", "green", "magenta", "yellow", "cyan")
+"""Colours of series in a terminal, by `Cell.series`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    head : str
+        Its name.
+    align : {"left", "right"}, default "left"
+        Numbers are right-aligned.
+    meaning : str, default ""
+        An explanation: a tooltip on a page.
+    whole : bool, default False
+        Its cells are never broken over lines in a terminal: names that are copied, for instance.
+    """
+
+    head: str
+    align: Literal["left", "right"] = "left"
+    meaning: str = ""
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell that is more than its text.
+
+    Attributes
+    ----------
+    text : str
+        What is shown.
+    tone : Tone, default ""
+        What its colour means.
+    key : float or str, optional
+        What a page sorts it by; None sorts by the text.
+    link : str, default ""
+        Where it leads on a page.
+    series : int, optional
+        Number of its series in a figure, whose colour it has: from 1, and 0 for all further ones.
+    markup : Html, optional
+        What a page shows in place of the text, such as a button.
+    """
+
+    text: str
+    tone: Tone = ""
+    key: float | str | None = None
+    link: str = ""
+    series: int | None = None
+    markup: Html | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under named columns.
+
+    Attributes
+    ----------
+    columns : sequence of Column
+        From left to right.
+    rows : sequence of sequence of Cell or str
+        As many cells each as there are columns.
+    caption : str, default ""
+        What the table holds.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell | str]]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.rows, 1):
+            if len(row) != len(self.columns):
+                raise ValueError(f"row {number} has {len(row)} cells, and there are {len(self.columns)} columns")
+
+    def to_rich(self) -> rich.table.Table:
+        """Return the table as rich draws it in a terminal."""
+        from rich import box  # noqa: PLC0415  not every process that makes a table shows it
+        from rich.table import Table as RichTable  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = RichTable(
+            title=self.caption or None, title_justify="left", title_style="", header_style="bold", box=box.SIMPLE_HEAD
+        )
+        for column in self.columns:
+            table.add_column(column.head, justify=column.align, overflow="fold", no_wrap=column.whole)
+        for row in self.rows:
+            cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+            table.add_row(*(Text(cell.text, style=style_of(cell)) for cell in cells))
+        return table
+
+    def to_text(self, width: int = 120) -> str:
+        """Return the table as plain text.
+
+        Parameters
+        ----------
+        width : int, default 120
+            Columns of the terminal that it has to fit.
+
+        Returns
+        -------
+        str
+            Lines without spaces at their ends.
+        """
+        from rich.console import Console  # noqa: PLC0415
+
+        console = Console(width=width, color_system=None, force_terminal=False)
+        with console.capture() as shown:
+            console.print(self.to_rich())
+        return "\n".join(line.rstrip() for line in shown.get().splitlines()).strip("\n")
+
+    def to_html(self, *, identity: str | None = None, sortable: bool = False) -> Html:
+        """Return the table as markup.
+
+        Parameters
+        ----------
+        identity : str, optional
+            The element's id.
+        sortable : bool, default False
+            Make the heads buttons that sort.
+
+        Returns
+        -------
+        Html
+            A table in a frame that scrolls sideways where the window is narrow.
+        """
+        rows = []
+        for row in self.rows:
+            cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+            rows.append([_html_cell(cell, column) for cell, column in zip(cells, self.columns, strict=True)])
+        heads = [(column.head, column.meaning) if column.meaning else column.head for column in self.columns]
+        return markup.table(self.caption, heads, rows, identity=identity, sortable=sortable)
+
+
+def style_of(cell: Cell) -> str:
+    """Return the style in which rich draws a cell."""
+    return _STYLES[cell.tone] if cell.series is None else SERIES_STYLES[cell.series]
+
+
+def _html_cell(cell: Cell, column: Column) -> markup.Cell:
+    classes = " ".join(filter(None, (cell.tone, "number" if column.align == "right" else "")))
+    shown: markup.Content = cell.markup or (markup.tag("a", cell.text, href=cell.link) if cell.link else cell.text)
+    if cell.series is not None:
+        colour = f"var(--series-{cell.series})" if cell.series else "var(--muted-bar)"
+        swatch = markup.tag("span", style=f"background:{colour}", class_="swatch")
+        shown = markup.tag("span", swatch, shown, class_="word")
+    return markup.Cell(shown, cell.key, class_=classes or None)

@@ -1,0 +1,267 @@
+"""Claims of the paper on LU decomposition, compared with the models learnt here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.causal.decomposition.equations import Costs, Effect, Floats, Left, Step, differ
+from experiments.causal.decomposition.models import JUMP, PARAMETERS, THRESHOLD, is_related
+from experiments.causal.decomposition.tables import BYTES, Measured
+from experiments.common.claims import Claim
+from unperturbed.analysis.causal import CausalModel, CurveParameters, PaperTest
+from unperturbed.analysis.causal.describe import p_text
+
+_LIKELY = 0.01
+_FORETOLD = 0.5
+"""Share of the deviations from which on misses count as foretold."""
+_LINEAR = 0.9
+"""Share of the variance of jumps or thresholds from which on they count as linear in the size."""
+_CLEAR = 0.5
+"""Share of the deviations of a data type's misses that a step explains, for it to count as one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """All that was learnt from one sweep.
+
+    Attributes
+    ----------
+    table : Measured
+        The runs.
+    first, second : CausalModel
+        Figures 4 and 9.
+    effect : CausalModel
+        Figure 10(a).
+    effects : list of Effect
+        Of each data type.
+    steps : list of Step
+        Eq. (17) of each data type.
+    curves : CurveParameters
+        The form of curve that takes the fewest bits.
+    parameters : CausalModel or None
+        Figure 10(b); None where fewer than three sizes have a step.
+    costs : list of Costs
+        Eq. (18) of each data type.
+    left : list of Left
+        Misses of sizes that were left out.
+    """
+
+    table: Measured
+    first: CausalModel
+    second: CausalModel
+    effect: CausalModel
+    effects: list[Effect]
+    steps: list[Step]
+    curves: CurveParameters
+    parameters: CausalModel | None
+    costs: list[Costs]
+    left: list[Left]
+
+
+def jumps(step: Step) -> bool:
+    """Tell whether a data type's misses are at least twice as many beyond the threshold as before it."""
+    return step.before < step.jump / 2
+
+
+def held(found: Evaluated) -> list[Claim]:
+    """Return the claims in the paper's order."""
+    return [*_first(found), *_second(found), *_effects(found), *_misses(found), *_costs(found)]
+
+
+def _first(found: Evaluated) -> list[Claim]:
+    cost = found.table.log_cost
+    causes = _causes(found.first, "log_T")
+    same = " (here by definition: both are the same measurement)" if found.table.cost == "ns_op" else ""
+    types = [is_related(found.first, "datatype", name) for name in ("instr_op", cost)]
+    return [
+        Claim(
+            "The run time follows from the operations and the cost of one (fig. 4)",
+            f"causes of log_T: {_listed(causes)}{same}",
+            set(causes) == {"log_op", cost},
+        ),
+        Claim(
+            "The data type influences the instructions an operation, and its cycles directly too (fig. 4)",
+            f"edge to instr_op: {_yes(types[0])}; to {cost}: {_yes(types[1])}",
+            all(types),
+        ),
+    ]
+
+
+def _second(found: Evaluated) -> list[Claim]:
+    model, cost = found.second, found.table.cost
+    by_misses = [name for name in ("L1M_op", "L2M_op") if is_related(model, name, cost)]
+    check = model.screens_off(["datatype"], [cost], by=["instr_op", "L2M_op"])
+    paper = PaperTest(model.data).information("datatype", cost, ("instr_op", "L2M_op"))
+    every = model.screens_off(PARAMETERS, [cost], by=["instr_op", "L2M_op"])
+    by_size = model.screens_off(["datatype"], ["L2M_op"], by=["n", "elementsize"]).claims[0]
+    sizes = is_related(model, "elementsize", "L2M_op"), is_related(model, "datatype", "L2M_op")
+    saves = is_related(model, "optimisation", "instr_op"), is_related(model, "optimisation", "L2M_op")
+    inner = [one for one in found.left if one.size in (4, 8)]
+    told = ", ".join(f"{one.size} bytes {one.explained:.0%}" for one in found.left)
+    return [
+        Claim(
+            "Of the misses only those of the second level have an influence on the cycles that matters (fig. 9)",
+            f"misses with an edge to {cost}: {_listed(by_misses)}",
+            by_misses == ["L2M_op"],
+        ),
+        Claim(
+            "The data type acts on the cycles besides instructions and misses: I(datatype; C_op given L2M_op, "
+            "instr_op) = 0.45, above 0.2, so that "
+            "Markov would be violated without the edge",
+            f"{check.claims[0].bits:.2f} bits a run, p = {p_text(check.claims[0].adjusted)}; by the paper's test "
+            f"and its constants {paper:.2f} bits, "
+            f"{'above' if paper > 0.2 else 'below'} 0.2 (its values grow with the number of runs); edge: "
+            f"{_yes(is_related(model, 'datatype', cost))}",
+            bool(check.refuted),
+        ),
+        Claim(
+            "So instructions and misses do not screen the parameters off from the cycles, eq. (1)",
+            f"{every}",
+            bool(every.refuted),
+        ),
+        Claim(
+            "The misses are determined by the size of an element alone, not by its type",
+            f"edge from elementsize: {_yes(sizes[0])}, from datatype: {_yes(sizes[1])}; given n and elementsize "
+            "the type tells "
+            f"{by_size.bits:.2f} bits more (p = {p_text(by_size.adjusted)})",
+            True if sizes == (True, False) else None if sizes == (True, True) else False,
+        ),
+        Claim(
+            "So the misses of new sizes can be predicted",
+            f"share of their deviations that is foretold, each size by the formula of the others: {told}. 4 and "
+            "8 lie between the others",
+            all(one.explained >= _FORETOLD for one in inner),
+        ),
+        Claim(
+            "The optimisation influences the instructions, not the misses",
+            f"edge to instr_op: {_yes(saves[0])}, to L2M_op: {_yes(saves[1])}",
+            saves == (True, False),
+        ),
+        Claim(
+            "The optimisation acts on the cycles besides the instructions",
+            f"edge to {cost}: {_yes(is_related(model, 'optimisation', cost))}",
+            is_related(model, "optimisation", cost),
+        ),
+    ]
+
+
+def _effects(found: Evaluated) -> list[Claim]:
+    name = next(name for name in found.effect.data.names if name.startswith("d") and name.endswith("optimisation"))
+    saved = {one.datatype: -one.cost for one in found.effects}
+    unit = found.table.unit
+    told = ", ".join(f"{one.datatype} {-one.cost:.1f}" for one in found.effects)
+    causes = _causes(found.effect, name)
+    ranks = saved["long"] > saved["int"] > max(saved["float"], saved["double"])
+    return [
+        Claim(
+            "What the optimisation saves depends on the data type (fig. 10a)",
+            f"causes of {name}: {_listed(causes)}",
+            causes == ["datatype"] if "datatype" in causes else False,
+        ),
+        Claim(
+            "It saves about 50 cycles with integers, 18 with float and double, 110 with long (a processor of its day)",
+            f"{told} {unit}; most with long, then int, then float and double: {_yes(ranks)}",
+            None if ranks else False,
+        ),
+    ]
+
+
+def _misses(found: Evaluated) -> list[Claim]:
+    jumping = [one for one in found.steps if jumps(one)]
+    clear = [one for one in jumping if one.explained >= _CLEAR]
+    neglected = [one for one in jumping if one.neglects]
+    told = ", ".join(f"{one.datatype} {one.explained:.0%}" for one in found.steps)
+    thresholds = any(one.name.startswith("threshold") for one in found.curves.mechanism.parameters)
+    rows = [
+        Claim(
+            "Misses are a step function of n, eq. (17)",
+            f"they at least double at a threshold with {_listed(one.datatype for one in jumping)}; share of "
+            "their deviations that the step explains: "
+            f"{told}; the curve of the fewest bits has {'thresholds' if thresholds else 'no threshold'}",
+            _all_or_none(len(clear), len(found.steps)),
+        ),
+        Claim(
+            "Misses before the jump can be neglected",
+            f"they are less than a twentieth of those after it with {_listed(one.datatype for one in neglected)}",
+            _all_or_none(len(neglected), len(jumping)),
+        ),
+    ]
+    return [*rows, *_of_sizes(jumping, found.parameters)]
+
+
+def _of_sizes(stepped: Sequence[Step], model: CausalModel | None) -> list[Claim]:
+    claim = "Jump and threshold depend on the size of an element (fig. 10b)", "Both are linear in the size"
+    if model is None:
+        few = f"the misses of {len(stepped)} data types jump, which are too few"
+        return [Claim(one, few, None, "cannot be told") for one in claim]
+    size = np.array([BYTES[one.datatype] for one in stepped], dtype=np.float64)
+    jump, threshold = (np.array([getattr(one, name) for one in stepped]) for name in ("jump", "threshold"))
+    causes = {name: _causes(model, name) for name in (JUMP, THRESHOLD)}
+    straight = _explained(size, jump), _explained(size, threshold)
+    told = "; ".join(f"{name}: {_listed(of)}" for name, of in causes.items())
+    by_size = [name for name, of in causes.items() if of == ["elementsize"]]
+    formulas = "".join(f"; {model.mechanisms[name].formula}" for name in by_size)
+    untold = "" if any(causes.values()) else "cannot be told"  # the parts of the runs are too few, or differ too much
+    return [
+        Claim(claim[0], f"causes of {told}", _all_or_none(len(by_size), len(causes)), untold),
+        Claim(
+            claim[1],
+            f"a straight line explains {straight[0]:.0%} of the jumps' variance and {straight[1]:.0%} of the "
+            "thresholds', 1/√size, as n² elements "
+            f"fill a cache, {_explained(1 / np.sqrt(size), threshold):.0%} of these{formulas}",
+            _all_or_none(sum(one >= _LINEAR for one in straight), len(straight)),
+        ),
+    ]
+
+
+def _costs(found: Evaluated) -> list[Claim]:
+    table, costs = found.table, {one.datatype: one for one in found.costs}
+    probable = differ(table, "instr_op"), differ(table, "L2M_op")
+    cpi = ", ".join(f"{name} {one.cpi:.2f}" for name, one in costs.items())
+    penalty = ", ".join(f"{name} {round(one.penalty)} ± {round(one.penalty_error)}" for name, one in costs.items())
+    ranks = costs["int"].penalty < costs["double"].penalty < costs["longdouble"].penalty
+    left = ", ".join(f"{name} {one.left:.0%}" for name, one in costs.items())
+    return [
+        Claim(
+            "The cost is CPI · instr_op + C_L2M · L2M_op for each data type, eq. (18)",
+            f"standard deviation of what it leaves, of the mean: {left}",
+            all(one.left < 0.1 for one in found.costs) or None,
+        ),
+        Claim(
+            "CPI depends on the data type",
+            f"{table.unit}: {cpi}; p = {p_text(probable[0])} for one value",
+            probable[0] < _LIKELY,
+        ),
+        Claim(
+            "The cost of a miss depends on the data type, unexpectedly: 166 cycles with int, 295 with double, "
+            "418 with longdouble",
+            f"{table.unit}: {penalty}; p = {p_text(probable[1])} for one value; rising from int over double to "
+            f"longdouble: {_yes(ranks)}",
+            None if probable[1] < _LIKELY and not ranks else probable[1] < _LIKELY,
+        ),
+    ]
+
+
+def _all_or_none(count: int, of: int) -> bool | None:
+    """Return whether all agree, or none does; None where some do."""
+    return None if 0 < count < of else count > 0
+
+
+def _causes(model: CausalModel, name: str) -> list[str]:
+    return [one for one in model.parents(name) if is_related(model, one, name)]
+
+
+def _explained(x: Floats, y: Floats) -> float:
+    """Return the share of the variance of y that a straight line over x explains."""
+    return float(np.corrcoef(x, y)[0, 1] ** 2)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"

@@ -1,0 +1,275 @@
+"""LU decomposition: figures 4 and 9 to 11, equations (1), (17) and (18), from a sweep of lu.yaml or
+lu_processor.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import yaml
+
+from experiments.causal.decomposition.claims import Evaluated, held, jumps
+from experiments.causal.decomposition.equations import BAND, costs_of, left_out_sizes, steps_of
+from experiments.causal.decomposition.models import (
+    JUMP,
+    PARTS,
+    THRESHOLD,
+    effect,
+    first_order,
+    parameter_model,
+    parameters_of,
+    second_order,
+)
+from experiments.causal.decomposition.tables import BYTES, Measured, measured
+from experiments.causal.figures import Panel, Points, draw_graph, draw_panels
+from experiments.common.claims import agreement, claims_table
+from unperturbed.analysis.causal import CausalModel
+
+HERE = Path(__file__).parent
+_MOST = 5
+_CURVE = 300
+_SIZES_TO_LEARN = 3
+
+
+def findings(campaign: Path, figures: Path) -> str:
+    """Learn from a sweep of LU decompositions, draw, and hold the paper's claims against it.
+
+    Parameters
+    ----------
+    campaign : Path
+        Its folder.
+    figures : Path
+        Folder that pictures are written into; their names begin with the campaign's.
+
+    Returns
+    -------
+    str
+        The section in Markdown.
+
+    Raises
+    ------
+    DataError
+        The campaign has no table.
+    """
+    found = evaluated(measured(campaign))
+    name = str(found.table.facts["name"])
+    pictures = {
+        "first": found.first,
+        "second": found.second,
+        "effect": found.effect,
+        **({"parameters": found.parameters} if found.parameters else {}),
+    }
+    for picture, model in pictures.items():
+        draw_graph(figures / f"{name}_{picture}.svg", model)
+    _draw_misses(figures / f"{name}_misses.svg", found)
+    _draw_costs(figures / f"{name}_costs.svg", found)
+    return _section(found, name, figures.name)
+
+
+def evaluated(table: Measured) -> Evaluated:
+    """Evaluate a table: all results that the page shows."""
+    steps = steps_of(table)
+    stepped = [step for step in steps if jumps(step)]
+    enough = len({BYTES[step.datatype] for step in stepped}) >= _SIZES_TO_LEARN
+    effects_model, effects = effect(table)
+    return Evaluated(
+        table=table,
+        first=first_order(table),
+        second=second_order(table),
+        effect=effects_model,
+        effects=effects,
+        steps=steps,
+        curves=parameters_of(table),
+        parameters=parameter_model(table, [step.datatype for step in stepped]) if enough else None,
+        costs=costs_of(table),
+        left=left_out_sizes(table, sorted(set(BYTES.values()))),
+    )
+
+
+def _section(found: Evaluated, name: str, folder: str) -> str:
+    def picture(which: str, says: str) -> str:
+        return f"![{says}]({folder}/{name}_{which}.svg)\n"
+
+    n = found.table.frame["n"].to_list()
+    real = found.table.columns[found.table.misses].kind == "hardware"
+    claims = held(found)
+    parts = [
+        f"## LU decomposition, {'counted by the processor' if real else 'second-level cache simulated'} "
+        "(sections 8.2 and 8.3)\n",
+        _measured(found.table),
+        agreement(claims) + "\n",
+        claims_table(claims) + "\n",
+        f"### Figure 4: first order\n\n{picture('first', 'first-order model')}",
+        _claims_section(found.first, ["log_T"]),
+        f"### Figure 9: second order\n\n{picture('second', 'second-order model')}",
+        _claims_section(found.second, [found.table.cost]),
+        _same(found),
+        _markov(found.second),
+        "### Figure 10(a): what the optimisation "
+        f"saves\n\n{picture('effect', 'model of the effect of the optimisation')}",
+        f"Runs with the optimisation and without it are compared within bands of {BAND} in n, as hardly two have "
+        "the very same n; figures are "
+        "medians over these bands.\n",
+        _effects_table(found),
+        f"### Figure 11 and equation (17): misses over n\n\n{picture('misses', 'misses over n')}",
+        "Lines are eq. (17), fitted to each data type by least absolute deviations; *explained* is the share of "
+        "these that it takes away. "
+        f"n from {min(n)} to {max(n)}; points far above the others are left out of the picture.\n",
+        _steps_table(found),
+        f"The form of the fewest bits for all data types together:\n\n```\n{found.curves.mechanism.formula}\n```\n",
+    ]
+    if found.parameters:
+        parts += [
+            "### Figure 10(b): jump and threshold as "
+            f"variables\n\n{picture('parameters', 'model of jump and threshold')}",
+            f"Eq. (17) fitted to {PARTS} parts of each data type's runs, so that jump and threshold are as "
+            "uncertain as they are; data types whose "
+            "misses jump.\n",
+            _claims_section(found.parameters, [JUMP, THRESHOLD]),
+        ]
+    parts += [
+        f"### Equation (18): cost of instructions and misses\n\n{picture('costs', 'cost by equation (18)')}",
+        _costs_table(found),
+    ]
+    return "\n".join(parts)
+
+
+def _measured(table: Measured) -> str:
+    sources: dict[str, list[str]] = {}
+    for name in ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", table.misses, "operations"):
+        sources.setdefault(table.columns[name].source, []).append(name)
+    told = "; ".join(f"{', '.join(names)}: {source}" for source, names in sources.items())
+    cost = (
+        "Costs are cycles of the processor"
+        if table.cost == "C_op"
+        else "The cycles would be simulated; costs are processor time of untouched runs (`cpu_s`) in nanoseconds"
+    )
+    mixed = table.cost == "C_op" and table.columns[table.misses].kind == "simulated"
+    lines = [
+        f"{table.frame.height} runs (sweep `{table.facts['name']}`) on `{table.facts['host']}`. Counted by: "
+        f"{told}. {cost}; "
+        "times (T) are `cpu_s`, less what starting any process takes.",
+    ]
+    if mixed:
+        lines.append(
+            "The second level that was simulated is not the processor's own, so that its misses need not be what "
+            "the processor waits for."
+        )
+    asked = int(yaml.safe_load((HERE / f"{table.facts['name']}.yaml").read_text())["campaign"]["points"])
+    if (runs := table.frame.height + table.wrong) < asked:
+        lines.append(f"The spec asks for {asked} points, of which {runs} were measured.")
+    if table.wrong:
+        lines.append(f"{table.wrong} runs were left out, as a count of theirs is below 0.")
+    lines += [f"The sweep's note: {note}" for note in table.facts.get("notes", ())]
+    return " ".join(lines) + "\n"
+
+
+def _claims_section(model: CausalModel, names: list[str]) -> str:
+    edges = [
+        f"| {edge} | {edge.strength:.2f} | {'' if np.isnan(edge.stability) else f'{edge.stability:.0%}'} |"
+        for edge in model.edges
+    ]
+    formulas = "\n".join(model.mechanisms[name].formula for name in names)
+    return "\n".join(["| edge | bits a row | stability |", "|---|---:|---:|", *edges, "", "```", formulas, "```", ""])
+
+
+def _same(found: Evaluated) -> str:
+    said = [str(one) for model in (found.first, found.second) for one in model.equivalences]
+    lines = [f"- {line}" for line in dict.fromkeys(said)] or ["- nothing"]
+    return "\n".join(["What carries the same information, in both models:\n", *lines, ""])
+
+
+def _markov(model: CausalModel) -> str:
+    check = model.check_markov()
+    telling = [one for one in check.claims if not one.determined]
+    refuted = ", ".join(f"{claim} ({claim.bits:.2f} bits)" for claim in check.refuted) or "none"
+    return (
+        f"Markov check of figure 9: the data refute {len(check.refuted)} of {len(telling)} independences that it "
+        f"claims: {refuted}. Graphs of the "
+        f"same shape with permuted nodes agree as well with chance p = {check.permutation_p_value:.2g}.\n"
+    )
+
+
+def _effects_table(found: Evaluated) -> str:
+    unit = found.table.unit
+    lines = [
+        f"| data type | bands of n | saved [{unit} an operation] | half of the bands | instructions saved |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {one.datatype} | {one.bands} | {-one.cost:.2f} | {-one.high:.2f} … {-one.low:.2f} | "
+        f"{-one.instructions:.2f} |"
+        for one in found.effects
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _steps_table(found: Evaluated) -> str:
+    lines = [
+        "| data type | bytes | threshold | n² elements there [KiB] | misses before | jump to | explained |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for one in found.steps:
+        size = BYTES[one.datatype]
+        there = one.threshold**2 * size / 1024
+        lines.append(
+            f"| {one.datatype} | {size} | {one.threshold:.1f} | {there:.0f} | {one.before:.4f} | {one.jump:.4f} "
+            f"| {one.explained:.0%} |"
+        )
+    most = found.table.frame.sort("L2M_op", descending=True).head(_MOST).select("n", "datatype", "L2M_op").rows()
+    told = "; ".join(f"n = {n}, {datatype}: {misses:.2f}" for n, datatype, misses in most)
+    return "\n".join([*lines, "", f"The most misses an operation: {told}.", ""])
+
+
+def _costs_table(found: Evaluated) -> str:
+    unit = found.table.unit
+    lines = [f"| data type | CPI [{unit}] | ± | C_L2M [{unit}] | ± | left |", "|---|---:|---:|---:|---:|---:|"]
+    lines += [
+        f"| {one.datatype} | {one.cpi:.3f} | {one.cpi_error:.3f} | {round(one.penalty)} | "
+        f"{round(one.penalty_error)} | {one.left:.0%} |"
+        for one in found.costs
+    ]
+    said = (
+        "Least squares, intervals of 95 %; *left* is the standard deviation of what the equation leaves, as a share "
+        "of the mean."
+    )
+    return "\n".join([*lines, "", said, ""])
+
+
+def _draw_misses(path: Path, found: Evaluated) -> None:
+    frame = found.table.frame
+    n = frame["n"].to_list()
+    grid = np.linspace(min(n), max(n), _CURVE)
+    points = []
+    for step in found.steps:
+        here = frame.filter(pl.col("datatype") == step.datatype)
+        line = np.where(grid > step.threshold, step.jump, step.before)
+        points.append(
+            Points(step.datatype, here["n"].to_list(), here["L2M_op"].to_list(), (grid.tolist(), line.tolist()))
+        )
+    # A few sizes that are powers of two miss much more than all others, and would press these to the ground.
+    top = 1.15 * float(np.quantile(frame["L2M_op"].to_numpy(), 0.985))
+    draw_panels(path, [Panel("n", "second-level misses an operation", points, limits={"ylim": (-0.03 * top, top)})])
+
+
+def _draw_costs(path: Path, found: Evaluated) -> None:
+    panels = []
+    for optimisation in (0, 1):
+        points = []
+        for one in found.costs:
+            here = found.table.frame.filter(
+                (pl.col("datatype") == one.datatype) & (pl.col("optimisation") == optimisation)
+            ).sort("n")
+            by = one.cpi * here["instr_op"] + one.penalty * here["L2M_op"]
+            points.append(
+                Points(
+                    one.datatype,
+                    here["n"].to_list(),
+                    here[found.table.cost].to_list(),
+                    (here["n"].to_list(), by.to_list()),
+                )
+            )
+        title = f"{'with' if optimisation else 'without'} the optimisation"
+        panels.append(Panel("n", f"{found.table.unit} an operation", points, title, {"yscale": "log"}))
+    draw_panels(path, panels)

@@ -1,0 +1,102 @@
+"""One campaign from its plan to its last trace: manifest, session, preparation, runs and attempts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unperturbed.common.faces import lazy_names
+
+if TYPE_CHECKING:
+    from unperturbed.harness.campaign.attempts import Attempt, Durations, RunQueue, RunResult
+    from unperturbed.harness.campaign.execution import (
+        CAMPAIGN,
+        SWEEP,
+        execute_plan,
+        lock_campaign,
+        prepare_campaign,
+        run_campaign,
+    )
+    from unperturbed.harness.campaign.manifest import Manifest, RunState
+    from unperturbed.harness.campaign.pilot import with_configuration
+    from unperturbed.harness.campaign.plan import PAD_BYTES, Configuration, PlannedRun, configurations, plan_batch
+    from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder
+    from unperturbed.harness.campaign.progress import Estimate, Progress, describe_interval
+    from unperturbed.harness.campaign.requirements import (
+        check_budget,
+        check_clock,
+        check_probes,
+        check_processor,
+        check_sampled_program,
+        no_verdict,
+        plan_counting,
+    )
+    from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
+    from unperturbed.harness.campaign.session import Session, execute_in
+    from unperturbed.harness.campaign.summary import CampaignSummary, find_campaigns, read_summary
+
+__all__ = [
+    "CAMPAIGN",
+    "PAD_BYTES",
+    "SWEEP",
+    "Attempt",
+    "CampaignSummary",
+    "Configuration",
+    "Durations",
+    "Estimate",
+    "Manifest",
+    "PlannedRun",
+    "ProgramResult",
+    "Progress",
+    "RunQueue",
+    "RunResult",
+    "RunState",
+    "Sampling",
+    "Session",
+    "build_and_stage",
+    "check_budget",
+    "check_clock",
+    "check_probes",
+    "check_processor",
+    "check_sampled_program",
+    "configurations",
+    "describe_interval",
+    "detect_host",
+    "execute_in",
+    "execute_plan",
+    "find_campaigns",
+    "lock_campaign",
+    "make_empty_folder",
+    "no_verdict",
+    "plan_batch",
+    "plan_counting",
+    "prepare_campaign",
+    "read_summary",
+    "run_campaign",
+    "run_plain",
+    "with_configuration",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "attempts": ("Attempt", "Durations", "RunQueue", "RunResult"),
+        "execution": ("CAMPAIGN", "SWEEP", "execute_plan", "lock_campaign", "prepare_campaign", "run_campaign"),
+        "manifest": ("Manifest", "RunState"),
+        "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
+        "pilot": ("with_configuration",),
+        "preparation": ("build_and_stage", "detect_host", "make_empty_folder"),
+        "progress": ("Estimate", "Progress", "describe_interval"),
+        "requirements": (
+            "check_budget",
+            "check_clock",
+            "check_probes",
+            "check_processor",
+            "check_sampled_program",
+            "no_verdict",
+            "plan_counting",
+        ),
+        "run": ("ProgramResult", "Sampling", "run_plain"),
+        "session": ("Session", "execute_in"),
+        "summary": ("CampaignSummary", "find_campaigns", "read_summary"),
+    },
+)

@@ -1,0 +1,187 @@
+"""The planned runs of a campaign one after the other: their queue, the attempts at each, and the time that is left."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unperturbed.errors import RunError
+from unperturbed.harness.campaign.manifest import Manifest, now
+from unperturbed.harness.campaign.plan import PlannedRun
+from unperturbed.harness.campaign.preparation import make_empty_folder
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.session import Session
+from unperturbed.harness.host import state as host
+
+
+class Durations:
+    """How long the runs of each pass took: the mean of those that are over, to predict the rest."""
+
+    def __init__(self) -> None:
+        self._sum: defaultdict[str, float] = defaultdict(float)
+        self._runs: Counter[str] = Counter()
+
+    def add(self, pass_name: str, seconds: float) -> None:
+        """Record one run."""
+        self._sum[pass_name] += seconds
+        self._runs[pass_name] += 1
+
+    def expected(self, runs: Mapping[str, int]) -> float:
+        """Return the seconds that so many runs of each pass will take; 0 when nothing is known of some of them."""
+        wanted = {name: count for name, count in runs.items() if count}
+        if any(not self._runs[name] for name in wanted):
+            return 0.0
+        return sum(count * self._sum[name] / self._runs[name] for name, count in wanted.items())
+
+
+class RunQueue:
+    """The planned runs of a campaign in the order of the plan: the part that a back end executes.
+
+    Parameters
+    ----------
+    session : Session
+        What all runs share.
+    planned : sequence of PlannedRun
+        The runs to be made.
+    manifest : Manifest
+        Records each attempt.
+    progress : Progress
+        Receives each start and each failure.
+    total : int
+        Runs of the whole plan, with those that are done.
+    durations : Durations
+        How long runs took so far; predicts the time that is left.
+    make : callable
+        Makes one attempt at a run: `make(run, attempt)` returns its `RunResult`. A `RunError` is a failed attempt.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        planned: Sequence[PlannedRun],
+        manifest: Manifest,
+        progress: Progress,
+        *,
+        total: int,
+        durations: Durations,
+        make: Callable[[PlannedRun, Attempt], RunResult],
+    ) -> None:
+        self.folder = session.folder
+        self._design = session.campaign.campaign
+        self._planned = {run.id: run for run in planned}
+        self._position = {run.id: total - len(planned) + place for place, run in enumerate(planned)}
+        self._manifest, self._progress, self._total = manifest, progress, total
+        self._durations, self._make = durations, make
+        self._left = Counter(run.pass_name for run in planned)
+
+    def pending(self) -> Iterator[str]:
+        """Yield the runs in the order of the plan while there is time.
+
+        Raises
+        ------
+        RunError
+            `max_hours` is over.
+        """
+        started, limit = time.monotonic(), self._design.max_hours
+        for run in self._planned.values():
+            if not self.skip(run):
+                if limit is not None and time.monotonic() - started > limit * 3600:
+                    raise RunError(
+                        f"max_hours ({limit:g}) is over: {self._position[run.id]} of {self._total} runs are done; "
+                        "the same "
+                        "command goes on with the rest"
+                    )
+                yield run.id
+            self._left[run.pass_name] -= 1
+
+    def skip(self, _run: PlannedRun) -> bool:
+        """Return whether a run is of no use any more."""
+        return False
+
+    def execute(self, run: str) -> None:
+        """Make one run, with as many attempts as the spec allows."""
+        planned = self._planned[run]
+        left = self._durations.expected(self._left)
+        self._progress.starting(planned, done=self._position[run], total=self._total, seconds_left=left)
+        took = self._attempt(planned)
+        self._durations.add(planned.pass_name, took)
+
+    def _attempt(self, run: PlannedRun) -> float:
+        """Attempt a run until it succeeds or has used the attempts of this session; return the seconds of the last."""
+        before = sum(failure.run == run.id for failure in self._manifest.failures())
+        last = before + self._design.retries + 1
+        for number in range(before + 1, last + 1):
+            folder = make_empty_folder(self.folder / "runs" / run.id)
+            host_before = host.state()
+            self._manifest.start(run, attempt=number, started=now(), host=host_before)
+            started = time.monotonic()
+            try:
+                done = self._make(run, Attempt(folder, number, host_before))
+            except RunError as error:
+                took = time.monotonic() - started
+                self._manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=number == last)
+                self._progress.failed(run, number, str(error))
+                _keep_failed(folder, number)
+            else:
+                took = time.monotonic() - started
+                self._manifest.finish(
+                    run, seconds=done.seconds, intervals=done.intervals, host=host.state(), totals=done.totals
+                )
+                break
+        return took
+
+    def unfinished(self) -> tuple[str, ...]:
+        """Return the runs that are neither done nor failed for good."""
+        return tuple(
+            state.run.id for state in self._manifest.runs("planned", "running") if state.run.id in self._planned
+        )
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a run.
+
+    Attributes
+    ----------
+    folder : Path
+        The run's folder, empty.
+    number : int
+        Counted from 1, over all sessions.
+    host_before : mapping of str to object
+        The host's state before it.
+    """
+
+    folder: Path
+    number: int
+    host_before: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What is recorded of a finished run.
+
+    Attributes
+    ----------
+    seconds : float
+        How long the program took.
+    intervals : int
+        Length of its trace.
+    totals : mapping of str to object, optional
+        What a whole run of a sweep gave.
+    """
+
+    seconds: float
+    intervals: int
+    totals: Mapping[str, Any] | None = None
+
+
+def _keep_failed(folder: Path, attempt: int) -> None:
+    """Keep what a failed attempt left, for the user to look at, out of the next attempt's way."""
+    kept = folder.with_name(f"{folder.name}-failed-{attempt}")
+    shutil.rmtree(kept, ignore_errors=True)
+    folder.rename(kept)

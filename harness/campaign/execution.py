@@ -1,0 +1,267 @@
+"""Run a campaign from its spec to its last trace: lock its folder, prepare, plan, execute.
+
+Interrupted anywhere, the same call continues.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from unperturbed.collectors.planning import Passes
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness.backends import execute_parts
+from unperturbed.harness.campaign.attempts import Attempt, Durations, RunQueue, RunResult
+from unperturbed.harness.campaign.manifest import Manifest, locked, now
+from unperturbed.harness.campaign.pilot import pilots, rehearse
+from unperturbed.harness.campaign.plan import PlannedRun, configurations, plan_runs
+from unperturbed.harness.campaign.preparation import prepare
+from unperturbed.harness.campaign.progress import Estimate, Progress
+from unperturbed.harness.campaign.run import Sampling
+from unperturbed.harness.campaign.session import Session, execute_in, make_layouts, software_metrics_in
+from unperturbed.harness.spec import PILOT, CampaignSpec
+
+CAMPAIGN = "a campaign"
+"""The purpose of a folder whose runs the spec plans."""
+SWEEP = "a sweep"
+"""The purpose of a folder whose runs end in a table."""
+
+
+def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress, *, backend: str = "here") -> None:
+    """Run a campaign, or what is left of it.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The validated spec.
+    folder : Path
+        The campaign's folder, made if need be.
+    progress : Progress
+        Receives every step.
+    backend : str, default "here"
+        Where the runs are executed, see `unperturbed.harness.backends`.
+
+    Raises
+    ------
+    SpecError
+        The folder belongs to another spec, a software metric matches nothing, or the plan exceeds `max_runs`.
+    HostError
+        This host cannot do it; the disk is full; the campaign was begun on another host; another process works on it.
+    RunError
+        The build, the reference run or the pilot failed. A planned run that fails is recorded, and does not end the
+        campaign.
+    """
+    with prepare_campaign(campaign, folder, progress) as (session, samplings, manifest):
+        _plan(campaign, list(session.passes), manifest)
+        manifest.reopen()
+        execute_plan(session, samplings, manifest, progress, backend=backend)
+
+
+@contextmanager
+def prepare_campaign(
+    campaign: CampaignSpec, folder: Path, progress: Progress, *, purpose: str = CAMPAIGN
+) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
+    """Lock the campaign folder and prepare host, builds, pilot and probes. Plans no runs.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The validated spec.
+    folder : Path
+        The campaign's folder, made if need be.
+    progress : Progress
+        Receives every step.
+    purpose : str, default "a campaign"
+        What the folder's runs are for: a folder has one purpose.
+
+    Yields
+    ------
+    tuple of Session, dict and Manifest
+        The session with the spec's own configurations, how each pass samples, and the manifest.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign`.
+    """
+    with lock_campaign(campaign, folder, purpose) as manifest:
+        session = prepare(campaign, folder, manifest, progress)
+        samplings = pilots(session, manifest, progress)
+        rehearse(session, samplings, manifest, progress)
+        yield session, samplings, manifest
+
+
+@contextmanager
+def lock_campaign(campaign: CampaignSpec, folder: Path, purpose: str) -> Iterator[Manifest]:
+    """Lock a campaign's folder, which is made if need be, for this process and for one purpose.
+
+    Raises
+    ------
+    SpecError
+        The folder belongs to another spec or purpose, cannot be made, or another process works on it.
+    HostError
+        The disk is full, whenever that is met.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpecError(
+            f"{folder}: no folder can be made there ({error.strerror}); choose another with --campaign"
+        ) from None
+    with _disk_errors(folder), locked(folder), Manifest(folder / "campaign.sqlite") as manifest:
+        _claim(manifest, campaign, purpose)
+        yield manifest
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    """Turn a full disk, met anywhere, into one clear message."""
+    message = (
+        f"no space left on the disk of {folder}: free some and run the same command again; every finished run is kept"
+    )
+    try:
+        yield
+    except OSError as error:
+        # Copying a tree collects its errors into one that has no number.
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) or "[Errno 28]" in str(error):
+            raise HostError(message) from None
+        raise
+    except sqlite3.OperationalError as error:
+        if "full" in str(error):
+            raise HostError(message) from None
+        raise
+
+
+def _plan(campaign: CampaignSpec, passes: list[str], manifest: Manifest) -> None:
+    """Enter the plan, or the runs beyond an earlier one; record that a campaign with finished runs was extended."""
+    design = campaign.campaign
+    wanted = configurations(campaign)
+    manifest.forget({state.run.configuration for state in manifest.runs()} - {item.name for item in wanted})
+    before = [state.run for state in manifest.runs()]
+    more = plan_runs(wanted, passes, seed=design.seed, order=design.order, before=before, layouts=design.layouts)
+    if before and more and manifest.runs("done"):
+        manifest.set_facts(
+            extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": now()}]
+        )
+    manifest.plan(more)
+
+
+def execute_plan(
+    session: Session,
+    samplings: Mapping[str, Sampling],
+    manifest: Manifest,
+    progress: Progress,
+    *,
+    backend: str = "here",
+) -> None:
+    """Execute every planned run whose configuration the session has.
+
+    Parameters
+    ----------
+    session : Session
+        What all runs share.
+    samplings : mapping of str to Sampling
+        How each pass samples, by the pass's name.
+    manifest : Manifest
+        What is known about the campaign's runs.
+    progress : Progress
+        Receives each step.
+    backend : str, default "here"
+        Where the runs are executed.
+
+    Raises
+    ------
+    RunError
+        `max_hours` is over, or a layout can be made by no means. A run that fails is recorded, and ends nothing.
+    """
+    states = [state for state in manifest.runs() if state.run.configuration in session.built]
+    planned = [state.run for state in states if state.state == "planned"]
+    make_layouts(session, planned, manifest, progress)
+    pilot = {name: manifest.fact(f"{PILOT}:{name}") for name in samplings}
+    seconds = {name: fact["seconds"] for name, fact in pilot.items()}
+    runs = Counter(state.run.configuration for state in states)
+    progress.planned(
+        Estimate(
+            runs=len(states),
+            done=sum(state.state == "done" for state in states),
+            seconds=sum(seconds[run.pass_name] for run in planned),
+            configurations={name: runs[name] for name in session.built if runs[name]},
+            passes=Passes(tuple(session.passes.values()), manifest.fact("reasons")),
+            notes=(
+                *(fact["note"] for fact in pilot.values() if fact["note"]),
+                *(manifest.fact("probe_notes") or ()),
+                *dict.fromkeys(note for notes in (manifest.fact("layout_notes") or {}).values() for note in notes),
+            ),
+        )
+    )
+    durations = Durations()
+    for name, taken in seconds.items():
+        durations.add(name, taken)
+    queue = RunQueue(
+        session,
+        planned,
+        manifest,
+        progress,
+        total=len(states),
+        durations=durations,
+        make=partial(_make, session, samplings),
+    )
+    execute_parts([queue], backend)
+
+
+def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, attempt: Attempt) -> RunResult:
+    with software_metrics_in(session, run) as software_metrics:
+        trace = execute_in(
+            session,
+            replace(samplings[run.pass_name], software_metrics=software_metrics),
+            run.configuration,
+            attempt.folder,
+            pad_bytes=run.pad_bytes,
+            run=run.id,
+            order=int(run.id),
+            layout=run.layout,
+            repetition=run.repetition,
+            block=run.block,
+            attempt=attempt.number,
+            host_before=attempt.host_before,
+        )
+    return RunResult(trace.attributes["seconds"], len(trace))
+
+
+def _claim(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
+    """Tie the folder to this spec and purpose.
+
+    A folder of another spec is refused when it has finished runs, and started anew otherwise.
+    """
+    known = manifest.fact("spec_digest")
+    recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
+    if recorded != purpose and manifest.runs("done"):
+        raise SpecError(
+            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or remove "
+            "that one"
+        )
+    if known not in (None, campaign.digest):
+        if manifest.runs("done"):
+            raise SpecError(
+                f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, begun "
+                f"{manifest.fact('begun')}): "
+                "choose another folder with --campaign, or remove that one"
+            )
+        manifest.clear()
+        for name in ("builds", "inputs", "runs"):
+            shutil.rmtree(manifest.path.parent / name, ignore_errors=True)
+    manifest.set_facts(
+        spec_digest=campaign.digest,
+        purpose=purpose,
+        spec_text=campaign.text,
+        spec_path=str(campaign.path),
+        name=campaign.name,
+        begun=manifest.fact("begun") or now(),
+    )

@@ -1,0 +1,296 @@
+"""The manifest: an SQLite file with the state of every run, so that a campaign survives any interruption."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign.plan import PlannedRun
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY,
+    configuration TEXT NOT NULL,
+    pass TEXT NOT NULL,
+    repetition INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    pad_bytes INTEGER NOT NULL,
+    layout INTEGER NOT NULL DEFAULT 0,
+    point INTEGER NOT NULL DEFAULT 0,
+    state TEXT NOT NULL CHECK (state IN ('planned', 'running', 'done', 'failed')),
+    attempt INTEGER NOT NULL DEFAULT 0,
+    started TEXT,
+    seconds REAL,
+    intervals INTEGER,
+    error TEXT NOT NULL DEFAULT '',
+    host_before TEXT,
+    host_after TEXT
+);
+CREATE TABLE IF NOT EXISTS failures (
+    run TEXT NOT NULL REFERENCES runs (id),
+    attempt INTEGER NOT NULL,
+    started TEXT,
+    seconds REAL,
+    error TEXT NOT NULL,
+    PRIMARY KEY (run, attempt)
+);
+"""
+
+_ADDED = ("layout", "point")
+"""Columns that later versions added, numbers with the default 0. Only further runs of an older campaign need them."""
+
+_TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES runs (id), content TEXT NOT NULL)"
+"""The results of whole runs, which only sweeps have."""
+
+State = Literal["planned", "running", "done", "failed"]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A planned run and its state.
+
+    Attributes
+    ----------
+    run : PlannedRun
+        The run.
+    state : State
+        How far it got.
+    attempt : int
+        Number of the last attempt; 0 before the first.
+    started : str or None
+        When that attempt started, ISO 8601.
+    seconds : float or None
+        How long it took.
+    intervals : int or None
+        Length of its trace.
+    error : str
+        Why it failed; empty otherwise.
+    host_before, host_after : dict of str to object or None
+        The host's state (`unperturbed.harness.host.state`) before and after it.
+    """
+
+    run: PlannedRun
+    state: State
+    attempt: int
+    started: str | None
+    seconds: float | None
+    intervals: int | None
+    error: str
+    host_before: dict[str, Any] | None
+    host_after: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One attempt that failed."""
+
+    run: str
+    attempt: int
+    started: str | None
+    seconds: float | None
+    error: str
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a campaign folder for this process; the kernel releases it however the process ends.
+
+    Raises
+    ------
+    SpecError
+        Another process holds it.
+    """
+    with (folder / "campaign.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise SpecError(
+                f"{folder}: another process (pid {holder}) is working on this campaign; wait for it, or choose "
+                "another folder with --campaign"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+class Manifest:
+    """The campaign's `campaign.sqlite`. Each change is one transaction, on disk when the method returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # A back end may make runs in a thread, one at a time; SQLite serialises access by itself.
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(_SCHEMA)
+            columns = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
+        except sqlite3.DatabaseError as error:
+            raise SpecError(
+                f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"
+            ) from None
+        self._missing = [name for name in _ADDED if name not in columns]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def __enter__(self) -> Manifest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fact(self, name: str) -> Any:
+        """Return a fact about the campaign, or None."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def set_facts(self, **facts: Any) -> None:
+        """Record facts about the campaign, all or none."""
+        with self._transaction():
+            for name, value in facts.items():
+                self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+
+    def clear(self) -> None:
+        """Delete everything: the folder's campaign starts anew."""
+        with self._transaction():
+            for table in ("failures", "totals", "runs", "facts"):
+                if self._has(table):
+                    self._db.execute(f"DELETE FROM {table}")
+
+    def plan(self, runs: Iterable[PlannedRun]) -> None:
+        """Enter the plan; runs that are there already stay as they are."""
+        for name in self._missing:
+            self._db.execute(f"ALTER TABLE runs ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0")
+        self._missing = []
+        with self._transaction():
+            self._db.executemany(
+                "INSERT OR IGNORE INTO runs (id, configuration, pass, repetition, block, pad_bytes, layout, point, "
+                "state)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'planned')",
+                (astuple(run) for run in runs),
+            )
+
+    def forget(self, configurations: Iterable[str]) -> None:
+        """Remove the runs of these configurations that were never started from the plan."""
+        with self._transaction():
+            for name in configurations:
+                self._db.execute(
+                    "DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND configuration = ?", (name,)
+                )
+
+    def forget_runs(self, ids: Iterable[str]) -> None:
+        """Remove these runs from the plan, unless they were started."""
+        with self._transaction():
+            self._db.executemany(
+                "DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND id = ?", ((run,) for run in ids)
+            )
+
+    def reopen(self) -> None:
+        """Plan runs again that were interrupted or had failed in an earlier session."""
+        with self._transaction():
+            self._db.execute("UPDATE runs SET state = 'planned' WHERE state IN ('running', 'failed')")
+
+    def start(self, run: PlannedRun, *, attempt: int, started: str, host: dict[str, Any]) -> None:
+        """Record that a run has started."""
+        self._db.execute(
+            "UPDATE runs SET state = 'running', attempt = ?, started = ?, host_before = ?, error = '' WHERE id = ?",
+            (attempt, started, json.dumps(host), run.id),
+        )
+
+    def finish(
+        self,
+        run: PlannedRun,
+        *,
+        seconds: float,
+        intervals: int,
+        host: dict[str, Any],
+        totals: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record that a run is done: its trace is on disk, or its `totals` are recorded with it."""
+        if totals is not None:
+            self._db.execute(_TOTALS)
+        with self._transaction():
+            if totals is not None:
+                self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?)", (run.id, json.dumps(totals)))
+            self._db.execute(
+                "UPDATE runs SET state = 'done', seconds = ?, intervals = ?, host_after = ? WHERE id = ?",
+                (seconds, intervals, json.dumps(host), run.id),
+            )
+
+    def fail(self, run: PlannedRun, *, seconds: float, error: str, host: dict[str, Any], final: bool) -> None:
+        """Record that an attempt failed; `final` when it is not to be tried again."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO failures SELECT id, attempt, started, ?, ? FROM runs WHERE id = ?",
+                (seconds, error, run.id),
+            )
+            self._db.execute(
+                "UPDATE runs SET state = ?, seconds = ?, error = ?, host_after = ? WHERE id = ?",
+                ("failed" if final else "planned", seconds, error, json.dumps(host), run.id),
+            )
+
+    def runs(self, *states: State) -> list[RunState]:
+        """Return the runs in these states (all, when none is given), in the order of the plan."""
+        added = ", ".join("0" if name in self._missing else name for name in _ADDED)
+        rows = self._db.execute(
+            f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
+            " seconds, intervals, error, host_before, host_after FROM runs ORDER BY id"
+        )
+        return [
+            RunState(
+                PlannedRun(*row[:8]), *row[8:14], *(None if text is None else json.loads(text) for text in row[14:])
+            )
+            for row in rows
+            if not states or row[8] in states
+        ]
+
+    def totals(self, *runs: str) -> dict[str, dict[str, Any]]:
+        """Return the results of these finished runs of a sweep (of all, when none is named), by run."""
+        if not self._has("totals"):
+            return {}
+        marks = f" WHERE run IN ({', '.join('?' * len(runs))})" if runs else ""
+        return {
+            run: json.loads(text) for run, text in self._db.execute(f"SELECT run, content FROM totals{marks}", runs)
+        }
+
+    def failures(self) -> list[Failure]:
+        """Return every attempt that failed, in order."""
+        return [
+            Failure(*row)
+            for row in self._db.execute(
+                "SELECT run, attempt, started, seconds, error FROM failures ORDER BY run, attempt"
+            )
+        ]
+
+    def _has(self, table: str) -> bool:
+        found = self._db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+        return found.fetchone() is not None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+
+def now() -> str:
+    """Return the time as campaigns record it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

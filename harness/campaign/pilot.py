@@ -1,0 +1,213 @@
+"""The trial runs before the plan: the pilot, which chooses the interval, and the rehearsal of probes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
+from unperturbed.collectors.data import Trace
+from unperturbed.errors import RunError, SpecError
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import Configuration
+from unperturbed.harness.campaign.preparation import make_empty_folder
+from unperturbed.harness.campaign.progress import Progress, describe_interval
+from unperturbed.harness.campaign.requirements import (
+    shows_perturbation,
+)
+from unperturbed.harness.campaign.run import Sampling, TimedOutError
+from unperturbed.harness.campaign.session import Session, build_configurations, execute_in
+from unperturbed.harness.program import (
+    SoftwareMetrics,
+    check_hit_rates,
+    hit_rates,
+)
+from unperturbed.harness.spec import (
+    BASELINE,
+    PILOT,
+    SHORTEST_INTERVAL_NS,
+    CampaignSpec,
+    Interval,
+    metric_position,
+)
+
+_CLOCK_MONOTONIC_COARSE = 6
+_PILOT_CAPACITY = 1 << 17
+_PILOT_INTERVAL_NS = 20_000_000
+_REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
+"""With probes, a program is stopped after so many times the duration of the pilot and so many seconds more."""
+_JIFFIES = 2
+"""An interval of processor time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
+
+
+def _clock(campaign: CampaignSpec, source: str) -> str:
+    """Choose the interval's clock: processor time in a simulator, where wall-clock intervals vary with the load."""
+    if campaign.measure.clock != "auto":
+        return campaign.measure.clock
+    return "process-cpu" if source == "simulated" else "monotonic"
+
+
+def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str, Sampling]:
+    """Run the baseline once a pass.
+
+    The pilot chooses the interval (003, section 3.2), sizes the record file and shows how long a run takes.
+    """
+    samplings = {}
+    for name, collected in session.passes.items():
+        clock = _clock(session.campaign, collected.source)
+        fact = f"{PILOT}:{name}"
+        if manifest.fact(fact) is None:
+            progress.step("pilot run" if len(session.passes) == 1 else f"pilot run ({name})")
+            interval = session.campaign.measure.interval or Interval()
+            length = 1 if clock == "work" else interval.nanoseconds or _PILOT_INTERVAL_NS
+            first = Sampling(collected, SoftwareMetrics(), length, clock, _PILOT_CAPACITY)
+            started = time.monotonic()
+            trace = execute_in(
+                session,
+                first,
+                BASELINE,
+                make_empty_folder(session.folder / "runs" / "0000"),
+                pad_bytes=0,
+                run=PILOT,
+                order=0,
+            )
+            seconds = time.monotonic() - started
+            interval_ns, note = first.interval_ns, _coarse(first.interval_ns, clock)
+            if interval.records is not None:
+                interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
+            if shows_perturbation(session.passes.values()):
+                _check_length(round(len(trace) * first.interval_ns / interval_ns), interval_ns, clock, interval.records)
+            manifest.set_facts(
+                **{
+                    fact: {
+                        "interval_ns": interval_ns,
+                        "intervals": len(trace),
+                        "first_interval_ns": first.interval_ns,
+                        "seconds": seconds,
+                        "note": note,
+                    }
+                }
+            )
+        found = manifest.fact(fact)
+        expected = found["intervals"] * found["first_interval_ns"] / found["interval_ns"]
+        capacity = int(4 * expected * session.slowness) + 4096
+        samplings[name] = Sampling(collected, SoftwareMetrics(), found["interval_ns"], clock, capacity)
+    return samplings
+
+
+def rehearse(session: Session, samplings: Mapping[str, Sampling], manifest: Manifest, progress: Progress) -> None:
+    """Run each configuration with kernel probes once, record their cost, and refuse those that are hit too often.
+
+    Raises
+    ------
+    SpecError
+        A probe is hit more often than its `max_rate`.
+    """
+    notes: dict[str, None] = {}
+    for name, built in session.built.items():
+        software_metrics = built.software_metrics
+        if not software_metrics.probes:
+            continue
+        fact = f"probes:{name}"
+        if manifest.fact(fact) is None:
+            progress.step(f"rehearsing the probes of {name}")
+            trace = _rehearse(session, next(iter(samplings.values())), name, software_metrics, manifest)
+            manifest.set_facts(**{fact: hit_rates(session.campaign, software_metrics, trace)})
+        notes |= dict.fromkeys(check_hit_rates(session.campaign, manifest.fact(fact)))
+    manifest.set_facts(probe_notes=list(notes))
+
+
+def _rehearse(
+    session: Session, sampling: Sampling, name: str, software_metrics: SoftwareMetrics, manifest: Manifest
+) -> Trace:
+    """Run a configuration once with its probes, for no longer than probes could be let pass."""
+    alone = manifest.fact(f"{PILOT}:{sampling.collected.name}")["seconds"]
+    limit = _REHEARSAL_SLACK_S + _REHEARSAL_TIMES * alone
+    first = replace(
+        sampling, software_metrics=software_metrics, capacity=max(sampling.capacity, _PILOT_CAPACITY), timeout_s=limit
+    )
+    try:
+        return execute_in(
+            session, first, name, make_empty_folder(session.folder / "runs" / "0000"), pad_bytes=0, run=PILOT, order=0
+        )
+    except TimedOutError:
+        if limit >= session.campaign.program.timeout.seconds:
+            raise
+        probed = list(dict.fromkeys(site.metric for site in software_metrics.sites))
+        raise SpecError(
+            f"{metric_position(session.campaign, probed[0])}: {' and '.join(probed)}: hit far too often for probes "
+            "of the kernel: with them the program "
+            f"had not ended after {limit:.0f} s, and without them it takes {alone:.1f} s. Take rarer events, or "
+            "compile them in"
+        ) from None
+
+
+def _check_length(intervals: int, interval_ns: int, clock: str, records: int | None) -> None:
+    """Refuse a run that is too short for a verdict.
+
+    An interval that was chosen by the number of records is the shortest possible one.
+    """
+    if intervals < MINIMUM_INTERVALS:
+        shortest = records is not None or interval_ns <= SHORTEST_INTERVAL_NS
+        raise RunError(
+            f"the pilot run has {intervals} intervals of {describe_interval(interval_ns, clock)}, and at least "
+            f"{MINIMUM_INTERVALS} are needed: "
+            f"{'give the program more work' if shortest else 'use a shorter interval, or give the program more work'}"
+        )
+
+
+def _jiffy_ns() -> int:
+    return round(time.clock_getres(_CLOCK_MONOTONIC_COARSE) * 1e9)
+
+
+def _coarse(interval_ns: int, clock: str) -> str:
+    """Warn of an interval that its clock cannot keep; empty when it can."""
+    if clock not in ("process-cpu", "thread-cpu") or interval_ns >= _JIFFIES * _jiffy_ns():
+        return ""
+    return (
+        f"Intervals of {interval_ns / 1e6:g} ms were asked for on the clock {clock}, which ticks every "
+        f"{_jiffy_ns() / 1e6:g} ms here: "
+        "they are as long as a tick or two. clock: monotonic keeps them."
+    )
+
+
+def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]:
+    """Return the interval that gives about so many records, and a note when the clock is too coarse for it."""
+    if clock == "work":
+        return max(1, round(duration_ns / records)), ""  # quanta: the simulator has no smaller unit
+    exact = round(duration_ns / records, -5)  # a tenth of a millisecond
+    if clock == "monotonic":
+        return max(100_000, int(exact)), ""
+    # No multiple of the jiffy is asked for: a timer of 15 ms on ticks of 4 ms fires after 12 or 16, and 15 on average.
+    jiffy = _jiffy_ns()
+    shortest = _JIFFIES * jiffy
+    if exact >= shortest:
+        return int(exact), ""
+    return shortest, (
+        f"{records} records were asked for; processor time ticks every {jiffy / 1e6:g} ms here, so the shortest "
+        "interval is "
+        f"{shortest / 1e6:g} ms and gives about {duration_ns // shortest}. A longer input gives more."
+    )
+
+
+def with_configuration(
+    session: Session,
+    configuration: Configuration,
+    samplings: Mapping[str, Sampling],
+    manifest: Manifest,
+    progress: Progress,
+) -> Session:
+    """Build one more configuration, locate its metrics, rehearse its probes; return a session that has it.
+
+    What an earlier session did is kept: the manifest knows the build by the configuration's name.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign` says; or the name was given to other metrics before.
+    """
+    builds = build_configurations(session.campaign, session.folder, [configuration], manifest, progress)
+    session = session.holding(configuration, builds[configuration.name])
+    rehearse(session, samplings, manifest, progress)
+    return session

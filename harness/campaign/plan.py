@@ -1,0 +1,208 @@
+"""The plan: which configuration is run when, in which surroundings.
+
+Configurations × passes × repetitions, spread over blocks so that slow drift of the host meets every configuration
+alike, and shuffled within a block by the spec's seed. The size of the environment varies over blocks and is the same
+for all runs of a block: it moves the stack, and so belongs to the factors of the experiment ("Producing wrong data
+without doing anything obviously wrong", ASPLOS 2009). So does the layout of the code, where the spec has it vary: every
+repetition then has a layout of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from unperturbed.harness.spec import ANCHOR, BASELINE, SHAM_PREFIX, CampaignSpec
+
+PAD_BYTES = 4096
+"""The environment grows by up to a page: every offset of the stack within a page occurs."""
+
+
+_MINIMUM_ANCHOR_RUNS = 5
+"""The anchor's runs are the baseline of every subset's outer check, and a baseline has at least five."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is built into the program, and how often that is run.
+
+    Attributes
+    ----------
+    software : tuple of str
+        The metrics that it counts, the anchor first.
+    runs : int
+        Runs of each pass.
+    sham_of : str, optional
+        The configuration whose layout this has, without its counting; None for one that is no sham.
+    inert : tuple of str
+        The metrics at whose places stand no-ops instead of increments: a sham's, which counts nothing.
+    program : str, default ""
+        The other program (`programs:` of the spec) that it runs; '' for `program:`.
+    """
+
+    name: str
+    software: tuple[str, ...]
+    runs: int
+    sham_of: str | None = None
+    inert: tuple[str, ...] = ()
+    program: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of the plan.
+
+    Attributes
+    ----------
+    id : str
+        The run's number, of fixed width so that its path never changes the size of the environment.
+    configuration, pass_name : str
+        What is run and which counters.
+    repetition : int
+        Number of the repetition, from 1.
+    block : int
+        Number of the block, from 0.
+    pad_bytes : int
+        Bytes added to the environment.
+    layout : int
+        Number of the layout of its code, the same for all passes; 0 is the program as its build made it.
+    point : int
+        Number of the sweep's point, from 1; 0 in other campaigns.
+    """
+
+    id: str
+    configuration: str
+    pass_name: str
+    repetition: int
+    block: int
+    pad_bytes: int
+    layout: int = 0
+    point: int = 0
+
+
+def configurations(campaign: CampaignSpec) -> tuple[Configuration, ...]:
+    """Return a campaign's configurations: pure baseline, other programs, anchor, each subset with the anchor, shams."""
+    design, anchor = campaign.campaign, campaign.analysis.anchor
+    found = [Configuration(BASELINE, (), design.baseline_runs)]
+    found += [Configuration(name, (), design.baseline_runs, program=name) for name in campaign.programs]
+    if anchor is not None:
+        found.append(Configuration(ANCHOR, (anchor,), max(_MINIMUM_ANCHOR_RUNS, design.runs)))
+    carried = () if anchor is None else (anchor,)
+    for name, subset in design.subsets.items():
+        found.append(Configuration(name, (*carried, *(metric for metric in subset if metric != anchor)), design.runs))
+    if design.sham:
+        found += [sham for item in found[1:] if (sham := sham_of(campaign, item)) is not None]
+    return tuple(found)
+
+
+def sham_of(campaign: CampaignSpec, configuration: Configuration) -> Configuration | None:
+    """Return a configuration's sham, rewritten alike with nothing counted; None where nothing is compiled in."""
+    compiled = tuple(name for name in configuration.software if campaign.measure.software[name].means == "compiled")
+    if not compiled:
+        return None
+    return Configuration(f"{SHAM_PREFIX}{configuration.name}", (), configuration.runs, configuration.name, compiled)
+
+
+def configurations_without_sham(campaign: CampaignSpec) -> tuple[str, ...]:
+    """Return the configurations that can have no sham although the spec wants them: nothing in them is compiled in."""
+    planned = configurations(campaign) if campaign.campaign.sham else ()
+    with_sham = {item.sham_of for item in planned}
+    return tuple(item.name for item in planned if item.software and item.name not in with_sham)
+
+
+def plan_runs(
+    configurations: Sequence[Configuration],
+    passes: Sequence[str],
+    *,
+    seed: int,
+    order: Literal["blocks", "random", "sequential"] = "blocks",
+    before: Sequence[PlannedRun] = (),
+    layouts: Literal["fixed", "varied"] = "fixed",
+) -> tuple[PlannedRun, ...]:
+    """Lay out every run of a campaign, in the order in which they are made.
+
+    Parameters
+    ----------
+    configurations : sequence of Configuration
+        The configurations, each with its number of runs a pass.
+    passes : sequence of str
+        Names of the passes.
+    seed : int
+        Seed of the order and of the environment's sizes.
+    order : {"blocks", "random", "sequential"}, default "blocks"
+        `blocks` spreads each configuration's runs evenly over as many blocks as the longest configuration has runs, and
+        shuffles within a block; `random` shuffles all; `sequential` is one configuration after the other, and only for
+        debugging.
+    before : sequence of PlannedRun
+        Runs that were planned earlier. Only the runs beyond them are planned, in further blocks.
+    layouts : {"fixed", "varied"}, default "fixed"
+        `varied` gives every repetition of a configuration a layout of its own, numbered as the repetition.
+
+    Returns
+    -------
+    tuple of PlannedRun
+        Ids ascend in the order of the plan.
+    """
+    chance = random.Random(f"{seed}+{len(before)}" if before else seed)
+    had = Counter(run.configuration for run in before if run.pass_name == passes[0])
+    configurations = [
+        replace(item, runs=item.runs - had[item.name]) for item in configurations if item.runs > had[item.name]
+    ]
+    if not configurations:
+        return ()
+    first_block = 1 + max((run.block for run in before), default=-1)
+    blocks = max(configuration.runs for configuration in configurations)
+    pads = [chance.randrange(PAD_BYTES) for _ in range(blocks)]
+    slots: list[tuple[int, str, str, int]] = []
+    for configuration in configurations:
+        offset = chance.random()
+        for repetition in range(configuration.runs):
+            block = int((repetition + offset) * blocks / configuration.runs)
+            slots += [(block, configuration.name, name, had[configuration.name] + repetition + 1) for name in passes]
+    if order == "random":
+        chance.shuffle(slots)
+    elif order == "blocks":
+        shuffled = [(chance.random(), slot) for slot in slots]
+        slots = [slot for _, slot in sorted(shuffled, key=lambda item: (item[1][0], item[0]))]
+    first = 1 + max((int(run.id) for run in before), default=0)
+    return tuple(
+        PlannedRun(
+            f"{number:04d}",
+            configuration,
+            name,
+            repetition,
+            first_block + block,
+            pads[block],
+            repetition if layouts == "varied" else 0,
+        )
+        for number, (block, configuration, name, repetition) in enumerate(slots, start=first)
+    )
+
+
+def plan_batch(
+    more: Mapping[str, int],
+    passes: Sequence[str],
+    *,
+    seed: int,
+    before: Sequence[PlannedRun],
+    order: Literal["blocks", "random", "sequential"] = "blocks",
+    layouts: Literal["fixed", "varied"] = "fixed",
+) -> tuple[PlannedRun, ...]:
+    """Lay out so many further runs of some configurations, behind everything that was planned before.
+
+    Parameters
+    ----------
+    more : mapping of str to int
+        Name of a configuration, built or not → runs a pass beyond those that it has.
+    passes : sequence of str
+        Names of the passes.
+    seed, before, order, layouts : int, sequence of PlannedRun, str and str
+        As for `plan_runs`. The same earlier plan and the same request give the same batch, so that a search that was
+        interrupted finds it planned.
+    """
+    had = Counter(run.configuration for run in before if run.pass_name == passes[0])
+    wanted = [Configuration(name, (), had[name] + runs) for name, runs in more.items()]
+    return plan_runs(wanted, passes, seed=seed, order=order, before=before, layouts=layouts)

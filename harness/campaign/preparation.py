@@ -1,0 +1,272 @@
+"""Prepare a campaign: host, builds, input, and the result of the untouched program."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from unperturbed.collectors.planning import Passes
+from unperturbed.collectors.sources import Pass
+from unperturbed.errors import HostError, RunError, SpecError
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import configurations, configurations_without_sham
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.requirements import (
+    check_budget,
+    check_clock,
+    check_probes,
+    check_processor,
+    check_sampled_program,
+    check_wrapped,
+    no_verdict,
+    plan_counting,
+)
+from unperturbed.harness.campaign.run import ProgramResult, run_plain
+from unperturbed.harness.campaign.session import UNTOUCHED, Session, build_configurations
+from unperturbed.harness.host import state as host
+from unperturbed.harness.program import (
+    check_compilers,
+    find_source,
+    program_identity,
+)
+from unperturbed.harness.spec import (
+    PILOT,
+    REFERENCE,
+    CampaignSpec,
+    substitute,
+)
+
+
+def prepare(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> Session:
+    """Prepare everything before the pilot; results of an earlier session are kept.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign` says.
+    """
+    passes, here = detect_host(campaign, manifest, progress)
+    check_clock(campaign, passes)
+    check_probes(campaign, passes)
+    check_wrapped(campaign, passes)
+    check_budget(campaign, len(passes.passes))
+    if why := no_verdict(campaign, passes):
+        progress.note(why)
+    wanted = configurations(campaign)
+    if without := configurations_without_sham(campaign):
+        progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in there that could be left out")
+    workspace = build_and_stage(campaign, folder, manifest, progress)
+    expected = _reference(campaign, folder, workspace.builds[REFERENCE], workspace.inputs, manifest, progress)
+    named = {item.name: item for item in passes.passes}
+    others, slowness = _other_results(campaign, folder, workspace, manifest, progress)
+    session = Session(
+        campaign, folder, named, {}, workspace.inputs, expected, here, workspace.program, others, slowness
+    )
+    for item in wanted:
+        session = session.holding(item, workspace.builds[item.name])
+    return session
+
+
+def detect_host(campaign: CampaignSpec, manifest: Manifest, progress: Progress) -> tuple[Passes, str]:
+    """Detect what this host can count; return the passes and the host's fingerprint.
+
+    Raises
+    ------
+    SpecError, HostError
+        As `run_campaign` says.
+    """
+    for name in ("", *campaign.programs):
+        check_compilers(campaign.of_program(name).program)
+        check_sampled_program(campaign.of_program(name))
+    description = host.describe(tuple(campaign.program.compilers.values()))
+    here = host.fingerprint(description)
+    if (known := manifest.fact("host")) not in (None, here):
+        raise HostError(
+            f"this campaign was begun on another host or kernel ({known}; this is {here}): counts of two hosts do "
+            "not compare"
+        )
+    manifest.set_facts(host=here, description=description)
+    progress.step("finding out what this host can count")
+    passes = plan_counting(campaign)
+    check_processor(campaign)
+    manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
+    return passes, here
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """What all runs use.
+
+    Attributes
+    ----------
+    builds : mapping of str to Path or None
+        The build of each configuration and of the untouched program; None where nothing is built.
+    inputs : Path
+        Folder of the input files.
+    program : str or None
+        The program's identity.
+    """
+
+    builds: Mapping[str, Path | None]
+    inputs: Path
+    program: str | None
+
+
+def build_and_stage(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> Workspace:
+    """Build every configuration and stage the input; results of an earlier session are kept.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign` says.
+    """
+    identity = _identity(campaign, manifest)
+    builds = build_configurations(campaign, folder, [UNTOUCHED, *configurations(campaign)], manifest, progress)
+    return Workspace(builds, _inputs(campaign, folder, builds[REFERENCE], manifest, progress), identity)
+
+
+def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:
+    """Return the identity of the program; None in a campaign whose first runs recorded none.
+
+    Before the first run is done the program may still change: what was found of it is then found anew.
+
+    Raises
+    ------
+    SpecError
+        It has changed since runs were made.
+    """
+    known, now = manifest.fact("program"), _identities(campaign)
+    if known == now:
+        return now
+    if manifest.runs("done"):
+        if known is None:
+            return None
+        raise SpecError(
+            f"the program is another than when this campaign was begun (it was {known}, it is {now}): its source, "
+            "its input or a file "
+            "that its command names has changed, and runs of two programs do not compare. Choose another folder with "
+            "--campaign, or put the "
+            "program back"
+        )
+    if known is not None:
+        pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes")]
+        rehearsals = [f"probes:{item.name}" for item in configurations(campaign)]
+        others = [f"expected:{name}" for name in campaign.programs]
+        manifest.set_facts(**dict.fromkeys(["expected", "native", "inputs", *others, *pilots_of, *rehearsals]))
+    manifest.set_facts(program=now)
+    return now
+
+
+def _identities(campaign: CampaignSpec) -> str:
+    """Return the identity of the program, and of those that it is compared with."""
+    each = (campaign.of_program(name) for name in ("", *campaign.programs))
+    return ", ".join(program_identity(one, find_source(one.program, one.folder)) for one in each)
+
+
+def _pass_facts(item: Pass) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "source": item.source,
+        "metrics": [metric.name for metric in item.metrics],
+        "machine": asdict(item.machine) if item.machine else None,
+        "multiplexed": item.multiplexed,
+    }
+
+
+def _inputs(
+    campaign: CampaignSpec, folder: Path, build_folder: Path | None, manifest: Manifest, progress: Progress
+) -> Path:
+    """Copy the spec's input files and let `prepare` generate the others, once."""
+    inputs = folder / "inputs"
+    if manifest.fact("inputs") is not None and inputs.is_dir():
+        return inputs
+    shutil.rmtree(inputs, ignore_errors=True)
+    inputs.mkdir()
+    for name in campaign.program.inputs:
+        shutil.copy2(campaign.folder / name, inputs / Path(name).name)
+    if campaign.program.prepare is not None:
+        progress.step("preparing the input")
+        known = {"python": sys.executable, "inputs": str(inputs), "spec": str(campaign.folder)}
+        if build_folder is not None:
+            known |= {"source": str(build_folder), "build": str(build_folder)}
+        argv = [substitute(word, known) for word in shlex.split(campaign.program.prepare)]
+        try:
+            made = subprocess.run(
+                argv,
+                cwd=build_folder or campaign.folder,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except OSError as error:
+            raise RunError(f"prepare cannot be run: {argv[0]}: {error.strerror}") from None
+        if made.returncode != 0:
+            raise RunError(
+                f"prepare failed with exit code {made.returncode}: "
+                f"{shlex.join(argv)}\n{(made.stderr or made.stdout).strip()[-2000:]}"
+            )
+    manifest.set_facts(inputs={file.name: file.stat().st_size for file in sorted(inputs.iterdir())})
+    return inputs
+
+
+def _reference(
+    campaign: CampaignSpec,
+    folder: Path,
+    build_folder: Path | None,
+    inputs: Path,
+    manifest: Manifest,
+    progress: Progress,
+) -> ProgramResult:
+    """Run the untouched program once: the result that every measured run must give."""
+    known = manifest.fact("expected")
+    if known is not None:
+        return ProgramResult(known["exit_code"], known["digest"])
+    progress.step("running the untouched program")
+    result, outcome = run_plain(
+        campaign, make_empty_folder(folder / "runs" / REFERENCE), build=build_folder, inputs=inputs
+    )
+    wanted = campaign.program.output_digest
+    if wanted is not None and wanted.removeprefix("sha256:") != result.digest:
+        raise RunError(
+            f"the untouched program's result has sha256 {result.digest}, the spec's output_digest is {wanted}: "
+            "the input, the compiler or the program differs from what the spec was written for"
+        )
+    manifest.set_facts(expected=asdict(result), native=asdict(outcome))
+    return result
+
+
+def _other_results(
+    campaign: CampaignSpec, folder: Path, workspace: Workspace, manifest: Manifest, progress: Progress
+) -> tuple[dict[str, ProgramResult], float]:
+    """Run each of the other programs once, unmeasured; return their results, and how much slower the slowest is."""
+    results: dict[str, ProgramResult] = {}
+    seconds = [float(manifest.fact("native")["seconds"])]
+    for name in campaign.programs:
+        fact = f"expected:{name}"
+        if manifest.fact(fact) is None:
+            progress.step(f"running {name} unmeasured")
+            result, outcome = run_plain(
+                campaign.of_program(name),
+                make_empty_folder(folder / "runs" / f"{REFERENCE}-{name}"),
+                build=workspace.builds[name],
+                inputs=workspace.inputs,
+            )
+            manifest.set_facts(**{fact: {**asdict(replace(result, run=f"{REFERENCE}-{name}")), **asdict(outcome)}})
+        known = manifest.fact(fact)
+        results[name] = ProgramResult(known["exit_code"], known["digest"], known["run"])
+        seconds.append(float(known["seconds"]))
+    return results, max(seconds) / max(seconds[0], 1e-3)
+
+
+def make_empty_folder(folder: Path) -> Path:
+    """Return an empty folder; the remains of an interrupted attempt are removed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,63 @@
+"""What a campaign reports before it starts and while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from unperturbed.collectors.planning import Passes
+from unperturbed.harness.campaign.plan import PlannedRun
+
+_QUANTUM_BLOCKS = 100_000
+"""Basic blocks of a quantum of the simulator's work clock."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The expected extent of the runs to come.
+
+    Attributes
+    ----------
+    runs, done : int
+        Runs of the campaign, and how many of them are done already.
+    seconds : float
+        Expected time for the rest.
+    configurations : mapping of str to int
+        Number of runs by configuration.
+    notes : tuple of str
+        What the user should know before it starts.
+    """
+
+    runs: int
+    done: int
+    seconds: float
+    configurations: Mapping[str, int]
+    passes: Passes
+    notes: tuple[str, ...]
+
+
+class Progress(Protocol):
+    """Receives the steps of a campaign, between runs only: nothing is drawn while the program is measured."""
+
+    def step(self, what: str) -> None:
+        """Report that a step of the preparation begins."""
+
+    def note(self, what: str) -> None:
+        """Report what the user should know before long work."""
+
+    def planned(self, estimate: Estimate) -> None:
+        """Report the runs to come."""
+
+    def starting(self, run: PlannedRun, *, done: int, total: int, seconds_left: float) -> None:
+        """Report that a run begins."""
+
+    def failed(self, run: PlannedRun, attempt: int, error: str) -> None:
+        """Report that an attempt failed."""
+
+
+def describe_interval(interval_ns: int, clock: str) -> str:
+    """Return the length of an interval in words; on the simulator's work clock it is a number of quanta."""
+    if clock == "work":
+        return f"{interval_ns * _QUANTUM_BLOCKS:,} basic blocks"
+    return f"{interval_ns / 1e6:g} ms"

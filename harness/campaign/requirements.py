@@ -1,0 +1,179 @@
+"""Requirements of a campaign that are checked before anything is built or run, here and by the doctor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from unperturbed.collectors.planning import Passes, plan_passes
+from unperturbed.collectors.sources import Pass
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.spec import CampaignSpec, metric_position
+
+
+def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
+    """Plan which source counts which hardware metric here, in which passes.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    names : sequence of str, optional
+        The metrics; all of the spec by default.
+    source : str, optional
+        The source; the spec's by default.
+
+    Raises
+    ------
+    HostError
+        A metric that nothing here can count.
+    """
+    measure = campaign.measure
+    return plan_passes(
+        measure.hardware if names is None else names,
+        source=source or measure.source,
+        machine=measure.simulator,
+        compiler=campaign.program.compilers["cc"],
+        shared=_shared(campaign),
+        sampler=measure.sampler,
+        multiplex=measure.multiplex,
+    )
+
+
+def _shared(campaign: CampaignSpec) -> tuple[str, ...]:
+    """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'.
+
+    They are what `align_on` is made of, and instructions and cycles where the spec has them. Runs of a sweep are not
+    aligned.
+    """
+    if campaign.parameters:
+        return ()
+    derived = campaign.measure.derived
+    aligning = [
+        part for name in campaign.analysis.align_on for part in (derived[name].names if name in derived else (name,))
+    ]
+    wanted = dict.fromkeys([*aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
+    return tuple(name for name in wanted if name in campaign.measure.hardware)
+
+
+def check_sampled_program(campaign: CampaignSpec) -> None:
+    """Refuse a program that the sampler could not be put into.
+
+    Raises
+    ------
+    SpecError
+        It is neither built here nor named.
+    """
+    if campaign.program.build is None and campaign.program.shell and campaign.measure.sampler == "inside":
+        raise SpecError(
+            "a program that is not built here gets the sampler by its name: give the program itself in run:, without "
+            "shell: true"
+        )
+
+
+def check_clock(campaign: CampaignSpec, passes: Passes) -> None:
+    """Refuse intervals of the simulator's work where something else counts.
+
+    Raises
+    ------
+    SpecError
+        A pass is not simulated.
+    """
+    counted = [item.source for item in passes.passes if item.source != "simulated"]
+    if campaign.measure.clock == "work" and counted:
+        raise SpecError(
+            f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or take another "
+            "clock"
+        )
+
+
+def check_probes(campaign: CampaignSpec, passes: Passes) -> None:
+    """Refuse probes of the kernel where the program is simulated: the simulator would run into their breakpoints.
+
+    Raises
+    ------
+    SpecError
+        A pass is simulated, and a software metric is counted by a probe.
+    """
+    probed = [name for name, event in campaign.measure.software.items() if event.means == "kernel"]
+    simulated = [metric.name for item in passes.passes if item.source == "simulated" for metric in item.metrics]
+    if probed and simulated:
+        raise SpecError(
+            f"{metric_position(campaign, probed[0])}: the kernel's probes do not work in a simulated program, and "
+            f"{simulated[0]} is simulated here: "
+            "take counters that this host has (perf::page-faults, …), or compile the metric in"
+        )
+
+
+def check_wrapped(campaign: CampaignSpec, passes: Passes) -> None:
+    """Refuse a program that another one starts where counts are simulated.
+
+    Raises
+    ------
+    HostError
+        The simulator looks at the program that it starts, and at none that this starts.
+    """
+    wrapped = [name or "program" for name in ("", *campaign.programs) if campaign.of_program(name).program.sampled]
+    if wrapped and any(item.source == "simulated" for item in passes.passes):
+        raise HostError(
+            f"{wrapped[0]} is started by another program, and valgrind, which simulates the counters here, looks at "
+            "the program that it starts alone: that takes a host with counters of its processor (`unperturbed doctor`)"
+        )
+
+
+def check_processor(campaign: CampaignSpec) -> None:
+    """Refuse a processor for the observer that it may not run on.
+
+    Raises
+    ------
+    HostError
+        With those that it may.
+    """
+    chosen, allowed = campaign.measure.observer_cpu, os.sched_getaffinity(0)
+    if chosen is not None and campaign.measure.pin and chosen not in allowed:
+        raise HostError(
+            f"observer_cpu: {chosen} is not among the processors that may be used here "
+            f"({', '.join(map(str, sorted(allowed)))})"
+        )
+
+
+def no_verdict(campaign: CampaignSpec, passes: Passes) -> str:
+    """Return why a campaign will give traces and no verdict; empty when it will give one."""
+    if not shows_perturbation(passes.passes):
+        return (
+            "none of the metrics is a hardware event, in which perturbation could show: this campaign gives traces, "
+            "and no verdict. "
+            "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
+        )
+    if len(configurations(campaign)) == 1:
+        return "the baseline is the only configuration: this campaign gives traces, and no verdict"
+    return ""
+
+
+def shows_perturbation(passes: Iterable[Pass]) -> bool:
+    """Return whether a hardware event is counted, real or simulated, in which perturbation shows."""
+    return any(metric.kind in ("hardware", "simulated") for item in passes for metric in item.metrics)
+
+
+def check_budget(campaign: CampaignSpec, passes: int) -> None:
+    """Refuse a plan that is larger than `max_runs`.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    passes : int
+        Number of passes.
+
+    Raises
+    ------
+    SpecError
+        With the number of runs.
+    """
+    runs = passes * sum(item.runs for item in configurations(campaign))
+    allowed = campaign.campaign.max_runs
+    if allowed is not None and runs > allowed:
+        raise SpecError(
+            f"the plan has {runs} runs, max_runs allows {allowed}: ask for fewer runs, subsets or metrics, or raise it"
+        )

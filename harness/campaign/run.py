@@ -1,0 +1,402 @@
+"""One run: surroundings made, program launched under its sampler, result checked, trace written."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.records import (
+    CHOOSE_PROCESSOR,
+    NO_PINNING,
+    SIGNAL,
+    Records,
+    Setup,
+    assemble,
+    create_record_file,
+    read_record_file,
+    thread_traces,
+)
+from unperturbed.collectors.runtime import build_observer, build_preload
+from unperturbed.collectors.sources import NONE, Pass, find_source, valgrind_command
+from unperturbed.errors import RunError
+from unperturbed.harness.program import Command, Outcome, SoftwareMetrics, launch, program_command
+from unperturbed.harness.spec import REFERENCE, CampaignSpec
+
+_SHOWN_BYTES = 2000
+_UNSEEN_NS = 300_000_000
+_UNSEEN_SHARE = 0.1
+"""How much of a run's end may be without records: releasing a large program's memory takes time."""
+_ANY_RESULT = "any"
+_KILLED = 128
+"""Exit codes above this stand for a signal, as in the shell."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one run is measured.
+
+    Attributes
+    ----------
+    collected : Pass
+        What is counted.
+    software_metrics : SoftwareMetrics
+        The software metrics, and what counts those that are not compiled in.
+    interval_ns : int
+        Length of an interval; on the work clock, in quanta of the simulator.
+    capacity : int
+        Records that fit.
+    timeout_s : float, optional
+        Time limit; the spec's by default.
+    whole : bool
+        Count the whole run alone: the trace has one interval, from the program's first record to its
+        end.
+    """
+
+    collected: Pass
+    software_metrics: SoftwareMetrics
+    interval_ns: int
+    clock: str
+    capacity: int
+    timeout_s: float | None = None
+    whole: bool = False
+
+
+class TimedOutError(RunError):
+    """A run was stopped at its time limit."""
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """The result of a program, which every measured run must reproduce.
+
+    Attributes
+    ----------
+    exit_code : int
+        As in a shell.
+    digest : str
+        The sha256 of stdout followed by the output files.
+    run : str
+        The run that gave it.
+    """
+
+    exit_code: int
+    digest: str
+    run: str = field(default=REFERENCE, compare=False)
+
+
+def run_plain(
+    campaign: CampaignSpec, folder: Path, *, build: Path | None, inputs: Path, pad_bytes: int = 0
+) -> tuple[ProgramResult, Outcome]:
+    """Run the untouched program once, natively and unmeasured: its result is what every measured run must give.
+
+    Raises
+    ------
+    RunError
+        It is missing, crashes, or exceeds its time limit.
+    """
+    extra = {"UNPERTURBED_PAD": "x" * pad_bytes} if pad_bytes else {}
+    command = _command(
+        campaign, folder, build=build, inputs=inputs, extra=extra, prefix=[], software_metrics=SoftwareMetrics()
+    )
+    outcome = _launch(command, folder)
+    shown = f"The command was: {shlex.join(command.argv)}"
+    if outcome.timed_out:
+        raise RunError(
+            f"the program did not end within its timeout of {campaign.program.timeout.seconds:g} s, although nothing "
+            "was measured; raise "
+            f"`timeout` (a simulated run is 25 to 60 times slower). {shown}"
+        )
+    if outcome.exit_code != campaign.program.exit_code:
+        raise RunError(
+            f"the program, unmeasured, {_how_it_ended(outcome)}; exit code {campaign.program.exit_code} is expected. "
+            f"{_last_stderr(folder)} {shown}"
+        )
+    return ProgramResult(outcome.exit_code, _digest(campaign, command)), outcome
+
+
+def execute(
+    campaign: CampaignSpec,
+    folder: Path,
+    sampling: Sampling,
+    *,
+    build: Path | None,
+    inputs: Path,
+    expected: ProgramResult,
+    pad_bytes: int,
+    attributes: Mapping[str, Any],
+) -> Trace:
+    """Run the program once under its sampler, inside or outside, and write its trace.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    folder : Path
+        The run's folder, empty. Written into it: trace.parquet, stdout, stderr, meta.json.
+    sampling : Sampling
+        What is measured.
+    build : Path or None
+        Folder of the configuration's build; None for a program that was not built here, which gets the sampler by
+        LD_PRELOAD.
+    inputs : Path
+        Folder of the input files.
+    expected : ProgramResult
+        The result of the untouched program.
+    pad_bytes : int
+        Bytes to add to the environment.
+    attributes : mapping of str to object
+        Facts to keep with the trace.
+
+    Raises
+    ------
+    RunError
+        The run crashed, hung, gave another result than the untouched program, or left no usable records.
+    SpecError
+        The program loaded none of the code that counts its software metrics.
+    """
+    command, setup = _sampled_command(campaign, folder, sampling, build=build, inputs=inputs, pad_bytes=pad_bytes)
+    outcome = _launch(command, folder)
+    ended_ns = time.monotonic_ns()
+    records = read_record_file(folder / "record", setup)
+    if records.wall_ns:
+        # The observer's own time is not the program's.
+        outcome = replace(
+            outcome, seconds=records.wall_ns / 1e9, user_s=records.user_us / 1e6, system_s=records.system_us / 1e6
+        )
+    elif records.state == "failed" and campaign.measure.sampler == "outside":
+        raise RunError(f"the observer could not start: {records.message}")
+    _check_outcome(campaign, command, outcome, expected)
+    if sampling.clock == "monotonic" and not sampling.whole:
+        _check_end(records, ended_ns, setup)
+    trace = assemble(
+        records,
+        sampling.collected,
+        software=sampling.software_metrics.metrics,
+        os_metrics=campaign.measure.os,
+        derived=campaign.measure.derived,
+        dumps=folder / "dumps",
+        attributes={
+            **attributes,
+            "pass": sampling.collected.name,
+            "source": sampling.collected.source,
+            "clock": sampling.clock,
+            "sampler": campaign.measure.sampler,
+            "interval_ns": sampling.interval_ns,
+            "environment_pad_bytes": pad_bytes,
+            "seconds": outcome.seconds,
+        },
+        whole=sampling.whole,
+    )
+    trace.write(folder / "trace.parquet")
+    if setup.threads:
+        (folder / "threads").mkdir()
+        for thread, own in thread_traces(records, sampling.collected, trace.attributes).items():
+            own.write(folder / "threads" / f"{thread:03d}.parquet")
+    (folder / "meta.json").write_text(
+        json.dumps({"command": list(command.argv), "outcome": asdict(outcome), **trace.attributes}, indent=1)
+    )
+    _tidy(folder)
+    return trace
+
+
+def _sampled_command(
+    campaign: CampaignSpec, folder: Path, sampling: Sampling, *, build: Path | None, inputs: Path, pad_bytes: int
+) -> tuple[Command, Setup]:
+    """Create the record file; return the command under its sampler, and the sampler's settings."""
+    software_metrics = sampling.software_metrics
+    compiler = campaign.program.compilers["cc"]
+    inside = campaign.measure.sampler == "inside"
+    preloaded = build is None and (inside or software_metrics.within)
+    sampled = campaign.program.sampled or Path(shlex.split(campaign.program.run)[0]).name
+    setup = _setup(campaign, sampling, sampled if preloaded else "")
+    record = folder / "record"
+    create_record_file(record, setup)
+    extra = {"UNPERTURBED_RECORD": str(record), "UNPERTURBED_PAD": "x" * pad_bytes}
+    libraries = [*([build_preload(compiler)] if preloaded else []), *software_metrics.preload]
+    if libraries:
+        # The observer hands it to the program, and loads nothing of it itself.
+        extra["LD_PRELOAD" if inside else "UNPERTURBED_PRELOAD"] = ":".join(map(str, libraries))
+    prefix = []
+    if not inside:
+        prefix = [str(build_observer(compiler)), str(record)]
+    elif sampling.collected.machine is not None:
+        prefix = valgrind_command(sampling.collected.machine, folder / "dumps")
+    command = _command(
+        campaign, folder, build=build, inputs=inputs, extra=extra, prefix=prefix, software_metrics=software_metrics
+    )
+    if sampling.timeout_s is not None:
+        command = replace(command, timeout_s=min(sampling.timeout_s, campaign.program.timeout.seconds))
+    return command, setup
+
+
+def _setup(campaign: CampaignSpec, sampling: Sampling, program: str) -> Setup:
+    """Return the sampler's settings; `program` names the one that is sampled by a preloaded runtime."""
+    measure = campaign.measure
+    source = None if sampling.collected.source == NONE else find_source(sampling.collected.source)
+    hardware = source is not None and source.sampled
+    inside = measure.sampler == "inside"
+    return Setup(
+        sampling.collected.source,
+        sampling.interval_ns,
+        sampling.clock,
+        sampling.collected.events,
+        measure.os,
+        len(sampling.software_metrics.metrics),
+        sampling.capacity,
+        program,
+        sampler=measure.sampler,
+        threads=inside and measure.threads == "all" and hardware,
+        children=measure.children,
+        reset=hardware and measure.reading == "reset",
+        multiplex=sampling.collected.multiplexed,
+        user_read=inside and hardware and measure.reading == "read",
+        alternate_stack=measure.alternate_stack,
+        signal=measure.signal or SIGNAL,
+        papi=source.observer_library() if source is not None and not inside else "",
+        observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
+        if measure.pin
+        else NO_PINNING,
+        probes=sampling.software_metrics.probes,
+    )
+
+
+def _command(
+    campaign: CampaignSpec,
+    folder: Path,
+    *,
+    build: Path | None,
+    inputs: Path,
+    extra: Mapping[str, str],
+    prefix: list[str],
+    software_metrics: SoftwareMetrics,
+) -> Command:
+    scratch = folder / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    program = program_command(campaign, scratch=scratch, build=build, inputs=inputs)
+    if program.folder.is_relative_to(scratch):
+        program.folder.mkdir(parents=True, exist_ok=True)
+    return Command(
+        argv=[*prefix, *program.words],
+        folder=program.folder,
+        environment={**program.environment, **software_metrics.environment(program.environment), **extra},
+        stdin=program.stdin,
+        stdout=folder / "stdout",
+        stderr=folder / "stderr",
+        timeout_s=campaign.program.timeout.seconds,
+    )
+
+
+def _launch(command: Command, folder: Path) -> Outcome:
+    if not command.folder.is_dir():
+        raise RunError(
+            f"the working folder {command.folder} does not exist; {{scratch}} is a fresh folder for each run"
+        )
+    if command.stdin is not None and not command.stdin.is_file():
+        raise RunError(f"stdin: {command.stdin} does not exist")
+    folder.mkdir(parents=True, exist_ok=True)
+    return launch(command)
+
+
+def _digest(campaign: CampaignSpec, command: Command) -> str:
+    """Return what two runs must have in common of their results; the same for all where any result is right."""
+    if campaign.program.result == "any":
+        return _ANY_RESULT
+    return digest_of_result(command.stdout, [command.folder / name for name in campaign.program.outputs])
+
+
+def _check_outcome(campaign: CampaignSpec, command: Command, outcome: Outcome, expected: ProgramResult) -> None:
+    folder = command.stdout.parent
+    if outcome.timed_out:
+        raise TimedOutError(
+            f"timed out after {outcome.seconds:.0f} s (timeout: in the spec; simulated runs are 25 to 60 times slower)"
+        )
+    if _disk_full(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    if outcome.exit_code == _KILLED + (campaign.measure.signal or SIGNAL):
+        raise RunError(
+            "the program was killed by the sampler's signal: it took the signal's handler away, or sent its timer to "
+            "a program it became. Choose "
+            "another by `signal:`, or take sampler: outside"
+        )
+    if outcome.exit_code != expected.exit_code:
+        raise RunError(
+            f"the program {_how_it_ended(outcome)}; exit code {expected.exit_code} is expected. {_last_stderr(folder)}"
+        )
+    digest = _digest(campaign, command)
+    if digest != expected.digest:
+        raise RunError(
+            f"the program gave another result than when it was not measured (sha256 {digest[:12]}…, expected "
+            f"{expected.digest[:12]}…): "
+            "measuring changed it, or it is not deterministic. Compare "
+            f"{folder / 'stdout'} with that of the untouched program's run, {folder.with_name(expected.run) / 'stdout'}"
+            "; for a program that prints times or addresses write `result: any`"
+        )
+
+
+def _check_end(records: Records, ended_ns: int, setup: Setup) -> None:
+    """Refuse a run whose last part was not counted."""
+    if len(records.rows) < 2 or setup.source == "simulated":
+        return
+    stamps = records.rows["monotonic_ns"]
+    missing_ns = ended_ns - int(stamps[-1])
+    if missing_ns > max(_UNSEEN_NS, 3 * setup.interval_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
+        raise RunError(
+            f"the records end {missing_ns / 1e9:.2g} s before the program did: it replaced itself by another (exec), "
+            "or switched the sampler's "
+            "signal off. Measure that other program itself, or take sampler: outside"
+        )
+
+
+def digest_of_result(stdout: Path, outputs: Sequence[Path]) -> str:
+    """Return the sha256 of a run's result, as `cat stdout outputs… | sha256sum` would print it.
+
+    Raises
+    ------
+    RunError
+        An output file is missing.
+    """
+    content = hashlib.sha256()
+    for file in [stdout, *outputs]:
+        if not file.is_file():
+            raise RunError(f"the program left no output file {file.name} in its working folder")
+        with file.open("rb") as stream:
+            hashlib.file_digest(stream, lambda: content)
+    return content.hexdigest()
+
+
+def _how_it_ended(outcome: Outcome) -> str:
+    try:
+        name = signal.Signals(outcome.exit_code - _KILLED).name
+    except ValueError:  # no signal has that number: the program chose it itself
+        return f"ended with exit code {outcome.exit_code}"
+    return f"was killed by {name} (exit code {outcome.exit_code})"
+
+
+def _last_stderr(folder: Path) -> str:
+    """Return the last lines of what the program wrote to stderr, for an error message."""
+    file = folder / "stderr"
+    text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
+    return f"It said:\n{text}" if text else "It said nothing on stderr."
+
+
+def _disk_full(folder: Path) -> bool:
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize < 1 << 20
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the raw records and the program's scratch files."""
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    for file in [folder / "record", *folder.glob("dumps.*")]:
+        file.unlink(missing_ok=True)

@@ -1,0 +1,296 @@
+"""What all runs of a campaign share: built configurations, their software metrics, input, expected result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.kernel_probes import remove_probes
+from unperturbed.collectors.sources import Pass
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import Configuration, PlannedRun
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
+from unperturbed.harness.program import (
+    AS_BUILT,
+    SoftwareMetrics,
+    build_configuration,
+    find_software_metrics,
+    find_source,
+    layout_notes,
+    make_layout,
+    program_command,
+    put_in_place,
+)
+from unperturbed.harness.spec import REFERENCE, CampaignSpec, metric_position
+
+UNTOUCHED = Configuration(REFERENCE, (), 1)
+"""The program as the plain compiler builds it, which gives the result that all others must give."""
+
+_DECIMAL, _LETTERS = 100, "abcdefghijklmnopqrstuvwxyz"
+_SIGNS = "0123456789" + _LETTERS
+
+
+@dataclass(frozen=True)
+class Built:
+    """A configuration that is ready to run.
+
+    Attributes
+    ----------
+    configuration : Configuration
+        The configuration.
+    tree : Path or None
+        Folder of its build; None for a program that is not built here.
+    software_metrics : SoftwareMetrics
+        What counts in it.
+    """
+
+    configuration: Configuration
+    tree: Path | None
+    software_metrics: SoftwareMetrics
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all runs share.
+
+    Attributes
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    folder : Path
+        The campaign's folder.
+    passes : mapping of str to Pass
+        What each pass counts.
+    built : mapping of str to Built
+        The configurations; others may be added, see `pilot.with_configuration`.
+    inputs : Path
+        Folder of the input files.
+    expected : ProgramResult
+        The result of the untouched program.
+    host : str
+        The host's fingerprint.
+    program : str or None
+        The program's identity; None in campaigns of early versions.
+    others : mapping of str to ProgramResult, optional
+        The results of the other programs (`programs:`), by name.
+    slowness : float, default 1
+        How many times as long as the program the slowest of the others takes, at least 1.
+    """
+
+    campaign: CampaignSpec
+    folder: Path
+    passes: Mapping[str, Pass]
+    built: Mapping[str, Built]
+    inputs: Path
+    expected: ProgramResult
+    host: str
+    program: str | None
+    others: Mapping[str, ProgramResult] = field(default_factory=dict)
+    slowness: float = 1
+
+    def holding(self, configuration: Configuration, tree: Path | None) -> Session:
+        """Return the session with one more configuration in it, or another number of runs of one that it has.
+
+        Raises
+        ------
+        SpecError, HostError
+            What shall count cannot be found, see `find_software_metrics`.
+        """
+        known = self.built.get(configuration.name)
+        if known is not None and known.tree == tree:
+            built = replace(known, configuration=configuration)
+        else:
+            built = Built(configuration, tree, _software_metrics(self, configuration, tree))
+        return replace(self, built={**self.built, configuration.name: built})
+
+
+def execute_in(
+    session: Session,
+    sampling: Sampling,
+    configuration: str,
+    folder: Path,
+    *,
+    pad_bytes: int,
+    run: str,
+    order: int,
+    layout: int = AS_BUILT,
+    **facts: Any,
+) -> Trace:
+    """Make one run of a configuration in one of its layouts, by `run.execute`; `facts` are kept with the trace."""
+    built = session.built[configuration]
+    if built.tree is not None:
+        put_in_place(built.tree, layout)
+    other = built.configuration.program
+    return execute(
+        session.campaign.of_program(other),
+        folder,
+        sampling,
+        build=built.tree,
+        inputs=session.inputs,
+        expected=session.others[other] if other else session.expected,
+        pad_bytes=pad_bytes,
+        attributes={
+            "run": run,
+            "configuration": configuration,
+            "sham_of": built.configuration.sham_of,
+            "layout": layout,
+            "host": session.host,
+            "program": session.program,
+            "order": order,
+            "campaign": session.campaign.name,
+            **facts,
+        },
+    )
+
+
+@contextmanager
+def software_metrics_in(session: Session, run: PlannedRun) -> Iterator[SoftwareMetrics]:
+    """Yield what counts in a planned run.
+
+    Probes of the kernel stand at places in the binary, which are others in each layout: they are set for that run
+    alone.
+    """
+    built = session.built[run.configuration]
+    if built.tree is None or run.layout == AS_BUILT or not built.software_metrics.probes:
+        yield built.software_metrics
+        return
+    put_in_place(built.tree, run.layout)
+    software_metrics = _software_metrics(session, built.configuration, built.tree)
+    try:
+        yield software_metrics
+    finally:
+        remove_probes(software_metrics.probes)
+
+
+def _software_metrics(session: Session, configuration: Configuration, tree: Path | None) -> SoftwareMetrics:
+    campaign = session.campaign
+    scratch = session.folder / "runs" / "0000" / "scratch"
+    command = program_command(campaign, scratch=scratch, build=tree, inputs=session.inputs)
+    return find_software_metrics(
+        campaign, {name: campaign.measure.software[name] for name in configuration.software}, command
+    )
+
+
+def build_configurations(
+    campaign: CampaignSpec, folder: Path, wanted: Sequence[Configuration], manifest: Manifest, progress: Progress
+) -> dict[str, Path | None]:
+    """Build configurations, each in a folder of its own; existing builds are kept.
+
+    Returns
+    -------
+    dict of str to Path or None
+        Folder of the build by the configuration's name; None for a program that is not built here.
+
+    Raises
+    ------
+    SpecError
+        Metrics that match no place in the source, all of them; or a name that was given to other metrics before.
+    HostError, RunError
+        As `build`.
+    """
+    built_here = [item for item in wanted if campaign.of_program(item.program).program.build is not None]
+    folders = _numbered(built_here, manifest)
+    builds: dict[str, Path | None] = {}
+    sites: dict[str, dict[str, int]] = dict(manifest.fact("sites") or {})
+    skipped: dict[str, str] = dict(manifest.fact("skipped") or {})
+    missing: dict[str, str] = {}
+    for item in wanted:
+        program = campaign.of_program(item.program).program
+        source = find_source(program, campaign.folder)
+        if source is None or program.build is None:
+            builds[item.name] = None
+            continue
+        events = {metric: campaign.measure.software[metric] for metric in item.inert or item.software}
+        built = build_configuration(
+            program,
+            source,
+            folder / "builds" / folders[item.name],
+            None if item == UNTOUCHED else events,
+            spec_folder=campaign.folder,
+            announce=partial(progress.step, f"building {item.name}"),
+            sham=item.sham_of is not None,
+            layouts=campaign.campaign.layouts == "varied" and item != UNTOUCHED,
+        )
+        # A session that was killed may have left another layout there, or a part of one.
+        put_in_place(built.folder, AS_BUILT)
+        builds[item.name] = built.folder
+        sites[item.name] = dict(built.sites)
+        skipped |= built.skipped
+        missing |= built.missing
+    if missing:
+        raise SpecError(
+            "\n".join(f"{metric_position(campaign, metric)}: {message}" for metric, message in missing.items())
+        )
+    manifest.set_facts(sites=sites, skipped=skipped)
+    return builds
+
+
+def make_layouts(session: Session, runs: Iterable[PlannedRun], manifest: Manifest, progress: Progress) -> None:
+    """Link the layouts of planned runs, so that nothing is linked between two runs.
+
+    Raises
+    ------
+    RunError
+        A program can neither be linked nor built again.
+    """
+    campaign = session.campaign
+    wanted: dict[str, dict[int, None]] = {}
+    for run in runs:
+        if run.layout != AS_BUILT:
+            wanted.setdefault(run.configuration, {})[run.layout] = None
+    notes: dict[str, list[str]] = dict(manifest.fact("layout_notes") or {})
+    for name, built in session.built.items():
+        layouts = wanted.get(name)
+        if layouts is None:
+            continue
+        program = campaign.of_program(built.configuration.program).program
+        source = find_source(program, campaign.folder)
+        if source is None or built.tree is None:
+            raise SpecError(f"{name}: a program that is not built here has one layout")
+        progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
+        # A sham has the layouts of what it is compared with.
+        drawn_for = built.configuration.sham_of or name
+        for number in layouts:
+            text = f"{campaign.campaign.seed}/{drawn_for}/{number}"
+            make_layout(program, source, built.tree, number, text, spec_folder=campaign.folder)
+        notes[name] = list(layout_notes(built.tree))
+    if wanted:
+        manifest.set_facts(layout_notes=notes)
+
+
+def _numbered(wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, str]:
+    """Return the name of each build's folder, which never changes."""
+    known: dict[str, dict[str, Any]] = dict(manifest.fact("builds") or {})
+    for item in wanted:
+        content = {"software": list(item.software), "inert": list(item.inert)}
+        fact = known.setdefault(item.name, {"number": len(known), **content})
+        if {key: fact[key] for key in content} != content:
+            raise SpecError(
+                f"the configuration {item.name} was built with other metrics in this campaign "
+                f"({', '.join(fact['software'])}); give it another name"
+            )
+    manifest.set_facts(builds=known)
+    return {item.name: _folder_name(known[item.name]["number"]) for item in wanted}
+
+
+def _folder_name(number: int) -> str:
+    """Return two signs, so that no path differs in size between binaries: 00 … 99, then a0 … zz.
+
+    Raises
+    ------
+    SpecError
+        There are too many builds.
+    """
+    if number < _DECIMAL:
+        return f"{number:02d}"
+    letter, sign = divmod(number - _DECIMAL, len(_SIGNS))
+    if letter >= len(_LETTERS):
+        raise SpecError(f"a campaign has {_DECIMAL + len(_LETTERS) * len(_SIGNS)} builds at most; begin another")
+    return _LETTERS[letter] + _SIGNS[sign]

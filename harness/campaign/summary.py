@@ -1,0 +1,158 @@
+"""The state of campaigns: runs done, failed and left, whether a process works on one, and its verdicts.
+
+Nothing is written, so that a campaign that runs, or one that another user made, can be looked at.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+_DEEPEST = 4
+_SKIPPED = frozenset({"builds", "runs", "inputs", "node_modules", "__pycache__"})
+
+Phase = Literal["running", "done", "failed", "stopped", "not begun", "unreadable"]
+
+
+@dataclass(frozen=True)
+class CampaignSummary:
+    """The state of one campaign.
+
+    Attributes
+    ----------
+    folder : Path
+        The campaign's folder.
+    name : str
+        The campaign's name in its spec.
+    purpose : str
+        What its runs are for: `a campaign`, `a sweep`, or another.
+    phase : Phase
+        `running` while a process works on it; `stopped` where runs are left and none does; `failed` where all are made
+        and some failed.
+    runs : mapping of str to int
+        How many runs are in each state (`planned`, `running`, `done`, `failed`).
+    verdicts : mapping of str to int
+        How many configurations have which verdict; empty where it was not judged.
+    begun : str
+        When it began, ISO 8601; empty where that is unknown.
+    problem : str
+        Why the manifest cannot be read; empty otherwise.
+    """
+
+    folder: Path
+    name: str
+    purpose: str
+    phase: Phase
+    runs: Mapping[str, int]
+    verdicts: Mapping[str, int]
+    begun: str
+    problem: str = ""
+
+    @property
+    def planned(self) -> int:
+        """Return how many runs the plan has."""
+        return sum(self.runs.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types."""
+        return {
+            **vars(self),
+            "folder": str(self.folder),
+            "runs": dict(self.runs),
+            "verdicts": dict(self.verdicts),
+            "planned": self.planned,
+        }
+
+
+def find_campaigns(folder: Path) -> Iterator[Path]:
+    """Yield the folders of campaigns in a folder and some levels below it, in the order of their paths.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look. It may be a campaign itself.
+
+    Yields
+    ------
+    Path
+        Each holds a `campaign.sqlite`. Campaigns inside a campaign's folder are not looked for.
+    """
+    for place, below, files in os.walk(folder):
+        here = Path(place)
+        if "campaign.sqlite" in files:
+            yield here
+            below.clear()
+        elif len(here.relative_to(folder).parts) >= _DEEPEST:
+            below.clear()
+        else:
+            below[:] = sorted(name for name in below if not name.startswith(".") and name not in _SKIPPED)
+
+
+def read_summary(folder: Path) -> CampaignSummary:
+    """Return the state of a campaign by its manifest, its lock and its verdicts.
+
+    Parameters
+    ----------
+    folder : Path
+        The campaign's folder.
+
+    Returns
+    -------
+    CampaignSummary
+        Its phase is `unreadable` where the manifest is damaged.
+    """
+    try:
+        with closing(sqlite3.connect(f"{(folder / 'campaign.sqlite').absolute().as_uri()}?mode=ro", uri=True)) as found:
+            facts = dict(
+                found.execute("SELECT name, value FROM facts WHERE name IN ('name', 'purpose', 'begun')").fetchall()
+            )
+            runs = Counter(dict(found.execute("SELECT state, count(*) FROM runs GROUP BY state").fetchall()))
+        known = {name: str(json.loads(value)) for name, value in facts.items()}
+    except (sqlite3.DatabaseError, ValueError) as error:
+        return CampaignSummary(folder, folder.name, "", "unreadable", {}, {}, "", str(error))
+    return CampaignSummary(
+        folder,
+        known.get("name", folder.name),
+        known.get("purpose", "a campaign"),
+        _phase(runs, locked=_is_locked(folder)),
+        runs,
+        _verdicts(folder),
+        known.get("begun", ""),
+    )
+
+
+def _phase(runs: Mapping[str, int], *, locked: bool) -> Phase:
+    if locked:
+        return "running"
+    if not runs:
+        return "not begun"
+    if runs.get("planned", 0) or runs.get("running", 0):
+        return "stopped"
+    return "failed" if runs.get("failed", 0) else "done"
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        with (folder / "campaign.lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _verdicts(folder: Path) -> Mapping[str, int]:
+    try:
+        content = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
+        return Counter(str(verdict["verdict"]) for verdict in content["verdicts"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

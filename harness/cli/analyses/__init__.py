@@ -1,0 +1,1 @@
+"""Commands that analyse traces, logs and tables from anywhere."""

@@ -1,0 +1,168 @@
+"""Align two runs: warp path, scores, what is not to be trusted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.harness.cli.output_paths import require_writable_path
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from unperturbed.analysis.alignment import Alignment, Region
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+class Command:
+    """Align two runs of one program: warp path, scores, and what is not to be trusted."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the runs and how to align them."""
+        parser.add_argument("first", type=Path, metavar="RUN_A", help="a run's folder or its trace.parquet")
+        parser.add_argument("second", type=Path, metavar="RUN_B", help="another run of the same work")
+        parser.add_argument(
+            "--on",
+            metavar="METRICS",
+            help="metrics to align on, separated by commas (IPC; where there is none, all hardware metrics)",
+        )
+        parser.add_argument(
+            "--method",
+            choices=("dtw", "milestones", "paper"),
+            default="dtw",
+            help="dtw: warp time (default); milestones: interpolate between the anchor's milestones; paper: warp time"
+            " as the paper does, without penalty, guide, mending and even pace",
+        )
+        parser.add_argument(
+            "--anchor", metavar="COUNTER", help="a counter of deterministic milestones that the path is made to pass"
+        )
+        parser.add_argument(
+            "--anchors", type=int, metavar="N", help="milestones that may be used, mostly in flat stretches (all)"
+        )
+        parser.add_argument(
+            "--penalty",
+            type=float,
+            metavar="P",
+            help="of a step that is not diagonal (5 median distances of freely aligned intervals)",
+        )
+        parser.add_argument(
+            "--region", metavar="START:STOP", help="show where RUN_B does the work of these intervals of RUN_A"
+        )
+        parser.add_argument(
+            "--html", type=Path, metavar="FILE", help="write a page with the runs, the path and the scores"
+        )
+        parser.add_argument("--json", action="store_true", help="print all as JSON, the path too")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Align, print, draw; 0 when it could be done."""
+        from unperturbed.analysis.alignment import align, map_region, matching_counters
+        from unperturbed.harness.results.recorded import read_run
+
+        _refuse(arguments)
+        region = _region(arguments.region)
+        a, b = read_run(arguments.first), read_run(arguments.second)
+        alignment = align(
+            a,
+            b,
+            on=tuple(name.strip() for name in arguments.on.split(",")) if arguments.on else None,
+            method=arguments.method,
+            anchor=arguments.anchor,
+            budget=arguments.anchors,
+            penalty=arguments.penalty,
+        )
+        mapped = map_region(alignment, *region) if region else None
+        if arguments.html:
+            alignment.write_html(arguments.html)
+        if arguments.json:
+            described = alignment.to_dict()
+            if mapped:
+                described["region"] = vars(mapped)
+            print(json.dumps(described, indent=2, ensure_ascii=False))
+            return 0
+        _show(alignment)
+        if region and mapped:
+            _show_region(region, mapped, certain=bool(matching_counters(a, b)))
+        if arguments.html:
+            print(f"page: {arguments.html}")
+        return 0
+
+
+def _refuse(arguments: argparse.Namespace) -> None:
+    from unperturbed.errors import SpecError
+
+    if arguments.method == "paper" and arguments.penalty is not None:
+        raise SpecError("--penalty and --method paper exclude each other: the paper has no penalty")
+    if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
+        raise SpecError(f"--penalty {arguments.penalty:g}: give a number, 0 or more")
+    if arguments.anchors is not None and not arguments.anchor:
+        raise SpecError("--anchors needs --anchor: whose milestones?")
+    if arguments.anchors is not None and arguments.anchors < 0:
+        raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
+    if arguments.html:
+        require_writable_path(arguments.html)
+
+
+def _show_region(region: tuple[int, int], mapped: Region, *, certain: bool) -> None:
+    print(f"\nintervals {region[0]}:{region[1]} of the first run are {mapped.start}:{mapped.stop} of the second")
+    borders = ("start", mapped.uncertainty[0], mapped.possible[0]), ("stop", mapped.uncertainty[1], mapped.possible[1])
+    for name, uncertainty, (low, high) in borders:
+        bound = f"; milestones leave {low} to {high} possible" if certain else ""
+        print(f"  {name}: ways to align these runs differ by {uncertainty:g} there{bound}")
+    if not certain:
+        print("  no milestone is in both runs, so nothing bounds the error")
+
+
+def _region(text: str | None) -> tuple[int, int] | None:
+    from unperturbed.errors import SpecError
+
+    if text is None:
+        return None
+    start, colon, stop = text.partition(":")
+    if not (colon and start.isdigit() and stop.isdigit()):
+        raise SpecError(f"--region {text}: give two intervals, as in 120:480")
+    return int(start), int(stop)
+
+
+def _show(alignment: Alignment) -> None:
+    import numpy as np
+    from rich.console import Console
+    from rich.markup import escape
+
+    from unperturbed.analysis.alignment import describe, resample
+
+    console = Console(highlight=False, emoji=False)
+    for name, value in describe.facts(alignment):
+        console.print(f"{name:>11}  {escape(value)}")
+    a, b = alignment.runs
+    metric = alignment.on[0]
+    mapped = resample(alignment, b[metric], len(a))
+    console.print(f"\n[dim]{escape(metric)} of the first run, and of the second where it does the same work:[/dim]")
+    # Quantiles, so that one outlying interval does not flatten all others.
+    low, high = np.quantile(np.concatenate((a[metric], mapped)), (0.01, 0.99))
+    for series in (a[metric], mapped):
+        console.print(_sparkline(series, low, high, console.width - 1))
+    console.print()
+    if alignment.scores:
+        console.print(describe.scores_table(alignment.scores).to_rich())
+    else:
+        console.print(
+            "No other software counter is in both runs with the same total, so nothing independent judges this path."
+        )
+    for note in describe.notes(alignment):
+        console.print(f"[yellow]note:[/yellow] {escape(note)}")
+
+
+def _sparkline(series: ArrayLike, low: float, high: float, width: int) -> str:
+    """Return a series as a line of bars; each is the mean of its share of the intervals."""
+    import numpy as np
+
+    values = np.asarray(series, np.float64)
+    parts = np.array_split(values, min(width, len(values)))
+    means = np.array([part.mean() for part in parts])
+    levels = (
+        np.clip((means - low) / (high - low) * len(_BARS), 0, len(_BARS) - 1) if high > low else np.zeros(len(means))
+    )
+    return "".join(_BARS[int(level)] for level in levels)

@@ -1,0 +1,232 @@
+"""What causes what in a table of runs, by which formula, and what happens when something is set."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.harness.cli.output_paths import require_writable_path
+from unperturbed.harness.exports import choose_format, export
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.causal import CausalModel
+    from unperturbed.harness.model import Checks, InterventionForecast, ModelInput, PriorKnowledge
+
+
+class Command:
+    """Learn what causes what in a table of runs, by which formula, and what happens when something is set."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the table, what is known of it beforehand, and where results go."""
+        parser.add_argument(
+            "table",
+            type=Path,
+            metavar="TABLE_OR_CAMPAIGN",
+            help="a CSV or Parquet file, one row a run; or the folder of a sweep",
+        )
+        columns = parser.add_argument_group("columns")
+        columns.add_argument(
+            "--variables", metavar="NAMES", help="analyse these columns alone, separated by commas (all)"
+        )
+        columns.add_argument(
+            "--derive",
+            action="append",
+            default=[],
+            metavar="'NAME = EXPRESSION'",
+            help="a derived variable; give it several times",
+        )
+        columns.add_argument(
+            "--log", metavar="NAMES", help="analyse the logarithms of these columns in place of them, as log_NAME"
+        )
+        columns.add_argument(
+            "--derivative",
+            action="append",
+            default=[],
+            metavar="'NAME = d COLUMN / d PARAMETER'",
+            help="a partial derivative; a row is then a step of the parameter, all others held fixed",
+        )
+        columns.add_argument(
+            "--curve",
+            action="append",
+            default=[],
+            metavar="'TARGET over NUMBERS in DISCRETE'",
+            help="the parameters of a curve; a row is then a cell of the discrete variables",
+        )
+        columns.add_argument(
+            "--kinds", metavar="NAME=KIND,…", help="discrete or continuous, where what is inferred is wrong"
+        )
+        columns.add_argument(
+            "--missing",
+            choices=("error", "drop"),
+            default="error",
+            help="rows that lack a value: refuse the table, or drop them",
+        )
+        known = parser.add_argument_group("what is known beforehand")
+        known.add_argument(
+            "--knowledge", type=Path, metavar="FILE", help="a YAML file that says the same as these options"
+        )
+        known.add_argument(
+            "--tiers",
+            metavar="'A,B / C / D'",
+            help="the order of causes: no column is caused by one that stands in a later tier",
+        )
+        known.add_argument("--inputs", metavar="NAMES", help="parameters that were varied: nothing causes them")
+        known.add_argument("--outputs", metavar="NAMES", help="columns that cause nothing")
+        known.add_argument(
+            "--require", action="append", default=[], metavar="'A->B'", help="an edge that is there; several by commas"
+        )
+        known.add_argument("--forbid", action="append", default=[], metavar="'A->B'", help="an edge that is not there")
+        learning = parser.add_argument_group("learning")
+        learning.add_argument(
+            "--test",
+            "--method",
+            dest="test",
+            default="auto",
+            metavar="NAME",
+            help="the independence test: auto (the default), regression, kernel, paper (the paper's thresholds on "
+            "mutual "
+            "information, for reproduction), or one that is installed",
+        )
+        learning.add_argument(
+            "--alpha", type=float, default=0.01, metavar="P", help="chance of a dependence where there is none (0.01)"
+        )
+        learning.add_argument(
+            "--subsamples",
+            type=int,
+            default=10,
+            metavar="N",
+            help="parts of the table that stability is judged by (10); 0: none",
+        )
+        learning.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn at random (0)")
+        asked = parser.add_argument_group("what is asked of the model")
+        asked.add_argument("--do", metavar="NAME=VALUE,…", help="say what happens when these are set")
+        asked.add_argument(
+            "--check-markov",
+            action="store_true",
+            help="test each independence that the graph claims, and graphs with exchanged variables for comparison",
+        )
+        asked.add_argument(
+            "--screens-off",
+            action="append",
+            default=[],
+            metavar="'A,B | C,D | E'",
+            help="test whether C and D carry all that A and B do to E",
+        )
+        parser.add_argument("--json", action="store_true", help="print all as JSON")
+        for name, what in (
+            ("html", "a page with the graph, formulas and data"),
+            ("dot", "Graphviz"),
+            ("graphml", "GraphML"),
+        ):
+            parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {what}")
+        parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the model: .dot, .graphml or .json")
+        parser.add_argument("--format", metavar="NAME", help="of --out, where its suffix does not decide")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Learn the model, write the requested files, print the result."""
+        _check(arguments)
+        from unperturbed.analysis.causal import learn
+        from unperturbed.harness.model import check, forecast, named_values, prepare_table, read_screening
+
+        asked = named_values(arguments.do, "--do", "n=100,datatype=int") if arguments.do else {}
+        screenings = [read_screening(text, "--screens-off") for text in arguments.screens_off]
+        prior = _prior_knowledge(arguments)
+        table = prepare_table(arguments.table, prior, missing=arguments.missing)
+        model = learn(
+            table.data,
+            table.knowledge,
+            test=arguments.test,
+            alpha=arguments.alpha,
+            subsamples=arguments.subsamples,
+            seed=arguments.seed,
+        )
+        found = forecast(model, asked, logged=prior.log, seed=arguments.seed) if asked else None
+        checks = check(model, screenings, markov=arguments.check_markov, logged=prior.log, seed=arguments.seed)
+        _write(arguments, table, model, checks)
+        if arguments.json:
+            print(json.dumps(_json(table, model, found, checks), indent=2, ensure_ascii=False))
+        else:
+            from unperturbed.harness.cli.terminal.model import show_model
+
+            show_model(table, model, found, checks)
+        return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from unperturbed.analysis.causal import independence_tests
+    from unperturbed.common.wording import did_you_mean, listing
+    from unperturbed.errors import SpecError
+
+    if not 0 < arguments.alpha < 1:
+        raise SpecError(f"--alpha {arguments.alpha:g}: give a chance between 0 and 1")
+    tests = independence_tests()
+    if arguments.test not in tests:
+        meant = did_you_mean(arguments.test, tests)
+        raise SpecError(f"--test {arguments.test}: {meant or f'there are {listing(tests)}'}")
+    if arguments.subsamples < 0:
+        raise SpecError(f"--subsamples {arguments.subsamples}: give a number of subsamples, 0 or more")
+    if arguments.seed < 0:
+        raise SpecError(f"--seed {arguments.seed}: give a whole number, 0 or more")
+    for path in (arguments.html, arguments.dot, arguments.graphml):
+        if path:
+            require_writable_path(path)
+    if arguments.out:
+        choose_format("model", arguments.out, arguments.format)
+
+
+def _prior_knowledge(arguments: argparse.Namespace) -> PriorKnowledge:
+    from unperturbed.harness.model import parse_options, read_knowledge
+
+    options = parse_options(
+        derive=arguments.derive,
+        log=arguments.log,
+        kinds=arguments.kinds,
+        tiers=arguments.tiers,
+        require=arguments.require,
+        forbid=arguments.forbid,
+        inputs=arguments.inputs,
+        outputs=arguments.outputs,
+        variables=arguments.variables,
+        derivative=arguments.derivative,
+        curve=arguments.curve,
+    )
+    return read_knowledge(arguments.knowledge).joined(options) if arguments.knowledge else options
+
+
+def _write(arguments: argparse.Namespace, table: ModelInput, model: CausalModel, checks: Checks) -> None:
+    if arguments.html:
+        from unperturbed.analysis.report import render_model, write_page
+
+        page = render_model(
+            model,
+            name=table.name,
+            left_out=table.left_out,
+            notes=table.notes,
+            derived=table.derived,
+            curves=table.curves,
+            markov=checks.markov,
+            screenings=checks.screenings,
+        )
+        write_page(arguments.html, page)
+    for path, name in ((arguments.dot, "dot"), (arguments.graphml, "graphml"), (arguments.out, arguments.format)):
+        if path:
+            export(model, "model", path, name=name)
+
+
+def _json(table: ModelInput, model: CausalModel, found: InterventionForecast | None, checks: Checks) -> dict[str, Any]:
+    from unperturbed.analysis.causal.describe import undecided
+    from unperturbed.harness.model import checks_json, forecast_json
+
+    written: dict[str, Any] = {"table": table.name, **model.to_dict()}
+    written["left_out"] = [{"name": one.name, "why": one.why} for one in table.left_out]
+    written["derived"] = dict(table.derived)
+    written["undecided"] = list(undecided(model))
+    written["notes"] = list(table.notes)
+    if table.curves:
+        written["curves"] = [one.to_dict() for one in table.curves]
+    written |= checks_json(checks)
+    if found is not None:
+        written["forecast"] = forecast_json(found)
+    return written

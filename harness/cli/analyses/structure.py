@@ -1,0 +1,199 @@
+"""Which phases recur in a run, in which order, and how a second run differs in structure."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.harness.cli.output_paths import require_writable_path
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.structure import StructuralSequence
+    from unperturbed.collectors.data import Trace
+
+    Source = Trace | list[str] | list[int] | list[float]
+
+_INADEQUATE = 4
+
+
+class Command:
+    """Show which phases recur in a run, in which order, and how a second run differs in structure."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the runs, and options of classes, words and output."""
+        parser.add_argument(
+            "run", type=Path, metavar="RUN", help="a run's folder or its trace.parquet; with --accesses a text file"
+        )
+        parser.add_argument(
+            "--against", type=Path, metavar="RUN_B", help="a second run, described by the first one's words"
+        )
+        parser.add_argument(
+            "--accesses", action="store_true", help="the files hold accesses, one a line: pages, modules, disk blocks"
+        )
+        parser.add_argument(
+            "--on",
+            metavar="METRICS",
+            help="metrics that intervals are classified by, separated by commas (all hardware metrics)",
+        )
+        parser.add_argument(
+            "--per", metavar="COUNTER", help="what counts are divided by: a counter, time or none (instructions)"
+        )
+        parser.add_argument(
+            "--classes",
+            metavar="K",
+            help="so many classes; or quantiles:K, ranges:K, most-used:K (as many as take the fewest bits)",
+        )
+        parser.add_argument(
+            "--dwell", type=int, default=1, metavar="N", help="a run of fewer intervals joins a neighbour (1)"
+        )
+        parser.add_argument(
+            "--method",
+            choices=("description_length", "paper", "monotone"),
+            default="description_length",
+            help="how words are learned: fewest bits, or the paper's alternation of kernel and decomposition, which is "
+            "also called monotone",
+        )
+        parser.add_argument("--longest", type=int, default=32, metavar="N", help="symbols of a word (32)")
+        parser.add_argument(
+            "--bound", type=float, metavar="EDITS", help="a(L): most edits of an adequate model (by shuffled sequences)"
+        )
+        parser.add_argument("--seed", type=int, default=0, help="of all that is drawn at random (0)")
+        parser.add_argument(
+            "--html", type=Path, metavar="FILE", help="write a page: the metric, and below it a strip of words"
+        )
+        parser.add_argument("--json", action="store_true", help="print all as JSON")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Learn, print, draw; return 4 when the words do not describe the run, or the second one."""
+        from unperturbed.analysis.structure import compare_structure, compose, most_discriminating_metric
+
+        _check(arguments)
+        first = _read(arguments.run, arguments)
+        names = _names(arguments.run, arguments.against)
+        sequence = _sequence(first, arguments, _classes(arguments.classes), names[0])
+        learning: dict[str, Any] = {
+            "method": "monotone" if arguments.method == "paper" else arguments.method,
+            "adequate": arguments.bound,
+            "longest": arguments.longest,
+            "seed": arguments.seed,
+        }
+        composition = compose(sequence, **learning)
+        comparison, sources = None, [first]
+        if arguments.against:
+            sources.append(_read(arguments.against, arguments))
+            other = _sequence(sources[1], arguments, sequence.classes, names[1])
+            comparison = compare_structure(composition, compose(other, **learning), seed=arguments.seed)
+        if arguments.html:
+            from unperturbed.analysis.report import render_structure, write_page
+
+            sequences = [sequence] if comparison is None else [sequence, comparison.second.sequence]
+            drawn = [most_discriminating_metric(*pair) for pair in zip(sources, sequences, strict=True)]
+            signals = [signal for signal in drawn if signal is not None]
+            write_page(arguments.html, render_structure(composition, comparison, signals=signals))
+        if arguments.json:
+            results = {"run": composition.to_dict()}
+            if comparison is not None:
+                results |= {"against": comparison.second.to_dict(), "comparison": comparison.to_dict()}
+            print(json.dumps(results, indent=2, ensure_ascii=False))
+        else:
+            from unperturbed.harness.cli.terminal.structure import show_structure
+
+            show_structure(composition, comparison)
+        return 0 if (comparison or composition).is_adequate else _INADEQUATE
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from unperturbed.errors import SpecError
+
+    if arguments.on is not None and not all(name.strip() for name in arguments.on.split(",")):
+        raise SpecError(f"--on {arguments.on!r}: name metrics, separated by commas")
+    if arguments.accesses and (arguments.on or arguments.per):
+        raise SpecError("--accesses have no metrics: leave out --on and --per")
+    if arguments.dwell < 1:
+        raise SpecError(f"--dwell {arguments.dwell}: give a number of intervals, 1 or more")
+    if arguments.bound is not None and not 0 <= arguments.bound < float("inf"):
+        raise SpecError(f"--bound {arguments.bound:g}: give a number of edits, 0 or more")
+    if arguments.seed < 0:
+        raise SpecError(f"--seed {arguments.seed}: give a whole number, 0 or more")
+    if not 2 <= arguments.longest <= 64:
+        raise SpecError(f"--longest {arguments.longest}: give a number of symbols from 2 to 64")
+    if arguments.html:
+        require_writable_path(arguments.html)
+
+
+def _read(path: Path, arguments: argparse.Namespace) -> Source:
+    from unperturbed.errors import DataError
+
+    if not arguments.accesses:
+        from unperturbed.harness.results.recorded import read_run
+
+        try:
+            trace = read_run(path)
+        except DataError as error:
+            hint = (
+                "; a text file of accesses is read with --accesses"
+                if path.is_file() and path.suffix != ".parquet"
+                else ""
+            )
+            raise DataError(f"{error}{hint}") from None
+        if not len(trace):
+            raise DataError(f"{path} has no interval")
+        return trace
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path}: no text can be read from it ({error.strerror if isinstance(error, OSError) else error})"
+        ) from None
+    if not lines:
+        raise DataError(f"{path} has no access: give one a line")
+    for number in (lambda line: int(line, 0), float):
+        try:
+            return [number(line) for line in lines]
+        except ValueError:  # not all of them are such numbers
+            continue
+    return lines
+
+
+def _sequence(source: Source, arguments: argparse.Namespace, classes: Any, name: str) -> StructuralSequence:
+    from unperturbed.analysis.structure import structural_sequence
+    from unperturbed.errors import DataError, SpecError
+
+    options: dict[str, Any] = {"element": "access"} if arguments.accesses else {}
+    if arguments.on:
+        options["metrics"] = [metric.strip() for metric in arguments.on.split(",")]
+    if arguments.per:
+        options["per"] = None if arguments.per == "none" else arguments.per
+    try:
+        return structural_sequence(
+            source, classes=classes, dwell=arguments.dwell, seed=arguments.seed, name=name, **options
+        )
+    except (ValueError, DataError) as error:
+        raise SpecError(f"{name}: {error}") from None
+
+
+def _classes(text: str | None) -> Any:
+    """Return what --classes requests: a number, or a kind of bands with theirs."""
+    from unperturbed.analysis.structure import MostUsed, Quantiles, Ranges
+    from unperturbed.errors import SpecError
+
+    if text is None:
+        return None
+    way, colon, number = text.rpartition(":")
+    ways = {"quantiles": Quantiles, "ranges": Ranges, "most-used": MostUsed}
+    if not number.isdigit() or int(number) < 1 or (colon and way not in ways):
+        raise SpecError(f"--classes {text}: give a number, or {', '.join(f'{name}:K' for name in ways)}")
+    return ways[way](int(number)) if colon else int(number)
+
+
+def _names(first: Path, second: Path | None) -> tuple[str, str]:
+    """Return the runs' names: of their folders, or their paths where these have the same name."""
+    if second is None or _name(first) != _name(second):
+        return _name(first), _name(second) if second else ""
+    return str(first), str(second)
+
+
+def _name(path: Path) -> str:
+    return path.parent.name if path.name == "trace.parquet" else path.name

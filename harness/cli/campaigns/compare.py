@@ -1,0 +1,66 @@
+"""Do two builds, inputs or set-ups of a program leave each other's numbers alone?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.campaigns._options import add_fail_on
+from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, draft, typed
+from unperturbed.harness.cli.running import run_and_show
+
+_EPILOG = """\
+  unperturbed compare -- ./sort-O2 data -- ./sort-O3 data          two builds
+  unperturbed compare -- ./sort data -- env MALLOC_ARENA_MAX=1 ./sort data
+  unperturbed compare -- ./sort data -- perf record -o /dev/null ./sort data     another tool attached
+
+Both are measured alike, in shuffled order, by hardware metrics alone; the first is the baseline. In a spec that builds
+its program: `programs:` (docs/spec.md). A tool that starts the program can be compared where the processor counts, not
+where counts are simulated."""
+
+
+class Command:
+    """`unperturbed compare [options] -- A … -- B …`."""
+
+    resumable = True
+    takes_program = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add what `run -- PROGRAM` has, as far as it concerns both."""
+        parser.usage = "unperturbed compare [options] -- A its arguments -- B its arguments"
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = _EPILOG
+        parser.add_argument(
+            "--campaign", type=Path, metavar="FOLDER", help="where everything is kept (default: campaigns/<A>-and-<B>)"
+        )
+        add_fail_on(parser)
+        parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+        parser.add_argument("--dry-run", action="store_true", help="show the plan; run and write nothing")
+        add_progress_option(parser)
+        parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
+        add_program_options(parser, comparing=True)
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Run both, compare them; return 4 where the second perturbs the first's numbers."""
+        from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
+        from unperturbed.harness.cli.terminal.plan import show_plan
+        from unperturbed.harness.drafts import describe_comparison
+
+        words = list(arguments.program)
+        first, second = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else ([], [])
+        if not first or not second:
+            raise SpecError(
+                "give two commands, each behind --: unperturbed compare -- ./a its arguments -- ./b its arguments"
+            )
+        progress = TerminalProgress(chosen_progress(arguments))
+        drafted = draft(
+            lambda choices: describe_comparison(first, second, choices),
+            typed("compare", arguments),
+            arguments,
+            progress,
+        )
+        campaign, folder = drafted.load(), drafted.campaign.absolute()
+        if arguments.dry_run:
+            return show_plan(campaign, folder, as_json=arguments.json)
+        return run_and_show(campaign, folder, arguments, progress, drafted=drafted.spec)

@@ -1,0 +1,93 @@
+"""Write a commented spec to begin with: of a command, of a folder of source code, or an example."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from unperturbed.errors import SpecError
+
+
+class Command:
+    """`unperturbed init -- CMD | SOURCE-FOLDER | --example NAME`."""
+
+    takes_program = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the forms."""
+        parser.usage = "unperturbed init [options] (SOURCE-FOLDER | --example NAME | -- ./program its arguments)"
+        parser.add_argument(
+            "source", type=Path, nargs="?", metavar="SOURCE-FOLDER", help="a folder of C or C++ source, to be built"
+        )
+        parser.add_argument(
+            "--example", metavar="NAME", help="an example with its program: verdicts, sweep or python (list: show them)"
+        )
+        parser.add_argument("--name", default="", metavar="NAME", help="of the campaign (default: the program's)")
+        parser.add_argument(
+            "-o",
+            "--out",
+            type=Path,
+            metavar="PATH",
+            help="the file to write, of an example the folder (default: NAME.yaml here)",
+        )
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Write the spec and print its path; return 0."""
+        forms = [arguments.source is not None, arguments.example is not None, bool(arguments.program)]
+        if sum(forms) != 1:
+            raise SpecError(
+                "give one of: a folder of source code, --example NAME, or a command behind -- "
+                "(unperturbed init -- ./program its arguments)"
+            )
+        if arguments.example is not None:
+            return _example(arguments.example, arguments.out or Path())
+        spec = _of_command(arguments) if arguments.program else _of_source(arguments)
+        print(f"{spec}   (edit it, then: unperturbed run {spec})")
+        return 0
+
+
+def _example(name: str, folder: Path) -> int:
+    from unperturbed.harness.drafts import EXAMPLES, write_example
+
+    if name == "list":
+        for known, example in EXAMPLES.items():
+            print(f"{known:10} {example.help}")
+        return 0
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = write_example(name, folder)
+    print(f"{spec}   (unperturbed run {spec})")
+    return 0
+
+
+def _of_command(arguments: argparse.Namespace) -> Path:
+    from unperturbed.harness.drafts import Choices, describe_command
+
+    drafted = describe_command(arguments.program, Choices(name=arguments.name))
+    spec: Path = arguments.out or Path(f"{drafted.name}.yaml")
+    head = (
+        f"What `unperturbed run -- {' '.join(arguments.program)}` stands for. Edit it, then type\n\n"
+        f"    unperturbed run {spec}\n\n"
+        "`unperturbed schema` gives editors every key of a spec; docs/spec.md describes them."
+    )
+    return _write(spec, drafted.text(head))
+
+
+def _of_source(arguments: argparse.Namespace) -> Path:
+    from unperturbed.harness.drafts import describe_source
+    from unperturbed.harness.drafts.wording import campaign_name
+
+    name = arguments.name or campaign_name(arguments.source.resolve().name)
+    spec: Path = arguments.out or Path(f"{name}.yaml")
+    return _write(spec, describe_source(arguments.source, spec))
+
+
+def _write(spec: Path, text: str) -> Path:
+    from unperturbed.harness.cli.output_paths import require_writable_path
+
+    require_writable_path(spec)
+    try:
+        with spec.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SpecError(f"{spec} is there already; give another path with --out, or remove it") from None
+    return spec

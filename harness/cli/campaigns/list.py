@@ -1,0 +1,89 @@
+"""Campaigns below a folder and their state: runs done, failed and left, and verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unperturbed.common.table import Tone
+    from unperturbed.harness.campaign import CampaignSummary
+
+_HOME = Path("campaigns")
+_TONES: Mapping[str, Tone] = {
+    "done": "good",
+    "running": "strong",
+    "failed": "bad",
+    "stopped": "undecided",
+    "unreadable": "bad",
+}
+
+
+class Command:
+    """`unperturbed list [FOLDER]`."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the folder."""
+        parser.add_argument(
+            "folder",
+            type=Path,
+            nargs="?",
+            metavar="FOLDER",
+            help="where to look, some levels deep (default: campaigns, where there is such a folder, else this one)",
+        )
+        parser.add_argument("--json", action="store_true", help="print everything as JSON")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Print a row a campaign; return 0."""
+        from unperturbed.errors import SpecError
+        from unperturbed.harness.campaign import find_campaigns, read_summary
+
+        folder: Path = arguments.folder or (_HOME if _HOME.is_dir() else Path())
+        if not folder.is_dir():
+            raise SpecError(f"{folder}: there is no such folder")
+        found = [read_summary(place) for place in find_campaigns(folder)]
+        if arguments.json:
+            print(json.dumps([summary.to_dict() for summary in found], indent=2, ensure_ascii=False))
+        elif found:
+            _show(found)
+        else:
+            print(f"no campaign in {folder.absolute()}; make one with: unperturbed run SPEC, or run -- ./program")
+        return 0
+
+
+def _show(found: Sequence[CampaignSummary]) -> None:
+    from rich.console import Console
+
+    from unperturbed.common.table import Cell, Column, Table
+
+    console = Console(highlight=False, emoji=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, emoji=False, width=1000)  # a campaign a line, for grep and awk
+    rows: list[list[Cell | str]] = []
+    for summary in found:
+        kind = "" if summary.purpose in ("", "a campaign") else f" ({summary.purpose.removeprefix('a ')})"
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in summary.verdicts.items())
+        rows.append(
+            [
+                f"{summary.folder}{kind}",
+                Cell(summary.phase, _TONES.get(summary.phase, "")),
+                _runs(summary),
+                summary.begun[:16].replace("T", " "),
+                summary.problem or verdicts,
+            ]
+        )
+    columns = [Column(head) for head in ("folder", "state", "runs", "begun", "verdicts")]
+    console.print(Table(columns, rows).to_rich())
+    left = [summary for summary in found if summary.phase == "stopped"]
+    if left:
+        console.print(f"The run command of a stopped campaign goes on with it ({len(left)} here).")
+
+
+def _runs(summary: CampaignSummary) -> str:
+    if not summary.planned:
+        return ""
+    failed = summary.runs.get("failed", 0)
+    return f"{summary.runs.get('done', 0)} of {summary.planned}{f', {failed} failed' if failed else ''}"

@@ -1,0 +1,94 @@
+"""One trace with every metric of a campaign."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder
+
+if TYPE_CHECKING:
+    from unperturbed.harness.results.merging import MergedCampaign
+
+
+class Command:
+    """Join a campaign's runs into one trace that holds every metric."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the campaign's folder and what to do with it."""
+        parser.add_argument("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        parser.add_argument(
+            "-o",
+            "--out",
+            type=Path,
+            metavar="FILE",
+            help="the trace to write: .parquet, or .csv for the values alone (CAMPAIGN/merged.parquet)",
+        )
+        parser.add_argument(
+            "--format", metavar="NAME", help="parquet, csv, or one that is installed (by FILE's suffix)"
+        )
+        parser.add_argument("--anchors", type=int, metavar="N", help="milestones of the anchor that may be used (all)")
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="merge configurations too that the outer check shows perturbed, marked so",
+        )
+        parser.add_argument(
+            "--without",
+            action="append",
+            default=[],
+            metavar="CONFIGURATION",
+            help="leave a configuration out; may be given again",
+        )
+        parser.add_argument("--json", action="store_true", help="print what was merged as JSON instead of a table")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Merge and write; return 0."""
+        from unperturbed.errors import SpecError
+        from unperturbed.harness.exports import choose_format, export
+        from unperturbed.harness.results.merging import merge_campaign
+
+        folder = campaign_folder(arguments.campaign)
+        out: Path = (arguments.out or folder / "merged.parquet").absolute()
+        choose_format("trace", out, arguments.format)  # before the work
+        if arguments.anchors is not None and arguments.anchors < 0:
+            raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
+        found = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
+        export(found.merged.trace, "trace", out, name=arguments.format)
+        if arguments.json:
+            print(json.dumps(_described(found, out), indent=2, ensure_ascii=False))
+        else:
+            _show(found, out)
+        return 0
+
+
+def _described(found: MergedCampaign, out: Path) -> dict[str, object]:
+    described = found.merged.to_dict()
+    first = ("configuration", "pass", "run", "repetitions", "metrics")
+    described["sources"] = [
+        {**{key: source[key] for key in first}, "rejected": source["configuration"] in found.rejected, **source}
+        for source in described["sources"]
+    ]
+    return {"trace": str(out), **described, "notes": list(found.notes)}
+
+
+def _show(found: MergedCampaign, out: Path) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    from unperturbed.analysis.alignment import describe
+
+    console = Console(highlight=False, emoji=False)
+    console.print(describe.merge_table(found.merged, found.rejected).to_rich())
+    console.print(
+        "Spread: intervals by which alignments by way of the other repetitions end elsewhere than the direct one;"
+        " interval by interval it is in the columns spread:…"
+    )
+    for source in found.merged.sources:
+        if source.alignment and source.alignment.warning:
+            console.print(f"[yellow]note:[/yellow] {escape(source.title)}: {escape(source.alignment.warning)}")
+    for note in found.notes:
+        console.print(f"[yellow]note:[/yellow] {escape(note)}")
+    console.print(f"{len(found.merged.trace)} intervals: {out}", soft_wrap=True)

@@ -1,0 +1,92 @@
+"""Find subsets of the software metrics that leave the program unperturbed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from unperturbed.harness.cli.drafting import add_progress_option
+from unperturbed.harness.cli.folders import open_page
+
+_FAILED, _NEGATIVE, _INTERRUPTED = 1, 4, 130
+
+
+class Command:
+    """Find subsets of the software metrics that leave the program unperturbed; write the plan and its page."""
+
+    resumable = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the spec, the folder, and how to search."""
+        parser.add_argument(
+            "spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets play no part"
+        )
+        parser.add_argument(
+            "--campaign",
+            type=Path,
+            metavar="FOLDER",
+            help="where everything is kept (default: campaigns/<name of the spec>-partition)",
+        )
+        parser.add_argument(
+            "--strategy",
+            default="first-fit",
+            choices=("first-fit", "restarts", "halving", "costly-alone"),
+            help="how candidates are chosen (first-fit)",
+        )
+        parser.add_argument(
+            "--repetitions", type=int, default=3, metavar="N", help="runs of a candidate at first, a pass (3)"
+        )
+        parser.add_argument(
+            "--max-repetitions",
+            type=int,
+            default=20,
+            metavar="N",
+            help="runs of a candidate that stays undecided, a pass (20)",
+        )
+        parser.add_argument(
+            "--max-runs", type=int, metavar="N", help="runs after which the best plan so far is taken (the spec's)"
+        )
+        parser.add_argument("--max-hours", type=float, metavar="H", help="hours after which it is (the spec's)")
+        parser.add_argument("--json", action="store_true", help="print the plan and its evidence as JSON")
+        add_progress_option(parser)
+        parser.add_argument("--open", action="store_true", help="open the plan's page in a browser at the end")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Search and write the plan.
+
+        0 when every metric is in a certified subset, 4 when one is in none, 1 when a run failed, 130 when interrupted.
+        """
+        from unperturbed.harness.cli.terminal.campaign import chosen_progress
+        from unperturbed.harness.cli.terminal.partition import PartitionProgress, show_plan
+        from unperturbed.harness.spec import load_spec
+        from unperturbed.harness.studies import Search, partition_campaign
+
+        campaign = load_spec(arguments.spec)
+        folder = (arguments.campaign or Path("campaigns") / f"{campaign.name}-partition").absolute()
+        search = Search(
+            arguments.strategy,
+            arguments.repetitions,
+            arguments.max_repetitions,
+            arguments.max_runs,
+            arguments.max_hours,
+        )
+        progress = PartitionProgress(chosen_progress(arguments))
+        try:
+            found = partition_campaign(
+                campaign, folder, search, progress, announce=progress.forecast, observer=progress.measured
+            )
+        finally:
+            progress.end()
+        plan = found.plan
+        if arguments.json:
+            print(json.dumps(plan.to_json(), indent=2, ensure_ascii=False))
+        else:
+            show_plan(plan, folder, found.notes)
+        if arguments.open:
+            open_page(folder / "partition.html")
+        if plan.stopped == "interrupted":
+            return _INTERRUPTED
+        if found.failed:
+            return _FAILED
+        return _NEGATIVE if plan.unmeasurable or plan.undecided else 0

@@ -1,0 +1,54 @@
+"""Write a campaign's HTML report again."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, open_page
+
+
+class Command:
+    """Write a campaign's HTML report again and print its path; with --compare a page of two campaigns too."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the campaign's folder, and that of another."""
+        parser.add_argument("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        parser.add_argument(
+            "--compare",
+            type=Path,
+            metavar="OTHER",
+            help="write comparison.html too: this campaign beside OTHER, a campaign's folder or spec, left as it is",
+        )
+        parser.add_argument("--open", action="store_true", help="open it in a browser")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Write the report, and the comparison where another campaign is given; return 0."""
+        from unperturbed.analysis.report import render_comparison, write_page
+        from unperturbed.harness.results.judge import judge
+        from unperturbed.harness.results.recorded import recorded_campaign
+
+        folder = campaign_folder(arguments.campaign)
+        other = None if arguments.compare is None else campaign_folder(arguments.compare)
+        beside = None if other is None else recorded_campaign(other)
+        content = judge(folder, recorded_campaign(folder)).content
+        written = folder / "report.html"
+        print(written)
+        if other is not None and beside is not None:
+            reference = judge(other, beside, write=False).content
+            written = folder / "comparison.html"
+            write_page(written, render_comparison(reference, content, _names(other, folder)))
+            print(written)
+        if arguments.open:
+            open_page(written)
+        return 0
+
+
+def _names(other: Path, folder: Path) -> tuple[str, str]:
+    """Return the ends of both paths by which they differ: their last folders, and more where these are the same."""
+    parts = other.parts, folder.parts
+    for count in range(1, max(map(len, parts)) + 1):
+        one, two = ("/".join(path[-count:]) for path in parts)
+        if one != two:
+            return one, two
+    return str(other), str(folder)

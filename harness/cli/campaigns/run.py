@@ -1,0 +1,91 @@
+"""Run or resume a campaign, check it, write the report."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.harness.cli.campaigns._options import add_fail_on
+from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, spec_of_program
+from unperturbed.harness.cli.folders import HOME
+from unperturbed.harness.cli.running import run_and_show
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec import CampaignSpec
+
+_RUNS_FAILED = 1
+
+
+class Command:
+    """`unperturbed run SPEC | -- PROGRAM`: a campaign with its report, or a sweep with its table."""
+
+    resumable = True
+    takes_program = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the spec and the campaign's folder."""
+        parser.usage = "unperturbed run [options] (SPEC | -- ./program its arguments)"
+        parser.add_argument(
+            "spec",
+            type=Path,
+            nargs="?",
+            metavar="SPEC",
+            help="the experiment's YAML file; without one, give a program and its arguments behind --",
+        )
+        parser.add_argument(
+            "--campaign",
+            type=Path,
+            metavar="FOLDER",
+            help="where everything is kept (default: campaigns/<name of the spec>)",
+        )
+        add_fail_on(parser)
+        parser.add_argument(
+            "--json", action="store_true", help="print the verdicts (of a sweep, what its table holds) as JSON"
+        )
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="show the plan, its builds and how long it takes, as far as that is known; run and write nothing",
+        )
+        add_progress_option(parser)
+        parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
+        add_program_options(parser)
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Run what is left, then check it; return 1 when runs failed or rows are missing, 4 when perturbed."""
+        from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
+        from unperturbed.harness.cli.terminal.plan import show_plan
+        from unperturbed.harness.spec import load_spec
+
+        progress = TerminalProgress(chosen_progress(arguments))
+        drafted = spec_of_program(arguments, progress)
+        if drafted is not None:
+            arguments.spec, arguments.campaign = drafted.spec, drafted.campaign
+        campaign = load_spec(arguments.spec) if drafted is None else drafted.load()
+        folder = (arguments.campaign or HOME / campaign.name).absolute()
+        if arguments.dry_run:
+            return show_plan(campaign, folder, as_json=arguments.json)
+        if campaign.parameters:
+            return _sweep(campaign, folder, arguments)
+        return run_and_show(campaign, folder, arguments, progress, drafted=None if drafted is None else drafted.spec)
+
+
+def _sweep(campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:
+    """Run what is left of a sweep, and show what its table holds; 1 when rows are missing."""
+    from unperturbed.harness.cli.terminal.campaign import chosen_progress
+    from unperturbed.harness.cli.terminal.sweep import SweepProgress, show_sweep, to_json
+    from unperturbed.harness.studies import points, run_sweep
+
+    progress = SweepProgress(points(campaign), chosen_progress(arguments))
+    try:
+        table = run_sweep(campaign, folder, progress)
+    finally:
+        progress.end()
+    if arguments.json:
+        print(to_json(table, folder))
+    else:
+        show_sweep(table, folder)
+    code = _RUNS_FAILED if table.missing else 0
+    progress.result(code, campaign=str(folder))
+    return code

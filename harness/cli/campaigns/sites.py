@@ -1,0 +1,109 @@
+"""Where a spec's software metrics count, what they cannot see, and what an event costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unperturbed.harness.program import MetricSites, Place, SpecSites
+
+_SHOWN = 12
+_PIPE_COLUMNS = 1000
+
+
+class Command:
+    """List where each software metric of a spec counts, what it cannot see, and what an event costs; run nothing."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the spec."""
+        parser.add_argument("spec", type=Path, metavar="SPEC", help="an experiment's YAML file")
+        parser.add_argument("--all", action="store_true", help=f"list every place, not the first {_SHOWN} of a metric")
+        parser.add_argument("--json", action="store_true", help="print everything as JSON")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Build, look, and print; 2 when a metric has no place in the program."""
+        from unperturbed.errors import SpecError
+        from unperturbed.harness.program import find_all_sites, unplaced
+        from unperturbed.harness.spec import load_spec
+        from unperturbed.harness.studies import at_a_point
+
+        def step(what: str) -> None:
+            print(f"{what} …", file=sys.stderr)
+
+        spec = load_spec(arguments.spec)
+        found = find_all_sites(spec, step, at_point=at_a_point(spec))
+        if arguments.json:
+            print(json.dumps(_as_json(found), indent=2, ensure_ascii=False))
+        else:
+            _show(found, most=None if arguments.all else _SHOWN)
+        if faults := unplaced(found.metrics):
+            raise SpecError(faults)
+        return 0
+
+
+def _as_json(found: SpecSites) -> dict[str, Any]:
+    return {
+        "metrics": {
+            metric.name: {
+                "event": metric.event.to_json(),
+                "counted": metric.event.means,
+                "semantics": metric.event.semantics,
+                "sites": [vars(place) for place in metric.sites],
+                "unseen": [vars(place) for place in metric.uncounted],
+                "instructions_per_event": metric.instructions,
+                "cost": metric.cost,
+                "fault": metric.fault or None,
+            }
+            for metric in found.metrics
+        },
+        "without_counters": dict(found.skipped),
+    }
+
+
+def _show(found: SpecSites, *, most: int | None) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, emoji=False, **({} if sys.stdout.isatty() else {"width": _PIPE_COLUMNS}))  # type: ignore[arg-type]
+    for metric in found.metrics:
+        _show_metric(console, metric, most)
+    for source, reason in found.skipped.items():
+        console.print(f"compiled without counters: {source} ({reason})", markup=False)
+
+
+def _show_metric(console: Console, metric: MetricSites, most: int | None) -> None:
+    from rich.markup import escape
+
+    count = len(metric.sites)
+    places = f"{count} place{'' if count == 1 else 's'}" if count else "[bold red]no place[/bold red]"
+    event = ", ".join(f"{key}: {_inner(value)}" for key, value in metric.event.to_json().items())
+    cost = f"; {escape(metric.cost)}" if count else ""
+    console.print(f"[bold]{escape(metric.name)}[/bold]  {escape('{' + event + '}')}  {places}{cost}")
+    width = max((len(_at(place)) for place in metric.sites), default=0)
+    for place in metric.sites[:most]:
+        console.print(f"    {_at(place):{width}}  {place.text}", markup=False, overflow="ellipsis", no_wrap=True)
+    if most is not None and count > most:
+        console.print(f"    … and {count - most} more (--all)", markup=False)
+    for place in metric.uncounted[:most]:
+        console.print(
+            f"    not seen: {_at(place)}{': ' if place.file else ''}{place.text}", markup=False, style="yellow"
+        )
+    if most is not None and len(metric.uncounted) > most:
+        console.print(f"    … and {len(metric.uncounted) - most} more that are not seen (--all)", markup=False)
+
+
+def _inner(value: object) -> str:
+    return (
+        "{" + ", ".join(f"{key}: {item}" for key, item in value.items()) + "}"
+        if isinstance(value, dict)
+        else str(value)
+    )
+
+
+def _at(place: Place) -> str:
+    return f"{place.file}:{place.line}" if place.line else place.file

@@ -1,0 +1,134 @@
+"""Find the commands: a module each in the rooms below, and those that other distributions add.
+
+A command is one module in one of the rooms, with a class `Command`. The module's name is the command's (an underscore
+at its end is left out, so that `import_.py` is `import`), and the first line of the module is its help. Another
+distribution adds one by an entry point of the group `unperturbed.commands`, which names such a class::
+
+    [project.entry-points."unperturbed.commands"]
+    mine = "my_package.mine:Command"
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from unperturbed.errors import HostError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ROOMS = {
+    "campaigns": "campaigns",
+    "analyses": "analyses of any traces, logs and tables",
+    "host": "this host and this tool",
+}
+"""The folders that hold commands, and the heading of each in the help."""
+
+GROUP = "unperturbed.commands"
+"""The entry points by which other distributions add commands."""
+
+
+class Command(Protocol):
+    """What the class of a command has.
+
+    An attribute `resumable = True` says that the same command continues after an interruption, and `takes_program =
+    True` that the words behind the first `--` are another program's: they are `arguments.program`, a list, and are
+    never parsed.
+    """
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Execute the command; return the exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command that can be chosen.
+
+    Attributes
+    ----------
+    heading : str
+        Its group in the help.
+    help : str
+        One line, without a full stop.
+    load : callable
+        Imports its module and returns an instance.
+    """
+
+    heading: str
+    help: str
+    load: Callable[[], Command]
+
+
+def own_commands() -> dict[str, Entry]:
+    """Return the commands of this distribution by name, without importing any."""
+    return {name: entry for room in ROOMS for name, entry in commands_in(f"{__package__}.{room}", ROOMS[room])}
+
+
+def all_commands() -> dict[str, Entry]:
+    """Return every command by name; those of other distributions come last.
+
+    Raises
+    ------
+    HostError
+        A command has the name of another.
+    """
+    own = own_commands()
+    return own | dict(_offered(own))
+
+
+def commands_in(package: str, heading: str) -> Iterator[tuple[str, Entry]]:
+    """Yield name and entry of every command in a folder, without importing any.
+
+    Parameters
+    ----------
+    package : str
+        The folder's package.
+    heading : str
+        The group of its commands in the help.
+
+    Yields
+    ------
+    tuple of str and Entry
+        In alphabetical order.
+    """
+    for file in sorted(Path(importlib.import_module(package).__path__[0]).glob("[!_]*.py")):
+        with file.open(encoding="utf-8") as source:
+            line = source.readline().strip().strip('"')
+
+        def load(module: str = f"{package}.{file.stem}") -> Command:
+            command: Command = importlib.import_module(module).Command()
+            return command
+
+        yield file.stem.rstrip("_"), Entry(heading, line.removesuffix("."), load)
+
+
+def _offered(own: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
+    """Yield the commands of other distributions; loading one imports its module.
+
+    Raises
+    ------
+    HostError
+        A command has the name of another.
+    """
+    from importlib.metadata import entry_points
+
+    from unperturbed.common import extensions
+
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
+        if point.name in own:
+            raise HostError(f"the command {point.name} of {owner} has the name of another; rename or uninstall it")
+
+        def load(point: EntryPoint = point) -> Command:
+            command: Command = extensions.load(point, type)()
+            return command
+
+        yield point.name, Entry("commands of other distributions", f"from {owner}", load)

@@ -1,0 +1,112 @@
+"""Parse the command line, run one command, and turn errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from unperturbed.errors import HostError, SpecError, UnperturbedError
+from unperturbed.harness.cli.commands import Command, all_commands, own_commands
+from unperturbed.harness.cli.events import print_event
+from unperturbed.harness.cli.parser import make_parser, prepare_command
+from unperturbed.harness.cli.words import unknown_command
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the tool; return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process by default.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    command: Command | None = None
+    as_events = False
+    try:
+        command, arguments = _parse(words)
+        if command is None:
+            return 2
+        signal.signal(signal.SIGTERM, _interrupt)
+        as_events = getattr(arguments, "progress", "") == "json"
+        _show_log(arguments, as_events=as_events)
+        return command.run(arguments)
+    except UnperturbedError as error:
+        _show_error(str(error), error.exit_code, as_event=as_events)
+        return error.exit_code
+    except KeyboardInterrupt:
+        kept = "; nothing that was finished is lost, the same command goes on"
+        if not as_events:
+            print(file=sys.stderr)
+        _show_error(
+            f"interrupted{kept if getattr(command, 'resumable', False) else ''}", INTERRUPTED, as_event=as_events
+        )
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing is wrong, and Python must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:  # a full disk, a file that may not be read
+        where = f"{error.filename}: " if error.filename else ""
+        _show_error(f"{where}{error.strerror or error}", HostError.exit_code, as_event=as_events)
+        return HostError.exit_code
+
+
+def _show_error(message: str, exit_code: int, *, as_event: bool) -> None:
+    if as_event:
+        print_event("error", message=message, exit_code=exit_code)
+    else:
+        print(f"unperturbed: {message}", file=sys.stderr)
+
+
+class _EventHandler(logging.Handler):
+    """Prints what is logged as events."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print_event("log", what=record.getMessage())
+
+
+def _show_log(arguments: argparse.Namespace, *, as_events: bool) -> None:
+    """Show on stderr what the library logs before long work, such as compiling a kernel for the first time."""
+    handler = _EventHandler() if as_events else logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("  %(message)s"))
+    logger = logging.getLogger("unperturbed")
+    logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if arguments.verbose else logging.WARNING if arguments.quiet else logging.INFO)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
+    """Parse the command line; only the chosen command's module is imported. Without a command, print the help."""
+    own = own_commands()
+    chosen = words[0] if words else ""
+    # Reading the entry points of all distributions takes 10 ms, which commands of this one need not wait for.
+    entries = own if chosen in own else all_commands()
+    parser = make_parser(entries)
+    if chosen not in entries:
+        if chosen and not chosen.startswith("-"):
+            raise SpecError(unknown_command(chosen, entries))
+        arguments, extra = parser.parse_known_args(words)
+        if extra:
+            parser.refuse(extra)
+        parser.print_help()
+        return None, arguments
+    command = entries[chosen].load()
+    prepare_command(parser.commands[chosen], command)
+    own_words, program = list(words), []
+    if getattr(command, "takes_program", False) and "--" in own_words:
+        own_words, program = own_words[: own_words.index("--")], own_words[own_words.index("--") + 1 :]
+    arguments, extra = parser.parse_known_args(own_words)
+    if extra:
+        parser.commands[chosen].refuse(extra)
+    arguments.program = program
+    return command, arguments

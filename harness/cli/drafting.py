@@ -1,0 +1,189 @@
+"""Options of a program that is measured without a spec, and the spec that is written of it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.errors import SpecError
+
+if TYPE_CHECKING:
+    from unperturbed.harness.cli.terminal.campaign import TerminalProgress
+    from unperturbed.harness.drafts import Choices, CommandSpec, Comparison
+    from unperturbed.harness.spec import CampaignSpec
+
+_DEFAULTS: dict[str, object] = {
+    "metrics": "",
+    "count": "",
+    "interval": "",
+    "runs": None,
+    "baseline_runs": None,
+    "source": "",
+    "sampler": "",
+    "env": [],
+    "name": "",
+}
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """The spec of a program behind `--`.
+
+    Attributes
+    ----------
+    spec : Path
+        Where it is.
+    campaign : Path
+        The campaign's folder.
+    text : str, default ""
+        The spec's text, where it is not written; '' where it is on disk.
+    """
+
+    spec: Path
+    campaign: Path
+    text: str = ""
+
+    def load(self) -> CampaignSpec:
+        """Return the spec, validated."""
+        from unperturbed.harness.spec import load_spec, parse_spec
+
+        return parse_spec(self.text, str(self.spec), self.spec.absolute().parent) if self.text else load_spec(self.spec)
+
+
+def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False) -> None:
+    """Add the options of `-- PROGRAM`; of two that are compared, those that concern both."""
+    options = parser.add_argument_group("for a program behind --", "what its spec, written beside the campaign, has")
+    options.add_argument(
+        "--metrics", default="", metavar="A,B", help="hardware metrics (default: four to six that this host can count)"
+    )
+    options.add_argument("--interval", default="", metavar="T", help="`20 ms`, or a number of intervals (200)")
+    if comparing:
+        options.add_argument("--runs", dest="baseline_runs", type=int, metavar="N", help="runs of each (10)")
+        parser.set_defaults(count="", runs=None)
+    else:
+        options.add_argument(
+            "--count",
+            default="",
+            metavar="F,G",
+            help="library functions whose calls are counted (default: some that it calls, such as malloc)",
+        )
+        options.add_argument("--runs", type=int, metavar="N", help="runs with software metrics (5)")
+        options.add_argument("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics alone (10)")
+    options.add_argument("--source", default="", metavar="NAME", help="papi, perf_event, simulated or auto (auto)")
+    options.add_argument("--sampler", default="", choices=("inside", "outside"), help="where samples are taken")
+    options.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="pass a variable of the environment on, or set it; may be given again (of the others, PATH, "
+        "LD_LIBRARY_PATH, PYTHONPATH and OMP_NUM_THREADS are passed on)",
+    )
+    options.add_argument("--name", default="", metavar="NAME", help="of the campaign (the program's)")
+
+
+def add_progress_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for programs that watch a command."""
+    parser.add_argument(
+        "--progress",
+        choices=("text", "json"),
+        default="text",
+        help="json: on stderr, an object a line for each event (docs/command_line.md)",
+    )
+
+
+def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -> Drafted | None:
+    """Return the spec of the program behind `--`, written if it is not there yet; None where a spec was given.
+
+    Raises
+    ------
+    SpecError
+        Both were given, or none; or the program is not there.
+    HostError, RunError
+        Nothing can be counted here; or the program fails by itself.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, unset in _DEFAULTS.items() if getattr(arguments, name) != unset]
+    if not arguments.program:
+        if arguments.spec is None:
+            raise SpecError(
+                "give a spec, or a program behind --: unperturbed run SPEC, or run -- ./program its arguments"
+            )
+        if given:
+            raise SpecError(
+                f"{', '.join(given)}: this is of a program behind --; in a campaign with a spec, edit {arguments.spec}"
+            )
+        return None
+    if arguments.spec is not None:
+        raise SpecError(f"give a spec or a program behind --, not both: {arguments.spec}")
+    from unperturbed.harness.drafts import describe_command
+
+    return draft(
+        lambda choices: describe_command(arguments.program, choices), typed("run", arguments), arguments, progress
+    )
+
+
+def _choices(arguments: argparse.Namespace) -> Choices:
+    from unperturbed.harness.drafts import Choices
+
+    return Choices(
+        arguments.name,
+        tuple(filter(None, arguments.metrics.split(","))),
+        tuple(filter(None, arguments.count.split(","))),
+        arguments.interval,
+        arguments.source,
+        arguments.sampler,
+        arguments.baseline_runs,
+        arguments.runs,
+        tuple(arguments.env),
+    )
+
+
+def draft(
+    describe: Callable[[Choices], CommandSpec | Comparison],
+    command: str,
+    arguments: argparse.Namespace,
+    progress: TerminalProgress,
+) -> Drafted:
+    """Return the spec of a command, written if it is not there yet and this is no dry run.
+
+    Parameters
+    ----------
+    describe : callable
+        Returns the spec for what the user asked for.
+    command : str
+        What was typed, by which its spec is found again.
+    arguments : Namespace
+        With the options of `add_program_options`.
+    progress : TerminalProgress
+        Receives every step.
+    """
+    from unperturbed.harness.drafts import find_place, head_of, save
+
+    spec = describe(_choices(arguments))
+    place = find_place(spec.name, command, arguments.campaign)
+    spec = spec.renamed(place.name)
+    if place.known:
+        progress.step(f"going on by {place.spec}")
+        return Drafted(place.spec, place.campaign)
+    if arguments.dry_run:
+        return Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec)))
+    progress.step("running the program twice, unmeasured")
+    save(place, spec.tried().text(head_of(command, place.spec)))
+    progress.step(f"the spec that this stands for is {place.spec}")
+    return Drafted(place.spec, place.campaign)
+
+
+def typed(name_of_command: str, arguments: argparse.Namespace) -> str:
+    """Return the command with the options that its spec depends on, as it may be typed again."""
+    words = ["unperturbed", name_of_command]
+    for name, unset in _DEFAULTS.items():
+        value = getattr(arguments, name)
+        option = "runs" if name_of_command == "compare" and name == "baseline_runs" else name.replace("_", "-")
+        if value != unset:
+            for one in value if isinstance(value, list) else [value]:
+                words += [f"--{option}", str(one)]
+    return shlex.join([*words, "--", *arguments.program])

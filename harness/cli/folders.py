@@ -1,0 +1,48 @@
+"""The folder of a campaign, given itself or by its spec; and reports shown in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from pathlib import Path
+
+from unperturbed.errors import SpecError
+
+HOME = Path("campaigns")
+"""Where campaigns are kept by default, in the current folder."""
+
+CAMPAIGN_OR_SPEC = "the campaign's folder, or the spec that it was run from (then campaigns/<its name>)"
+"""Help of an argument that `campaign_folder` reads."""
+
+
+def campaign_folder(given: Path) -> Path:
+    """Return the folder of a campaign, as an absolute path.
+
+    Parameters
+    ----------
+    given : Path
+        The folder, or the spec that `unperturbed run` was given.
+
+    Raises
+    ------
+    SpecError
+        It is a file and no spec, or a spec whose campaign is not in the default place.
+    """
+    if not given.is_file():
+        return given.absolute()
+    from unperturbed.harness.spec import load_spec
+
+    folder = HOME / load_spec(given).name
+    if not (folder / "campaign.sqlite").is_file():
+        raise SpecError(
+            f"{given}: its campaign is not in {folder}; run it (unperturbed run {given}), or name the campaign's folder"
+        )
+    return folder.absolute()
+
+
+def open_page(page: Path) -> None:
+    """Open a page in the user's browser; without one, print where it is on stderr."""
+    has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    if not has_display or not webbrowser.open(page.absolute().as_uri()):
+        print(f"no browser can be opened here (no display); the page is {page}", file=sys.stderr)

@@ -1,0 +1,116 @@
+"""What is kept in the user's cache: look at it, clear it, or compile ahead what analyses need."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_PARTS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "kernels": (("kernels/*",), "compiled loops of the analyses; `cache warm` makes them"),
+    "sources": (("sources/*", "apt"), "Debian source packages of `debian:` in specs; fetched again when they are used"),
+    "runtime": (("*",), "compiled samplers, observers and compiler launchers; made again when they are used"),
+}
+"""The parts of the cache: patterns of their files, and what they hold. A file belongs to the first part it fits."""
+
+
+class Command:
+    """`unperturbed cache info|clear|warm`."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add what to do, and with which part."""
+        from unperturbed.harness.cli.warming import WARMERS
+
+        todo = parser.add_subparsers(dest="action", required=True, metavar="info|clear|warm")
+        info = todo.add_parser("info", help="show what is kept, and how large it is")
+        info.add_argument("--json", action="store_true", help="print it as JSON")
+        clear = todo.add_parser("clear", help="remove it; not while a campaign runs")
+        clear.add_argument(
+            "parts", nargs="*", metavar="PART", help=f"only these: {', '.join(_PARTS)} (default: everything)"
+        )
+        warm = todo.add_parser("warm", help="compile the loops of the analyses now, so that no first answer waits")
+        warm.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(WARMERS)} (default: all)")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; return 0."""
+        from unperturbed.collectors.runtime import user_cache
+
+        folder = user_cache()
+        if arguments.action == "warm":
+            _warm(arguments.parts)
+        elif arguments.action == "clear":
+            _clear(folder, arguments.parts)
+        else:
+            _info(folder, as_json=arguments.json)
+        return 0
+
+
+def _require_known(parts: list[str], known: Mapping[str, object]) -> None:
+    from unperturbed.common.wording import did_you_mean
+    from unperturbed.errors import SpecError
+
+    for part in parts:
+        if part not in known:
+            there = f"there are {', '.join(known)}"
+            raise SpecError(f"the cache has no part {part!r}; {did_you_mean(part, known) or there}")
+
+
+def _entries(folder: Path) -> Mapping[str, list[Path]]:
+    """Return what each part holds: files, and folders with all that is in them."""
+    taken: set[Path] = set()
+    found = {}
+    for part, (patterns, _) in _PARTS.items():
+        chosen = [path for pattern in patterns for path in sorted(folder.glob(pattern)) if path not in taken]
+        found[part] = [path for path in chosen if path.name not in ("kernels", "sources")]
+        taken.update(chosen)
+    return found
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_dir() and not path.is_symlink():
+        yield from (file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
+    elif path.is_file():
+        yield path
+
+
+def _info(folder: Path, *, as_json: bool) -> None:
+    sizes = {
+        part: (len(paths), sum(file.stat().st_size for path in paths for file in _files(path)))
+        for part, paths in _entries(folder).items()
+    }
+    if as_json:
+        parts = {part: {"entries": entries, "bytes": size} for part, (entries, size) in sizes.items()}
+        print(json.dumps({"folder": str(folder), "parts": parts}, indent=2))
+        return
+    print(folder)
+    for part, (entries, size) in sizes.items():
+        print(f"  {part:8} {entries:5} entries {size / 1e6:9.1f} MB   {_PARTS[part][1]}")
+
+
+def _clear(folder: Path, parts: list[str]) -> None:
+    _require_known(parts, _PARTS)
+    freed = 0
+    for part, paths in _entries(folder).items():
+        for path in paths if part in parts or not parts else ():
+            freed += sum(file.stat().st_size for file in _files(path))
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    print(f"{freed / 1e6:.1f} MB freed in {folder}")
+
+
+def _warm(parts: list[str]) -> None:
+    from unperturbed.harness.cli.warming import WARMERS
+
+    _require_known(parts, WARMERS)
+    for name, compile_kernels in WARMERS.items():
+        if not parts or name in parts:
+            print(f"{name} …", file=sys.stderr)
+            began = time.monotonic()
+            compile_kernels()
+            print(f"{name}: ready after {time.monotonic() - began:.1f} s")

@@ -1,0 +1,80 @@
+"""The instrumenting compiler wrapper, for any build system."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from unperturbed.errors import SpecError
+
+_EPILOG = """\
+Try metrics in a program before a spec is written, or count in one that a spec cannot build. A campaign needs no such
+build: it makes its own, one for each configuration, with the compilers {cc} and {cxx} of the spec's `build:`.
+
+  cat > metrics.yaml                     software:
+                                           steps: {loop: work}
+  unperturbed cc --metrics metrics.yaml -- gcc -O2 -c x.c
+  unperturbed cc --metrics metrics.yaml -- gcc x.o -o x       # link by it too: the program gets the runtime
+  UNPERTURBED_TOTALS=totals.txt ./x                           # at its end it appends lines such as: steps 1000
+
+With --sham everything is the same but the counting. Compare the two programs, and the one built without `unperturbed
+cc`, by any tool; or set `campaign: {sham: true}` in a spec, which builds and runs such programs by itself.
+
+With --layout TEXT the link step shuffles the objects and shifts the sections at random, always in the same way for
+one TEXT: link a program by several texts to see what of its numbers is layout. In a spec: `campaign: {layouts:
+varied}`.
+
+As CMake's launcher: -DCMAKE_C_COMPILER_LAUNCHER="unperturbed;cc;--metrics;/absolute/metrics.yaml;--", and
+CMAKE_CXX_COMPILER_LAUNCHER, CMAKE_C_LINKER_LAUNCHER, CMAKE_CXX_LINKER_LAUNCHER likewise.
+
+Metrics of `preload:`, `python:` and `probe:` count in a campaign only; a warning names them.
+
+exit code: the compiler's; 2 wrong metrics file or usage; 3 the compiler cannot be run. That a metric has no place is
+a warning on standard error.
+"""
+
+
+class Command:
+    """Compile with software counters, in any build system: `unperturbed cc --metrics FILE -- gcc -O2 -c x.c`."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the metrics file and the compiler's command line."""
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = _EPILOG
+        parser.add_argument(
+            "--metrics", type=Path, required=True, metavar="FILE", help="YAML with the `software:` mapping of a spec"
+        )
+        parser.add_argument(
+            "--sham",
+            action="store_true",
+            help="put a no-op of the same length in the place of every increment: the layout without the counting",
+        )
+        parser.add_argument(
+            "--layout",
+            default="",
+            metavar="TEXT",
+            help="link in another layout of the same code: the one that is drawn from TEXT",
+        )
+        parser.add_argument(
+            "compiler", nargs=argparse.REMAINDER, metavar="-- CC ARGS…", help="the compiler and its arguments"
+        )
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Run the compiler; return its exit code."""
+        from unperturbed.collectors.runtime import BOUNDS, runtime_files
+        from unperturbed.instrument.compiler import run_compiler
+
+        command = arguments.compiler[1:] if arguments.compiler[:1] == ["--"] else arguments.compiler
+        if not command:
+            raise SpecError(
+                "unperturbed cc: no compiler given; for example: unperturbed cc --metrics metrics.yaml -- "
+                "gcc -O2 -c x.c"
+            )
+        return run_compiler(
+            arguments.metrics,
+            command,
+            runtime=runtime_files(),
+            bounds=BOUNDS,
+            sham=arguments.sham,
+            layout=arguments.layout,
+        )

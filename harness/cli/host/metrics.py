@@ -1,0 +1,172 @@
+"""Every metric of this host: source, unit, meaning, and how many fit one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unperturbed.collectors.planning import Listing
+    from unperturbed.collectors.sources import CatalogueEntry
+
+_PIPE_COLUMNS = 1000
+
+
+class Command:
+    """List every metric of this host: its source, unit and meaning, and how many fit one run."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the pattern and what narrows or widens the list."""
+        parser.add_argument(
+            "pattern",
+            nargs="?",
+            metavar="PATTERN",
+            help="only metrics that match: a glob on names ('perf::L1-*', 'sched:*'), or a part of a name or meaning",
+        )
+        parser.add_argument(
+            "--json", action="store_true", help="print everything as JSON, what cannot be counted included"
+        )
+        parser.add_argument(
+            "--all", action="store_true", help="show what cannot be counted here too, each with its reason"
+        )
+        from unperturbed.collectors.sources import source_names
+
+        names = source_names()
+        parser.add_argument("--source", choices=names, metavar="NAME", help=f"only this source: {', '.join(names)}")
+        parser.add_argument(
+            "--compiler", default="gcc", metavar="CC", help="C compiler for the trial program (default: gcc)"
+        )
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Try the events and print what came of it; 2 when no metric matches."""
+        from unperturbed.collectors.planning import list_metrics, nearest
+        from unperturbed.errors import SpecError
+
+        listing = list_metrics(arguments.compiler, pattern=arguments.pattern, source=arguments.source)
+        if not listing.metrics:
+            names = nearest(arguments.pattern, list_metrics(arguments.compiler, source=arguments.source))
+            proposal = (
+                f"; nearest are {', '.join(names)}" if names else "; `unperturbed metrics --all` lists every metric"
+            )
+            by = f" of source {arguments.source}" if arguments.source else ""
+            raise SpecError(f"no metric{by} matches {arguments.pattern!r}{proposal}")
+        if arguments.json:
+            print(json.dumps(_as_json(listing), indent=2, ensure_ascii=False))
+        else:
+            _show(listing, refused=arguments.all or arguments.pattern is not None, whole=arguments.pattern is None)
+        return 0
+
+
+def _as_json(listing: Listing) -> dict[str, Any]:
+    return {
+        "sources": [vars(state) for state in listing.sources],
+        "metrics": [
+            {
+                "name": metric.name,
+                "family": metric.family,
+                "available": metric.best.available,
+                "source": metric.best.source if metric.best.available else None,
+                "kind": metric.best.kind,
+                "unit": metric.best.unit,
+                "meaning": metric.best.meaning,
+                "aliases": metric.aliases,
+                "sources": [{**vars(way), "available": way.available} for way in metric.ways],
+            }
+            for metric in listing.metrics
+        ],
+        "tracepoints": dict(listing.tracepoints),
+        "tracepoint_problem": listing.tracepoint_problem,
+    }
+
+
+def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
+    """Print a table a source, the metrics that no source counts, then what fits one run."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from unperturbed.collectors.sources import source_names
+
+    console = Console(highlight=False, emoji=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, emoji=False, width=_PIPE_COLUMNS)  # a metric a line, for grep and awk
+    for source in source_names():
+        chosen = [metric for metric in listing.metrics if metric.best.available and metric.best.source == source]
+        if chosen:
+            _table(console, _title(source, len(chosen)), chosen, "also by", _others)
+    dead = [metric for metric in listing.metrics if not metric.best.available]
+    if refused and dead:
+        _table(console, f"cannot be counted here ({len(dead)})", dead, "why", _why)
+    elif dead:
+        console.print("[bold]cannot be counted here[/bold] (--all lists them)")
+        for line in _summary(dead):
+            console.print(f"  {escape(line)}", soft_wrap=True)
+    if whole:
+        _show_tracepoints(console, listing)
+        console.print("[bold]fits one run[/bold]")
+        for state in listing.sources:
+            name = f"{state.name} {state.version}".strip()
+            number = "–" if state.fits is None else str(state.fits)
+            note = f"[red]{escape(state.problem)}[/red]" if state.problem else escape(state.note)
+            console.print(f"  {name:<12} {number:>3}  {note}", soft_wrap=True)
+
+
+def _title(source: str, number: int) -> str:
+    by = "simulated by callgrind" if source == "simulated" else source
+    return f"{by} ({number})"
+
+
+def _others(metric: CatalogueEntry) -> str:
+    return ", ".join(way.source for way in metric.ways if way.available and way is not metric.best)
+
+
+def _why(metric: CatalogueEntry) -> str:
+    reasons: dict[str, list[str]] = {}
+    for way in metric.ways:
+        reasons.setdefault(way.problem, []).append(way.source)
+    return "; ".join(f"{', '.join(sources)}: {reason}" for reason, sources in reasons.items())
+
+
+def _summary(dead: Sequence[CatalogueEntry]) -> Iterator[str]:
+    """Yield one line for the metrics of a family that the preferred source refuses for one reason."""
+    groups = Counter((metric.family, metric.ways[0].source, metric.ways[0].problem) for metric in dead)
+    for (family, source, problem), number in groups.items():
+        yield f"{number} {family}{'' if number == 1 else 's'} — {source}: {problem}"
+
+
+def _show_tracepoints(console: Console, listing: Listing) -> None:
+    from rich.markup import escape
+
+    number = sum(listing.tracepoints.values())
+    if listing.tracepoint_problem:
+        console.print(f"[bold]tracepoints[/bold]: {escape(listing.tracepoint_problem)}", soft_wrap=True)
+    if number:
+        systems = ", ".join(f"{name} {count}" for name, count in sorted(listing.tracepoints.items()))
+        console.print(
+            f"[bold]tracepoints[/bold] by perf_event ({number} in {len(listing.tracepoints)} subsystems; list some "
+            "with: "
+            f"unperturbed metrics 'sched:*')\n  {escape(systems)}",
+            soft_wrap=True,
+        )
+
+
+def _table(
+    console: Console,
+    caption: str,
+    metrics: Sequence[CatalogueEntry],
+    last: str,
+    describe: Callable[[CatalogueEntry], str],
+) -> None:
+    from unperturbed.common.table import Column, Table
+
+    rows: list[tuple[str, ...]] = [
+        (metric.name, metric.best.unit, metric.best.kind, metric.best.meaning, describe(metric)) for metric in metrics
+    ]
+    columns = [*(Column(head, whole=True) for head in ("metric", "unit", "kind")), Column("meaning"), Column(last)]
+    if not any(row[-1] for row in rows):
+        rows, columns = [row[:-1] for row in rows], columns[:-1]
+    console.print(Table(columns, rows, caption).to_rich())

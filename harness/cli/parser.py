@@ -1,0 +1,167 @@
+"""The parser of the command line: the commands in groups, and one clear message for what it does not understand."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NoReturn
+
+from unperturbed.harness.cli.commands import Command, Entry, all_commands
+from unperturbed.harness.cli.words import unknown_option
+
+EXIT_CODES = """\
+exit codes: 0 good; 1 runs failed; 2 wrong spec or usage; 3 this host cannot do it; 4 the verdict is negative
+(perturbed, a metric without certificate, anomalous, or inadequate); 130 interrupted"""
+
+_CHOICE = re.compile(r"invalid choice: '(?P<word>.*)' \(choose from (?P<choices>.*)\)")
+_WRONG_USAGE = 2
+
+
+_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "fish": "(__fish_complete_path (commandline -ct))"}
+"""What completes a path, as shtab names it for each shell."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of the tool or of one command: it names the option that was meant.
+
+    Attributes
+    ----------
+    commands : mapping of str to CommandParser
+        Those of the commands, by name; a command's own has none.
+    """
+
+    commands: Mapping[str, CommandParser]
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {}
+        self._words: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; remember the words for messages."""
+        self._words = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
+    def refuse(self, extra: Sequence[str]) -> NoReturn:
+        """Refuse the words that no argument takes."""
+        self.error(f"one word too many: {' '.join(extra)}" if len(extra) == 1 else f"too many words: {' '.join(extra)}")
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and what may have been meant; end with exit code 2."""
+        unknown = [word for word in takewhile(lambda word: word != "--", self._words) if self._is_unknown(word)]
+        choice = _CHOICE.search(message)
+        if unknown:
+            message = "; ".join(unknown_option(word, self._option_string_actions) for word in unknown)
+        elif choice is not None:
+            from unperturbed.common.wording import did_you_mean
+
+            advice = did_you_mean(choice["word"], re.findall(r"[^\s,']+", choice["choices"]), limit=1)
+            message += f"; {advice}" if advice else ""
+        self.exit(_WRONG_USAGE, f"{self.prog}: {message}\n(`{self.prog} --help` describes it)\n")
+
+    def _is_unknown(self, word: str) -> bool:
+        """Return whether a word can only be an option that there is not."""
+        name = word.partition("=")[0]
+        if not re.match(r"--?[A-Za-z]", name):
+            return False
+        if name.startswith("--"):
+            return not any(option.startswith(name) for option in self._option_string_actions)
+        return name[:2] not in self._option_string_actions
+
+
+def prepare_command(parser: argparse.ArgumentParser, command: Command) -> None:
+    """Add a command's arguments to its parser, and those that all commands have.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        The command's.
+    command : Command
+        The command.
+    """
+    command.prepare_parser(parser)
+    common = parser.add_argument_group("common options")
+    common.add_argument("-v", "--verbose", action="store_true", help="show more on stderr: each run, each step")
+    common.add_argument("--quiet", action="store_true", help="show results and errors only")
+
+
+def full_parser() -> CommandParser:
+    """Return the parser with the arguments of all commands, for what is made from it: completion and the manual.
+
+    Each word that is a path has the attribute `complete`, as shtab reads it.
+    """
+    entries = all_commands()
+    parser = make_parser(entries)
+    for action in parser._actions:
+        if action.dest == "chosen_command":  # the help lists commands in groups of its own
+            action.help = "the command"
+    for name, described in parser.commands.items():
+        command = entries[name].load()
+        prepare_command(described, command)
+        if getattr(command, "takes_program", False):
+            described.add_argument(
+                "program", nargs=argparse.REMAINDER, type=Path, metavar="-- PROGRAM", help="a program and its arguments"
+            )
+        for action in described._actions:
+            if action.type is Path:
+                action.complete = dict(_FILES)  # type: ignore[attr-defined]
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the versions that a report of a fault needs."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        from unperturbed.harness.host import versions
+
+        print("\n".join(versions()))
+        parser.exit()
+
+
+def make_parser(entries: Mapping[str, Entry]) -> CommandParser:
+    """Return the parser, whose help lists the commands in groups.
+
+    Parameters
+    ----------
+    entries : mapping of str to Entry
+        The commands by name.
+
+    Returns
+    -------
+    CommandParser
+        The arguments of the commands are not in it yet.
+    """
+    parser = CommandParser(
+        prog="unperturbed",
+        usage="unperturbed COMMAND …     (unperturbed help COMMAND describes one)",
+        description="Measurement campaigns you can believe: which metrics of a program did measuring it spoil, and\n"
+        "which can be collected together?",
+        epilog=_listed(entries) + EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="print the versions of this tool, Python, PAPI and the kernel"
+    )
+    made = parser.add_subparsers(
+        prog="unperturbed", dest="chosen_command", metavar="COMMAND", help=argparse.SUPPRESS, parser_class=CommandParser
+    )
+    parser.commands = {
+        name: made.add_parser(name, help=entry.help, description=f"{entry.help}.", epilog=EXIT_CODES)
+        for name, entry in entries.items()
+    }
+    return parser
+
+
+def _listed(entries: Mapping[str, Entry]) -> str:
+    width = max(map(len, entries))
+    headings: Iterable[str] = dict.fromkeys(entry.heading for entry in entries.values())
+    return "".join(
+        f"{heading}:\n"
+        + "".join(f"  {name:{width}}  {entry.help}\n" for name, entry in entries.items() if entry.heading == heading)
+        + "\n"
+        for heading in headings
+    )

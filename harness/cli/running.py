@@ -1,0 +1,62 @@
+"""Run a campaign, judge it and show what it showed: what `run` and `compare` do once they have a spec."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unperturbed.harness.cli.terminal.campaign import TerminalProgress
+    from unperturbed.harness.spec import CampaignSpec
+
+
+def run_and_show(
+    campaign: CampaignSpec,
+    folder: Path,
+    arguments: argparse.Namespace,
+    progress: TerminalProgress,
+    *,
+    drafted: Path | None = None,
+) -> int:
+    """Run what is left of a campaign; print its verdicts.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    folder : Path
+        The campaign's folder.
+    arguments : Namespace
+        With `json`, `fail_on` and `open`.
+    progress : TerminalProgress
+        Receives every step.
+    drafted : Path, optional
+        The spec's file, where it was written for the user.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    from unperturbed.harness.campaign import run_campaign
+    from unperturbed.harness.cli.folders import open_page
+    from unperturbed.harness.cli.terminal.campaign import show_judgement
+    from unperturbed.harness.cli.warming import warm_alignment_once
+    from unperturbed.harness.results.judge import judge
+
+    warm_alignment_once(progress.step)
+    try:
+        run_campaign(campaign, folder, progress)
+    finally:
+        progress.end()
+    progress.step("checking and writing the report")
+    judgement = judge(folder, campaign)
+    report = folder / "report.html"
+    code = show_judgement(campaign, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
+    if drafted is not None and not arguments.json:
+        print(f"spec:   {drafted} (edit it to go on)")
+    progress.result(code, campaign=str(folder), report=str(report))
+    if arguments.open:
+        open_page(report)
+    return code

@@ -1,0 +1,107 @@
+"""A causal model in the terminal: edges, formulas, equivalent variables, what is left out and undecided."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.markup import escape
+
+from unperturbed.analysis.causal import CausalModel, Exclusion, ForecastVariable, causal_order
+from unperturbed.analysis.causal.describe import (
+    curve_table,
+    edges_table,
+    forecast_table,
+    markov_sentences,
+    separation_sentence,
+    summary_sentence,
+    undecided,
+    variables_table,
+)
+from unperturbed.harness.model import Checks, InterventionForecast, ModelInput
+
+_CELLS_SHOWN = 12
+"""Lines of a formula that has one for each value of discrete causes."""
+_SEPARATIONS_SHOWN = 10
+_PIPE_COLUMNS = 160
+"""Where nobody says how wide the reader is: an edge a line, for grep."""
+
+
+def show_model(table: ModelInput, model: CausalModel, forecast: InterventionForecast | None, checks: Checks) -> None:
+    """Print a model, the forecast of an intervention, and the results of its checks."""
+    console = Console(highlight=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPE_COLUMNS
+    console.print(escape(f"{table.name}: {summary_sentence(model)}"), soft_wrap=True)
+    dropped = len(model.data.dropped_rows)
+    if dropped:
+        missing = ", ".join(f"{name} ({count})" for name, count in model.data.missing.items())
+        console.print(f"{dropped:,} rows are dropped for a missing value: {escape(missing)}", soft_wrap=True)
+    for curves in table.curves:
+        console.print(curve_table(curves).to_rich())
+    console.print(variables_table(model).to_rich())
+    console.print(edges_table(model).to_rich())
+    _formulas(console, model)
+    _print_list(console, "the same information", map(str, model.equivalences))
+    _print_list(console, "no edge", _separations(model))
+    _print_list(console, "left out", _left_out((*model.exclusions, *table.left_out)))
+    _print_list(console, "not decided", undecided(model), style="yellow")
+    _print_list(console, "note", table.notes, style="yellow")
+    if checks.markov is not None:
+        _print_list(console, "Markov check", markov_sentences(checks.markov))
+    _print_list(console, "screening off", map(str, checks.screenings))
+    if forecast is not None:
+        _forecast(console, model, forecast)
+
+
+def _print_list(console: Console, heading: str, sentences: Iterable[str], style: str = "bold") -> None:
+    for number, sentence in enumerate(sentences):
+        if not number:
+            console.print(f"\n[{style}]{heading}[/{style}]")
+        console.print(f"  {escape(sentence)}", soft_wrap=True)
+
+
+def _left_out(excluded: Iterable[Exclusion]) -> Iterable[str]:
+    """Yield a line for each reason, with all columns that it holds for."""
+    names: dict[str, list[str]] = {}
+    for one in excluded:
+        names.setdefault(one.why, []).append(one.name)
+    yield from (f"{', '.join(columns)}: {why}" for why, columns in names.items())
+
+
+def _formulas(console: Console, model: CausalModel) -> None:
+    order = causal_order({name: mechanism.parents for name, mechanism in model.mechanisms.items()})
+    shown = [name for name in order if model.mechanisms[name].parents]
+    if shown:
+        console.print("[bold]formulas[/bold]")
+    for name in shown:
+        lines = model.mechanisms[name].formula.splitlines()
+        for line in lines[:_CELLS_SHOWN]:
+            console.print(f"  {escape(line)}", soft_wrap=True)
+        if len(lines) > _CELLS_SHOWN:
+            console.print(f"  and {len(lines) - _CELLS_SHOWN} more lines of {escape(name)}; --html and --json have all")
+
+
+def _separations(model: CausalModel) -> Iterable[str]:
+    alpha = model.settings.alpha
+    yield from (separation_sentence(found, alpha) for found in model.separations[:_SEPARATIONS_SHOWN])
+    more = len(model.separations) - _SEPARATIONS_SHOWN
+    if more > 0:
+        yield f"and {more} more pairs; --html and --json have all"
+
+
+def _forecast(console: Console, model: CausalModel, found: InterventionForecast) -> None:
+    forecast = found.forecast
+    given = ", ".join(
+        f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in found.given().items()
+    )
+    console.print(f"\n[bold]setting {escape(given)}[/bold] ({forecast.runs:,} random runs, seed {forecast.seed})")
+    shown: dict[str, ForecastVariable] = {}
+    for name, one in forecast.variables.items():
+        if not one.given and model.mechanisms[name].parents:
+            shown |= {name: one, **({f"{name} itself": found.columns[name]} if name in found.columns else {})}
+    console.print(forecast_table(forecast, shown).to_rich())
+    for sentence in found.outside:
+        console.print(f"  [yellow]{escape(sentence)}[/yellow]", soft_wrap=True)

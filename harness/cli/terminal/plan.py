@@ -1,0 +1,114 @@
+"""What a campaign would do: its passes, configurations, builds, runs and time, without building or running anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from unperturbed.common.wording import BAD, NOTE, counted, duration
+from unperturbed.harness.campaign import Manifest
+from unperturbed.harness.host import examine
+from unperturbed.harness.spec import PILOT, CampaignSpec
+from unperturbed.harness.studies import Readiness, check_spec
+
+
+def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
+    """Print the plan of a campaign; return 0, or what the campaign would be refused with.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    folder : Path
+        The campaign's folder, which need not be there. What an earlier session left there is counted.
+    as_json : bool
+        Print one JSON object.
+    """
+    ready = check_spec(campaign, examine())
+    done, seconds = _known(folder, campaign)
+    left = _seconds_left(ready, done, seconds)
+    described = {
+        "name": campaign.name,
+        "campaign": str(folder),
+        "can_run": not ready.problems,
+        "problems": [problem.finding.what for problem in ready.problems],
+        "passes": [
+            {"name": item.name, "source": item.source, "metrics": [metric.name for metric in item.metrics]}
+            for item in ready.passes.passes
+        ],
+        "builds": _builds(ready),
+        "configurations": dict(ready.planned),
+        "runs": ready.runs,
+        "done": done,
+        "seconds": left,
+    }
+    if as_json:
+        print(json.dumps(described, indent=2, ensure_ascii=False))
+    else:
+        _show(ready, described)
+    return ready.exit_code
+
+
+def _builds(ready: Readiness) -> dict[str, list[str]]:
+    """Return the metrics that are compiled into each build; none for a program that is not built here."""
+    campaign = ready.campaign
+    if campaign.program.build is None:
+        return {}
+    compiled = {name for name, event in campaign.measure.software.items() if event.means == "compiled"}
+    return {
+        "reference": [],
+        **{
+            item.name: [name for name in item.inert or item.software if name in compiled]
+            for item in ready.configurations
+        },
+    }
+
+
+def _known(folder: Path, campaign: CampaignSpec) -> tuple[int, Mapping[str, float]]:
+    """Return how many runs are done, and the seconds of a run of each pass, by an earlier session of this spec."""
+    if not (folder / "campaign.sqlite").is_file():
+        return 0, {}
+    with Manifest(folder / "campaign.sqlite") as manifest:
+        if manifest.fact("spec_digest") != campaign.digest:
+            return 0, {}
+        passes = [str(item["name"]) for item in manifest.fact("passes") or ()]
+        facts = {name: manifest.fact(f"{PILOT}:{name}") for name in passes}
+        return len(manifest.runs("done")), {name: fact["seconds"] for name, fact in facts.items() if fact}
+
+
+def _seconds_left(ready: Readiness, done: int, seconds: Mapping[str, float]) -> float | None:
+    if not seconds or not ready.runs:
+        return None
+    return (ready.runs - done) * sum(seconds.values()) / len(seconds)
+
+
+def _show(ready: Readiness, described: Mapping[str, Any]) -> None:
+    console = Console(highlight=False, emoji=False)
+    for item in described["passes"]:
+        simulated = item["source"] == "simulated"
+        source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]
+        console.print(f"pass {item['name']}: {', '.join(item['metrics'])} — {source}", soft_wrap=True)
+    for name, metrics in described["builds"].items():
+        holds = f"with {', '.join(metrics)}" if metrics else "as it is"
+        console.print(f"build {escape(name)}: {escape(holds)}", soft_wrap=True)
+    if not described["builds"]:
+        console.print("nothing is built")
+    each = ", ".join(f"{name} {runs}" for name, runs in described["configurations"].items())
+    done = f"; {described['done']} of them are done already" if described["done"] else ""
+    console.print(f"[bold]{counted(described['runs'], 'run')}[/bold] ({escape(each)}){done}", soft_wrap=True)
+    if described["seconds"] is not None:
+        console.print(f"about [bold]{duration(described['seconds'], whole=True)}[/bold] to go")
+    else:
+        slow = any(item["source"] == "simulated" for item in described["passes"])
+        each_run = "25 to 60 times as long as the program, being simulated" if slow else "as long as the program"
+        console.print(f"a run takes {each_run}; a pilot run will tell")
+    for problem in ready.problems:
+        console.print(f"[bold red]{BAD}[/bold red] {escape(problem.finding.what)}", soft_wrap=True)
+    if ready.no_verdict and not ready.problems:
+        console.print(f"[yellow]{NOTE}[/yellow] {escape(ready.no_verdict)}", soft_wrap=True)
+    console.print(f"campaign: {described['campaign']} (nothing was run or written)", soft_wrap=True)

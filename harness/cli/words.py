@@ -1,0 +1,104 @@
+"""What a mistyped word of the command line was meant to be, and what other tools' words are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+_OWN_PROGRAM = "run -- ./program its arguments"
+
+_FOREIGN = {
+    **dict.fromkeys(("stat", "record", "measure", "exec", "bench", "benchmark", "perf", "profile"), _OWN_PROGRAM),
+    **dict.fromkeys(("trace", "start", "resume", "continue", "go"), "run SPEC"),
+    **dict.fromkeys(("ls", "campaigns", "status", "show", "history"), "list"),
+    **dict.fromkeys(("new", "create", "template", "example", "examples", "quickstart"), "init"),
+    **dict.fromkeys(("verdict", "verdicts", "judge", "verify"), "check CAMPAIGN"),
+    **dict.fromkeys(("validate", "lint"), "check SPEC"),
+    **dict.fromkeys(("html", "open", "view", "plot"), "report CAMPAIGN"),
+    **dict.fromkeys(("convert", "save", "csv", "dump"), "export CAMPAIGN -o FILE"),
+    **dict.fromkeys(("events", "counters", "avail", "papi_avail"), "metrics"),
+    **dict.fromkeys(("env", "host", "system", "info", "tune"), "doctor"),
+    **dict.fromkeys(("diff", "ab", "versus", "vs"), "compare -- A -- B"),
+    **dict.fromkeys(("split", "search", "subsets"), "partition SPEC"),
+    **dict.fromkeys(("phases", "words"), "structure TRACE"),
+    **dict.fromkeys(("causal", "learn"), "model TABLE"),
+    **dict.fromkeys(("gcc", "clang", "compile"), "cc --metrics FILE -- gcc …"),
+    **dict.fromkeys(("completions", "complete"), "completion bash"),
+    **dict.fromkeys(("clean", "purge", "warm"), "cache"),
+    "version": "--version",
+    "man": "manual",
+}
+"""Words of perf, git, hyperfine, asv, PAPI and others, and what is typed here in their place."""
+
+_OPTION_OF = {
+    **dict.fromkeys(("--folder", "--dir", "--directory", "--output-dir", "--workdir"), "--campaign"),
+    **dict.fromkeys(("--iterations", "--repeat", "--repetitions", "-r", "--count"), "--runs"),
+    **dict.fromkeys(("-e", "--event", "--events", "--metric"), "--metrics"),
+    **dict.fromkeys(("--silent", "-q"), "--quiet"),
+    **dict.fromkeys(("--no-run", "--plan", "-n"), "--dry-run"),
+    **dict.fromkeys(("-I", "--period"), "--interval"),
+    "--file": "--out",
+}
+"""Options of other tools, and what they are called here."""
+
+_ALIKE = 75
+"""How alike an option is to what was typed: `--output` and `--out`."""
+
+
+def unknown_command(word: str, known: Iterable[str]) -> str:
+    """Return the message for a word that is no command.
+
+    Parameters
+    ----------
+    word : str
+        What was typed in the command's place.
+    known : iterable of str
+        The names of the commands.
+
+    Returns
+    -------
+    str
+        What is wrong and what to type.
+    """
+    from unperturbed.common.wording import did_you_mean
+
+    names = set(known)
+    meant = _FOREIGN.get(word.casefold())
+    path = Path(word)
+    if meant is not None and (meant.startswith("-") or meant.split()[0] in names):
+        advice = f"here it is `unperturbed {meant}`"
+    elif word.endswith((".yaml", ".yml")):
+        advice = f"to run a spec, type `unperturbed run {word}`"
+    elif (path / "campaign.sqlite").is_file():
+        advice = f"to judge this campaign again, type `unperturbed check {word}`"
+    elif path.is_file():
+        advice = f"to measure a program, type `unperturbed run -- {word}`"
+    else:
+        advice = did_you_mean(word, names, limit=2)
+    return f"there is no command {word!r}; {advice or '`unperturbed help` lists them'}"
+
+
+def unknown_option(word: str, known: Iterable[str]) -> str:
+    """Return the message for an option that a command does not have.
+
+    Parameters
+    ----------
+    word : str
+        What was typed, with its `=value` if it has one.
+    known : iterable of str
+        The options of the command.
+
+    Returns
+    -------
+    str
+        What is wrong and, where an option is near, which was meant.
+    """
+    from unperturbed.common.wording import did_you_mean
+
+    name = word.partition("=")[0]
+    options = [option for option in known if option.startswith("--")]
+    meant = _OPTION_OF.get(name)
+    if meant in options:
+        return f"there is no option {name}; here it is {meant}"
+    advice = did_you_mean(name, options, limit=1, cutoff=_ALIKE) if name.startswith("--") else ""
+    return f"there is no option {name}{f'; {advice}' if advice else ''}"

@@ -1,1 +1,0 @@
-"""One class a command."""

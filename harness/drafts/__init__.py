@@ -1,0 +1,52 @@
+"""Write specs: of a command, of a folder of source code, and examples to begin with.
+
+::
+
+    metrics        which metrics this host can count of a program as it is
+    command        the spec that a command line stands for
+    saving         where the spec of a command is kept, and found again
+    source_folder  a spec to complete, for a folder of source code
+    comparison     the spec that two command lines stand for
+    examples       small specs with their programs, each shows one kind of campaign
+    wording        YAML text
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unperturbed.common.faces import lazy_names
+
+if TYPE_CHECKING:
+    from unperturbed.harness.drafts.command import Choices, CommandSpec, describe_command, try_command
+    from unperturbed.harness.drafts.comparison import Comparison, describe_comparison
+    from unperturbed.harness.drafts.examples import EXAMPLES, write_example
+    from unperturbed.harness.drafts.saving import Saved, find_place, head_of, save
+    from unperturbed.harness.drafts.source_folder import describe_source
+
+__all__ = [
+    "EXAMPLES",
+    "Choices",
+    "CommandSpec",
+    "Comparison",
+    "Saved",
+    "describe_command",
+    "describe_comparison",
+    "describe_source",
+    "find_place",
+    "head_of",
+    "save",
+    "try_command",
+    "write_example",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "command": ("Choices", "CommandSpec", "describe_command", "try_command"),
+        "comparison": ("Comparison", "describe_comparison"),
+        "examples": ("EXAMPLES", "write_example"),
+        "saving": ("Saved", "find_place", "head_of", "save"),
+        "source_folder": ("describe_source",),
+    },
+)

@@ -1,0 +1,367 @@
+"""The spec that a command line stands for: the program where and as the user runs it, and what can be counted of it.
+
+Nothing is built: hardware metrics are the baseline's, and a second configuration counts calls of library functions by
+preloading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from unperturbed.common.wording import duration
+from unperturbed.errors import RunError, SpecError
+from unperturbed.harness.drafts.metrics import HardwareChoice, choose_calls, choose_hardware
+from unperturbed.harness.drafts.wording import campaign_name, commented, quoted, quoted_list, without_placeholders
+from unperturbed.harness.program import Command, launch, program_command
+from unperturbed.harness.spec import PROGRAM_PATH, parse_spec
+from unperturbed.instrument.binaries import read_binary
+
+_PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS", "GOMAXPROCS", "MKL_NUM_THREADS")
+"""Variables of the user's environment that programs need to run as they do; others are asked for by name."""
+_LONG_TRIAL_S = 60
+"""A program that takes longer is tried once: whether it prints the same again is not known then."""
+_SLOWDOWN, _LEAST_TIMEOUT_S = 100, 600
+_LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.015
+"""Shorter programs have too few intervals of the least length for a correlation."""
+_KILLED = 128
+_MOST_SCRIPTS = 4
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user asked for beside the command.
+
+    Attributes
+    ----------
+    name : str
+        Of the campaign; '' for the program's.
+    hardware : tuple of str
+        Hardware metrics; none for a choice by what this host counts.
+    calls : tuple of str
+        Library functions whose calls are counted; none for a choice by what the program calls.
+    interval : str
+        As a spec has it (`20 ms`), or a number of intervals; '' for the default.
+    source, sampler : str
+        As in a spec; '' for the default.
+    baseline_runs, runs : int, optional
+        Numbers of runs; None for the defaults.
+    environment : tuple of str
+        `NAME` passes a variable on, `NAME=VALUE` sets it.
+    """
+
+    name: str = ""
+    hardware: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    interval: str = ""
+    source: str = ""
+    sampler: str = ""
+    baseline_runs: int | None = None
+    runs: int | None = None
+    environment: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What two unmeasured runs showed.
+
+    Attributes
+    ----------
+    seconds : float
+        That one took.
+    exit_code : int
+        How it ended.
+    same : bool
+        Whether both printed the same.
+    """
+
+    seconds: float
+    exit_code: int
+    same: bool
+
+
+@dataclass(frozen=True)
+class CommandSpec:
+    """A drafted spec.
+
+    Attributes
+    ----------
+    name : str
+        Of the campaign.
+    words : tuple of str
+        The program by its absolute path, and its arguments.
+    folder : Path
+        Where it runs.
+    environment : mapping of str to str
+        The variables that it gets.
+    stdin : Path or None
+        The file that it reads.
+    hardware : HardwareChoice
+        The metrics of every configuration.
+    calls : mapping of str to str
+        Software metrics: name and library function.
+    choices : Choices
+        What the user asked for.
+    static : bool
+        Nothing can be preloaded.
+    threaded : bool
+        It may start threads.
+    trial : Trial or None
+        What unmeasured runs showed.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    folder: Path
+    environment: Mapping[str, str]
+    stdin: Path | None
+    hardware: HardwareChoice
+    calls: Mapping[str, str]
+    choices: Choices
+    static: bool = False
+    threaded: bool = False
+    trial: Trial | None = field(default=None)
+
+    def program_lines(self) -> Sequence[str]:
+        """Return the keys of `program:`, a line each, without indentation."""
+        lines = [f"run: {quoted(self.run_line)}"]
+        lines.append(f"working_folder: {quoted(without_placeholders(str(self.folder)))}")
+        if self.stdin is not None:
+            lines.append(f"stdin: {quoted(without_placeholders(str(self.stdin)))}")
+        if self.environment:
+            lines.append("environment:")
+            lines += [f"  {name}: {quoted(without_placeholders(value))}" for name, value in self.environment.items()]
+        return lines
+
+    @property
+    def run_line(self) -> str:
+        """Return the command as `run:` has it."""
+        return without_placeholders(shlex.join(self.words))
+
+    @property
+    def shortest_s(self) -> float:
+        """Return how long the program must take for enough intervals: simulated time ticks by some milliseconds."""
+        return _LEAST_SIMULATED_S if self.hardware.simulated else _LEAST_S
+
+    @property
+    def timeout_s(self) -> int:
+        """Return when a run counts as hanging."""
+        expected = 0.0 if self.trial is None else self.trial.seconds
+        return max(_LEAST_TIMEOUT_S, 60 * round(_SLOWDOWN * expected / 60))
+
+    def renamed(self, name: str) -> CommandSpec:
+        """Return the same by another name."""
+        return replace(self, name=name)
+
+    def tried(self) -> CommandSpec:
+        """Return the same with what unmeasured runs showed; see `try_command`."""
+        return try_command(self)
+
+    def text(self, head: str, *, programs: Sequence[str] = (), sampled: str = "") -> str:
+        """Return the spec as YAML.
+
+        Parameters
+        ----------
+        head : str
+            What the comment at its beginning says.
+        programs : sequence of str
+            Lines that describe other programs.
+        sampled : str, default ""
+            The program that this one starts, and that is sampled.
+        """
+        choices, trial = self.choices, self.trial
+        lines = [
+            commented(head),
+            f"name: {quoted(self.name)}",
+            "",
+            "program:",
+            *(f"  {line}" for line in self.program_lines()),
+        ]
+        if sampled:
+            lines.append(f"  sampled: {quoted(sampled)}")
+        lines.append(f"  timeout: {self.timeout_s // 60} min")
+        if trial is not None and trial.exit_code:
+            lines.append(f"  exit_code: {trial.exit_code}")
+        if trial is not None and not trial.same:
+            lines.append("  result: any                 # it printed something else when it ran again")
+        else:
+            lines.append("  # result: any               # for a program that prints times or addresses")
+        lines += [*programs, "", "measure:", self._interval_line()]
+        if choices.source:
+            lines.append(f"  source: {choices.source}")
+        sampler = choices.sampler or ("outside" if self.static and not self.hardware.simulated else "")
+        if sampler:
+            lines.append(f"  sampler: {sampler}")
+        if self.threaded and sampler != "outside" and not self.hardware.simulated:
+            lines.append("  threads: all")
+        lines.append(f"  # {self.hardware.why}; `unperturbed metrics` lists what there is")
+        lines.append(f"  hardware: {quoted_list(self.hardware.names)}")
+        if self.calls:
+            lines.append("  # calls of library functions, counted by preloading; docs/software.md has the other kinds")
+            lines.append("  software:")
+            lines += [f"    {name}: {{preload: {function}}}" for name, function in self.calls.items()]
+        lines += ["", "campaign:"]
+        lines.append(f"  baseline_runs: {choices.baseline_runs or 10}           # hardware metrics alone")
+        if self.calls:
+            lines.append(
+                f"  runs: {choices.runs or 5}                     # of each configuration with software metrics"
+            )
+        lines.append("  seed: 1")
+        return "\n".join(lines) + "\n"
+
+    def _interval_line(self) -> str:
+        interval = self.choices.interval
+        if not interval:
+            return "  interval: {records: 200}    # a pilot run finds the length; `interval: 20 ms` would fix it"
+        return f"  interval: {{records: {interval}}}" if interval.isdecimal() else f"  interval: {quoted(interval)}"
+
+
+def describe_command(
+    words: Sequence[str], choices: Choices = Choices(), *, environ: Mapping[str, str] | None = None
+) -> CommandSpec:
+    """Return the spec that a command line stands for, of a program that is there already.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The program and its arguments.
+    choices : Choices
+        What the user asked for besides.
+    environ : mapping of str to str, optional
+        The user's environment; that of this process by default.
+
+    Raises
+    ------
+    SpecError
+        There is no such program.
+    HostError
+        Nothing can be counted here.
+    """
+    environ = os.environ if environ is None else environ
+    command = _resolved(words, environ.get("PATH", PROGRAM_PATH))
+    environment = _environment(choices, environ)
+    libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    hardware = choose_hardware()
+    if choices.hardware:
+        hardware = HardwareChoice(choices.hardware, hardware.simulated, "asked for on the command line")
+    calls = {f"calls_{name.strip('_')}": name for name in choices.calls} or choose_calls(Path(command[0]), libraries)
+    try:
+        binary = read_binary(Path(command[0]))
+        static, threaded = not binary.interpreter, "pthread_create" in binary.imported
+    except SpecError:  # no ELF binary; the run itself says what is wrong with it
+        static, threaded = False, False
+    return CommandSpec(
+        campaign_name(choices.name or Path(words[0]).name),
+        tuple(command),
+        Path.cwd(),
+        environment,
+        _redirected_stdin(),
+        hardware,
+        calls,
+        choices,
+        static,
+        threaded,
+    )
+
+
+def try_command(spec: CommandSpec) -> CommandSpec:
+    """Run the program twice, unmeasured, and return the spec with what that showed; once where it takes long.
+
+    Raises
+    ------
+    SpecError
+        The spec has a fault, such as an option's value that no spec can have.
+    RunError
+        The program cannot be run, was killed by a signal, or does not end.
+    """
+    campaign = parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
+    digests: list[str] = []
+    seconds, code = 0.0, 0
+    with tempfile.TemporaryDirectory(prefix="unperturbed-") as place:
+        scratch = Path(place)
+        command = program_command(campaign, scratch=scratch, build=None, inputs=scratch)
+        while len(digests) < 2 and seconds < _LONG_TRIAL_S:
+            outcome = launch(
+                Command(
+                    argv=list(command.words),
+                    folder=command.folder,
+                    environment=command.environment,
+                    stdin=command.stdin,
+                    stdout=scratch / "stdout",
+                    stderr=scratch / "stderr",
+                    timeout_s=spec.timeout_s,
+                )
+            )
+            if outcome.timed_out:
+                raise RunError(
+                    f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec "
+                    "with a `timeout` (`unperturbed init -- …` begins one)"
+                )
+            if outcome.exit_code > _KILLED:
+                raise RunError(
+                    f"{shlex.join(spec.words)} was killed by signal {outcome.exit_code - _KILLED}, unmeasured. "
+                    f"{_last_lines(scratch / 'stderr')}"
+                )
+            digests.append(hashlib.sha256((scratch / "stdout").read_bytes()).hexdigest())
+            seconds, code = max(seconds, outcome.seconds), outcome.exit_code
+    if seconds < spec.shortest_s:
+        raise RunError(
+            f"{shlex.join(spec.words)} takes {duration(seconds)}: too few intervals of the least length fit in; "
+            f"give it more work, so that it takes {duration(spec.shortest_s)} or more"
+        )
+    return replace(spec, trial=Trial(seconds, code, len(set(digests)) == 1))
+
+
+def _last_lines(path: Path) -> str:
+    text = path.read_text(errors="replace").strip()[-500:]
+    return f"It wrote: {text}" if text else "It wrote nothing to standard error."
+
+
+def _resolved(words: Sequence[str], search: str) -> list[str]:
+    """Return a command with its program by its absolute path; of a script, its interpreter and the script."""
+    found = shutil.which(words[0], path=search)
+    if found is None:
+        there = Path(words[0]).exists()
+        what = "is not executable (chmod +x)" if there and "/" in words[0] else "is no program here or on the PATH"
+        raise SpecError(f"{words[0]}: this {what}; give the program to measure behind --, as you would type it")
+    command = [os.path.abspath(found), *words[1:]]  # noqa: PTH100  a link stays one: a virtual environment's Python
+    for _ in range(_MOST_SCRIPTS):
+        with Path(command[0]).open("rb") as file:
+            begin = file.read(256)
+        if not begin.startswith(b"#!"):
+            break
+        interpreter = begin[2:].split(b"\n", maxsplit=1)[0].decode(errors="replace").split(maxsplit=1)
+        if interpreter and Path(interpreter[0]).name == "env" and len(interpreter) > 1:
+            interpreter = [part for part in shlex.split(interpreter[1]) if part != "-S"]
+        program = shutil.which(interpreter[0], path=search) if interpreter else None
+        if program is None:
+            raise SpecError(f"{command[0]}: its interpreter {' '.join(interpreter)!r} is not there")
+        command = [program, *interpreter[1:], *command]
+    return command
+
+
+def _environment(choices: Choices, environ: Mapping[str, str]) -> dict[str, str]:
+    found = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
+    if environ.get("PATH", PROGRAM_PATH) != PROGRAM_PATH:
+        found["PATH"] = environ["PATH"]
+    for text in choices.environment:
+        name, given, value = text.partition("=")
+        if not given and name not in environ:
+            raise SpecError(f"--env {name}: the environment has no such variable; give it as {name}=VALUE")
+        found[name] = value if given else environ[name]
+    return found
+
+
+def _redirected_stdin() -> Path | None:
+    """Return the file that standard input was redirected from, `< file`, which every run can read anew."""
+    try:
+        path = Path("/proc/self/fd/0").readlink()
+    except OSError:
+        return None
+    return path if path.is_absolute() and path.is_file() else None

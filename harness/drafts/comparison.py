@@ -1,0 +1,131 @@
+"""The spec that a comparison of two command lines stands for: the first is the program, the second another set-up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness.drafts.command import Choices, CommandSpec, describe_command, try_command
+from unperturbed.harness.drafts.wording import campaign_name, quoted, without_placeholders
+from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, REFERENCE
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_TAKEN = (ANCHOR, BASELINE, PILOT, REFERENCE, "all")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A drafted spec of two set-ups.
+
+    Attributes
+    ----------
+    first, second : CommandSpec
+        The program, and what it is compared with.
+    other : str
+        Name of the second's configuration.
+    wrapped : tuple of str
+        For each of the two, the program that it starts by another one and that is sampled; '' where it is its own.
+    """
+
+    first: CommandSpec
+    second: CommandSpec
+    other: str
+    wrapped: tuple[str, str] = ("", "")
+
+    @property
+    def name(self) -> str:
+        """Return the campaign's name."""
+        return self.first.name
+
+    def renamed(self, name: str) -> Comparison:
+        """Return the same by another name."""
+        return replace(self, first=replace(self.first, name=name))
+
+    def tried(self) -> Comparison:
+        """Return the same with what unmeasured runs of both showed; see `try_command`."""
+        return replace(self, first=try_command(self.first), second=try_command(self.second))
+
+    def text(self, head: str) -> str:
+        """Return the spec as YAML."""
+        first, second = self.first, self.second
+        lines = [
+            "",
+            "# Measured alike, as often as the baseline, and compared with it.",
+            "programs:",
+            f"  {self.other}:",
+        ]
+        lines.append(f"    run: {quoted(second.run_line)}")
+        if self.wrapped[1]:
+            lines.append(f"    sampled: {quoted(self.wrapped[1])}")
+        changed = {name: value for name, value in second.environment.items() if first.environment.get(name) != value}
+        if changed:
+            lines.append("    environment:")
+            lines += [f"      {name}: {quoted(without_placeholders(value))}" for name, value in changed.items()]
+        if first.trial is not None and second.trial is not None:
+            if second.trial.exit_code != first.trial.exit_code:
+                lines.append(f"    exit_code: {second.trial.exit_code}")
+            if second.trial.same != first.trial.same:
+                lines.append(f"    result: {'same' if second.trial.same else 'any'}")
+        return replace(first, calls={}).text(head, programs=lines, sampled=self.wrapped[0])
+
+
+def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> Comparison:
+    """Return the spec of two commands, of which the second may be the first started by another tool.
+
+    Parameters
+    ----------
+    first, second : sequence of str
+        Programs and their arguments. `env NAME=VALUE …` at the beginning sets variables.
+    choices : Choices
+        What the user asked for besides, for both.
+
+    Raises
+    ------
+    SpecError
+        A program is not there, or both commands are the same.
+    HostError
+        Nothing can be counted here, or not what one program starts.
+    """
+    if list(first) == list(second):
+        raise SpecError("both commands are the same, and there is nothing to compare")
+    (own, words), (others_own, other_words) = _environment_of(first), _environment_of(second)
+    drafted = [
+        describe_command(
+            given, replace(choices, environment=(*choices.environment, *(f"{k}={v}" for k, v in env.items())))
+        )
+        for given, env in ((words, own), (other_words, others_own))
+    ]
+    names = [Path(one.words[0]).name for one in drafted]
+    wrapped = ["", ""]
+    for at, (outer, inner) in enumerate(((words, other_words), (other_words, words))):
+        if len(outer) > len(inner) and list(outer[-len(inner) :]) == list(inner):
+            wrapped[at] = names[1 - at]
+            drafted[at] = replace(drafted[at], words=(*drafted[at].words[: -len(inner)], *drafted[1 - at].words))
+    if any(wrapped) and drafted[0].hardware.simulated:
+        raise HostError(
+            f"{names[wrapped.index(next(filter(None, wrapped)))]} starts the program, and valgrind, which simulates "
+            "the counters here, looks at the program that it starts alone: comparing with a tool attached takes a host "
+            "with counters of its processor (`unperturbed doctor`)"
+        )
+    other = campaign_name(names[1]) if names[1] != names[0] else "second"
+    if other in _TAKEN:
+        other = f"other-{other}"
+    both = choices.name or campaign_name(f"{names[0]}-and-{other}")
+    return Comparison(replace(drafted[0], name=both), drafted[1], other, (wrapped[0], wrapped[1]))
+
+
+def _environment_of(words: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Return the variables that `env NAME=VALUE` sets at the beginning of a command, and the rest."""
+    found: dict[str, str] = {}
+    rest = list(words)
+    if Path(rest[0]).name == "env":
+        rest = rest[1:]
+        while rest and (match := _ASSIGNMENT.fullmatch(rest[0])):
+            found[match[1]] = match[2]
+            rest = rest[1:]
+    if not found or not rest or rest[0].startswith("-"):
+        return {}, words
+    return found, rest

@@ -1,0 +1,32 @@
+"""Count the words of a made-up text: it draws them, it sorts them, it joins them."""
+
+import random
+
+KINDS = 500
+
+
+def draw(chance, many):
+    """Return words drawn at random."""
+    return [f"word{int(chance.random() ** 2 * KINDS)}" for _ in range(many)]
+
+
+def count(words):
+    """Return how often each word occurs."""
+    counts = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return counts
+
+
+def main():
+    """Go through chapters, and print the commonest word."""
+    chance, total = random.Random(1), {}
+    for _ in range(30):
+        for word, times in count(draw(chance, 2000)).items():
+            total[word] = total.get(word, 0) + times
+        sorted(total, key=total.get)
+    print(max(total, key=total.get), sum(total.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Which metrics this host can count of a program as it is: hardware metrics, and library functions that it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unperturbed.collectors.planning import list_metrics
+from unperturbed.errors import HostError, SpecError
+from unperturbed.instrument.binaries import find_function, read_binary
+from unperturbed.instrument.events import parse_event
+
+_REAL = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_BR_MSP")
+"""Four metrics fit one run on most processors."""
+_SIMULATED = ("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L2_TCM", "PAPI_BR_MSP", "PAPI_LD_INS", "PAPI_SR_INS")
+"""Simulated cycles are a formula of the others, and say nothing of their own."""
+_KERNELS_OWN = ("perf::task-clock", "perf::page-faults", "perf::context-switches")
+_CALLS = (
+    "malloc",
+    "calloc",
+    "realloc",
+    "read",
+    "write",
+    "fread",
+    "fwrite",
+    "fgets",
+    "getline",
+    "memcpy",
+    "memmove",
+    "strlen",
+    "qsort",
+    "pthread_mutex_lock",
+    "_Znwm",
+    "_ZdlPv",
+)
+"""Library functions that programs call for their work, those first whose counts say most."""
+_MOST_CALLS = 3
+
+
+@dataclass(frozen=True)
+class HardwareChoice:
+    """Hardware metrics that this host can count.
+
+    Attributes
+    ----------
+    names : tuple of str
+        For `hardware:`.
+    simulated : bool
+        They are simulated: a run then takes 25 to 60 times as long as the program.
+    why : str
+        Where they come from, a clause for people.
+    """
+
+    names: tuple[str, ...]
+    simulated: bool
+    why: str
+
+
+def choose_hardware(compiler: str = "gcc") -> HardwareChoice:
+    """Return hardware metrics for a first campaign on this host.
+
+    Parameters
+    ----------
+    compiler : str, default "gcc"
+        C compiler for the program that tries the events.
+
+    Raises
+    ------
+    HostError
+        Nothing can be counted here.
+    """
+    ways = {metric.name: metric.best for metric in list_metrics(compiler).metrics if metric.best.available}
+    counted = [name for name in _REAL if name in ways and ways[name].kind == "hardware"]
+    if len(counted) > 1:
+        return HardwareChoice(tuple(counted), False, "this processor counts them")
+    simulated = [name for name in _SIMULATED if name in ways and ways[name].kind == "simulated"]
+    if simulated:
+        return HardwareChoice(
+            tuple(simulated), True, "this host offers no counters of its processor, so valgrind simulates them"
+        )
+    of_kernel = [name for name in _KERNELS_OWN if name in ways]
+    if len(of_kernel) > 1:
+        return HardwareChoice(tuple(of_kernel), False, "this host has no PMU and no valgrind: the kernel's own events")
+    raise HostError(
+        "this host can count nothing of a program: it has no PMU, and valgrind is not installed "
+        "(apt-get install valgrind); `unperturbed doctor` says more"
+    )
+
+
+def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[str, str]:
+    """Return library functions whose calls by a program can be counted by preloading.
+
+    Parameters
+    ----------
+    program : Path
+        The program.
+    library_path : sequence of Path, default ()
+        Folders of LD_LIBRARY_PATH in its environment.
+
+    Returns
+    -------
+    mapping of str to str
+        Name of a metric to the function; empty for a static program or one that calls none of the usual.
+    """
+    try:
+        imported = read_binary(program).imported
+    except SpecError:
+        return {}
+    found: dict[str, str] = {}
+    for name in _CALLS:
+        if name in imported and len(found) < _MOST_CALLS and _is_interposable(name, program, library_path):
+            found[f"calls_{name.strip('_')}"] = name
+    return found
+
+
+def _is_interposable(name: str, program: Path, library_path: Sequence[Path]) -> bool:
+    try:
+        find_function(parse_event({"preload": name}), program=program, library_path=library_path)
+    except SpecError:
+        return False
+    return True

@@ -1,0 +1,114 @@
+"""Keep the spec of a command beside its campaign: the same command typed again goes on with the same campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.drafts.wording import commented
+
+HOME = Path("campaigns")
+"""Where campaigns of commands are kept, in the current folder."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A spec on disk, and the folder of its campaign.
+
+    Attributes
+    ----------
+    spec : Path
+        The YAML file.
+    campaign : Path
+        The campaign's folder, which may not be there yet.
+    name : str
+        The campaign's name.
+    known : bool
+        The spec was there already.
+    """
+
+    spec: Path
+    campaign: Path
+    name: str
+    known: bool
+
+
+def find_place(name: str, command: str, folder: Path | None) -> Saved:
+    """Return where the spec of a command is, or is to be.
+
+    Parameters
+    ----------
+    name : str
+        Of the campaign; a number is added where another command has it.
+    command : str
+        What was typed; the same command from the same folder finds its spec again.
+    folder : Path, optional
+        The campaign's folder, where the user chose one: the spec is beside it.
+
+    Returns
+    -------
+    Saved
+        Nothing is written yet.
+
+    Raises
+    ------
+    SpecError
+        The chosen folder is of another command.
+    """
+    for place in _places(name, folder):
+        if _is_of(place.spec, command):
+            return Saved(place.spec, place.campaign, place.name, known=True)
+        if not place.spec.exists() and not place.campaign.exists():
+            return place
+    raise SpecError(f"{folder} or its spec {folder}.yaml is there, and of another command: choose another folder")
+
+
+def head_of(command: str, spec: Path) -> str:
+    """Return the comment with which the spec of a command begins."""
+    return (
+        f"{_typed(command)}\n\n"
+        "It is what that command stands for. To go on from it, edit it, give it another name, and type\n\n"
+        f"    unperturbed run {spec}\n\n"
+        "`unperturbed schema` gives editors every key of a spec; docs/spec.md describes them."
+    )
+
+
+def save(place: Saved, text: str) -> None:
+    """Write a spec where there is none.
+
+    Raises
+    ------
+    SpecError
+        No file can be written there.
+    """
+    try:
+        place.spec.parent.mkdir(parents=True, exist_ok=True)
+        with place.spec.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise SpecError(
+            f"{place.spec}: the spec cannot be written there ({error.strerror}); choose another place by --campaign"
+        ) from None
+
+
+def _places(name: str, folder: Path | None) -> Iterator[Saved]:
+    if folder is not None:
+        yield Saved(folder.with_name(f"{folder.name}.yaml"), folder, name, known=False)
+        return
+    for number in count(1):
+        numbered = name if number == 1 else f"{name}-{number}"
+        yield Saved(HOME / f"{numbered}.yaml", HOME / numbered, numbered, known=False)
+
+
+def _typed(command: str) -> str:
+    return f"Typed in {Path.cwd()}: {command}"
+
+
+def _is_of(spec: Path, command: str) -> bool:
+    try:
+        return spec.read_text(encoding="utf-8").startswith(commented(_typed(command)))
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,161 @@
+"""A spec to complete, for a folder of source code: how it is built and run, guessed, and metrics to choose from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.drafts.metrics import choose_hardware
+from unperturbed.harness.drafts.wording import campaign_name, commented, quoted, quoted_list
+
+_SOURCES = (".c", ".cc", ".cpp", ".cxx")
+_CXX = (".cc", ".cpp", ".cxx")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_TARGET = re.compile(r"^([A-Za-z0-9_./-]+)\s*:(?!=)\s*([^#\n]*)", re.MULTILINE)
+_NO_PROGRAMS = frozenset({"all", "clean", "install", "test", "check", "default", "help", "distclean"})
+_DEFINITION = re.compile(
+    r"^(?!static_assert|typedef|else|return)[A-Za-z_][\w\s*&:<>,]*?\b(\w+)\s*\([^;{}()]*\)\s*\{", re.M
+)
+_MOST_FILES, _MOST_FUNCTIONS, _MOST_BYTES = 40, 6, 1 << 20
+_KEYWORDS = frozenset({"if", "for", "while", "switch", "main", "do", "catch"})
+
+
+@dataclass(frozen=True)
+class _Build:
+    """How a folder is built: the command, whether a shell runs it, the program, and what the guess is made from."""
+
+    command: str
+    program: str
+    by: str
+    shell: bool = False
+
+
+def describe_source(folder: Path, spec: Path) -> str:
+    """Return the spec of a program in a folder of source code, as text.
+
+    Parameters
+    ----------
+    folder : Path
+        The source.
+    spec : Path
+        Where the spec will be: the folder is named relative to it where it lies below.
+
+    Returns
+    -------
+    str
+        YAML. It can be run as it is where the guesses are right; comments say what to complete.
+
+    Raises
+    ------
+    SpecError
+        The folder holds nothing that is known to be built.
+    HostError
+        Nothing can be counted here.
+    """
+    build = _find_build(folder)
+    hardware = choose_hardware()
+    here = spec.absolute().parent
+    source = folder.absolute()
+    named = str(source.relative_to(here)) if source != here and source.is_relative_to(here) else str(source)
+    functions = list(_functions(folder))
+    head = (
+        f"A campaign on {folder.resolve().name}: which numbers does measuring spoil? Complete it, then type\n\n"
+        f"    unperturbed sites {spec.name}     where each software metric counts\n"
+        f"    unperturbed run {spec.name}\n\n"
+        "`unperturbed schema` gives editors every key of a spec; docs/spec.md describes them."
+    )
+    lines = [
+        commented(head),
+        f"name: {quoted(campaign_name(folder.resolve().name))}",
+        "",
+        "program:",
+        f"  source: {quoted(named)}       # copied for each build, never written to",
+        f"  # from {build.by}; {{cc}} and {{cxx}} are the compilers that put the counters in",
+        f"  build: {quoted(build.command)}",
+        f"  run: {quoted('{build}/' + build.program)}       # add arguments, or stdin: FILE",
+        *(["  shell: true"] if build.shell else []),
+        "  # inputs: [corpus.txt]       # copied into {inputs}",
+        "  # result: any                # for a program that prints times or addresses",
+        "",
+        "measure:",
+        "  interval: {records: 200}     # a pilot run finds the length; `interval: 20 ms` would fix it",
+        f"  # {hardware.why}; `unperturbed metrics` lists what there is",
+        f"  hardware: {quoted_list(hardware.names)}",
+        "  # Choose what to count in the program. Some of its functions:",
+        "  # software:",
+        *(f"  #   {name}_entered: {{enter: {name}}}" for name in functions or ["function"]),
+        "",
+        "campaign:",
+        "  baseline_runs: 10            # hardware metrics alone",
+        "  runs: 5                      # of each configuration with software metrics",
+        "  seed: 1",
+        "",
+        "# analysis:",
+        "#   # a milestone of some hundred events a run, by which runs are aligned",
+        f"#   anchor: {(functions or ['function'])[0]}_entered",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _find_build(folder: Path) -> _Build:
+    if not folder.is_dir():
+        raise SpecError(
+            f"{folder}: there is no such folder; name the folder of the source, or give a command behind --"
+        )
+    makefile = next((folder / name for name in _MAKEFILES if (folder / name).is_file()), None)
+    if (folder / "CMakeLists.txt").is_file():
+        name = _first(r"add_executable\s*\(\s*([\w.-]+)", folder / "CMakeLists.txt")
+        command = (
+            "cmake -S . -B out -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER={cc} -DCMAKE_CXX_COMPILER={cxx}"
+            " && cmake --build out"
+        )
+        return _Build(command, f"out/{name}", "CMakeLists.txt", shell=True)
+    if makefile is None and (folder / "meson.build").is_file():
+        name = _first(r"executable\s*\(\s*'([^']+)'", folder / "meson.build")
+        command = "CC={cc} CXX={cxx} meson setup out && ninja -C out"
+        return _Build(command, f"out/{name}", "meson.build", shell=True)
+    if makefile is None and (folder / "configure").is_file():
+        return _Build("./configure CC={cc} CXX={cxx} && make", folder.resolve().name, "configure", shell=True)
+    if makefile is not None:
+        return _Build("make CC={cc} CXX={cxx}", _program_of(makefile, folder), makefile.name)
+    sources = sorted(path.name for path in folder.iterdir() if path.suffix in _SOURCES)
+    if not sources:
+        raise SpecError(
+            f"{folder}: no Makefile, CMakeLists.txt, meson.build, configure or C or C++ source in it; for a program "
+            "that is there already give its command: unperturbed init -- ./program"
+        )
+    compiler = "{cxx}" if any(name.endswith(_CXX) for name in sources) else "{cc}"
+    name = Path(sources[0]).stem if len(sources) == 1 else campaign_name(folder.resolve().name)
+    return _Build(f"{compiler} -O2 -g -o {name} {' '.join(sources)}", name, "the sources in it")
+
+
+def _first(pattern: str, file: Path) -> str:
+    found = re.search(pattern, file.read_text(errors="replace"))
+    return found[1] if found else "program"
+
+
+def _program_of(makefile: Path, folder: Path) -> str:
+    """Return the program that a Makefile most probably makes first."""
+    targets: Mapping[str, str] = dict(_TARGET.findall(makefile.read_text(errors="replace")))
+    wanted = [*targets.get("all", "").split(), *targets]
+    for name in wanted:
+        if name in targets and name not in _NO_PROGRAMS and not name.startswith(".") and "." not in Path(name).name:
+            return name
+    return campaign_name(folder.resolve().name)
+
+
+def _functions(folder: Path) -> Iterator[str]:
+    """Yield names of functions that the largest sources define, each once."""
+    sources = [path for path in sorted(folder.rglob("*"))[: 50 * _MOST_FILES] if path.suffix in _SOURCES]
+    largest = sorted((path for path in sources if path.is_file()), key=lambda path: -path.stat().st_size)
+    found: dict[str, None] = {}
+    for path in largest[:_MOST_FILES]:
+        with path.open(errors="replace") as file:
+            names = _DEFINITION.findall(file.read(_MOST_BYTES))
+        found |= {name: None for name in names if name not in _KEYWORDS and not name.isupper()}
+        if len(found) >= _MOST_FUNCTIONS:
+            break
+    yield from list(found)[:_MOST_FUNCTIONS]

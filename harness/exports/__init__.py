@@ -1,0 +1,128 @@
+"""Write data for other tools. A format is one module of this folder with one record `Format`.
+
+Another distribution adds a format by an entry point of the group `unperturbed.exports`, which names such a record::
+
+    [project.entry-points."unperturbed.exports"]
+    mine = "my_package.mine:FORMAT"
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from unperturbed.common.extensions import records_in
+from unperturbed.common.wording import did_you_mean, listing
+from unperturbed.errors import SpecError
+
+__all__ = ["Format", "Kind", "choose_format", "export", "formats"]
+
+Kind = Literal["trace", "campaign", "table", "model"]
+"""What can be exported.
+
+`trace`: a `Trace` of one run, or of several runs joined (`merged` is then among its attributes). `campaign`: a recorded
+campaign (`unperturbed.load`), all of its runs. `table`: a `SweepTable`. `model`: a `CausalModel`.
+"""
+
+GROUP = "unperturbed.exports"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A file format that data is written in.
+
+    Attributes
+    ----------
+    name : str
+        What `--format` calls it.
+    suffixes : tuple of str
+        Ends of file names that choose it, as `.csv`.
+    writers : mapping of str to callable
+        By what can be written (`Kind`), a function of the content and the path. The path is in an empty folder: a
+        format of several files writes the others beside it, under names that begin with the path's stem.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    writers: Mapping[Kind, Callable[[Any, Path], None]]
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.writers) - set(get_args(Kind)):
+            raise ValueError(f"format {self.name}: there is nothing of the kind {listing(sorted(unknown))}")
+
+
+def formats(kind: Kind) -> dict[str, Format]:
+    """Return the formats that something of a kind can be written in, by name."""
+    found = records_in(__name__, Format, group=GROUP)
+    return {name: one for name, one in found.items() if kind in one.writers}
+
+
+def choose_format(kind: Kind, path: Path, name: str | None = None) -> Format:
+    """Return the format of a file to be written.
+
+    Parameters
+    ----------
+    kind : Kind
+        What is written.
+    path : Path
+        The file. Without a name of the format, its suffix decides.
+    name : str, optional
+        The format's name.
+
+    Returns
+    -------
+    Format
+        One that has a writer for this kind.
+
+    Raises
+    ------
+    SpecError
+        No format has this name or suffix, or the folder of the file does not exist.
+    """
+    known = formats(kind)
+    if path.is_dir():
+        raise SpecError(f"{path} is a folder: give the name of a file in it")
+    if not path.parent.is_dir():
+        raise SpecError(f"{path}: there is no folder {path.parent}")
+    if name is not None:
+        if name not in known:
+            meant = did_you_mean(name, known) or f"there are {listing(known)}"
+            raise SpecError(f"a {kind} cannot be written in a format {name!r}; {meant}")
+        return known[name]
+    for one in known.values():
+        if path.name.endswith(one.suffixes):
+            return one
+    suffixes = listing(dict.fromkeys(suffix for one in known.values() for suffix in one.suffixes), "or")
+    raise SpecError(f"{path}: give a name that ends in {suffixes}, or the format by --format ({listing(known, 'or')})")
+
+
+def export(content: Any, kind: Kind, path: Path, *, name: str | None = None) -> None:
+    """Write data in the format that a name or a file's suffix chooses. Every file appears whole or not at all.
+
+    Parameters
+    ----------
+    content : object
+        What is written; `Kind` describes the types.
+    kind : Kind
+        What it is.
+    path : Path
+        The file.
+    name : str, optional
+        The format's name, where the suffix does not decide.
+
+    Raises
+    ------
+    SpecError
+        As `choose_format`.
+    """
+    chosen = choose_format(kind, path, name)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as aside:
+        chosen.writers[kind](content, Path(aside) / path.name)
+        for file in Path(aside).iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+            file.replace(path.with_name(file.name))

@@ -1,0 +1,30 @@
+"""Comma-separated values: one row an interval or a table's row, without what is known about the columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.harness.exports import Format
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unperturbed.collectors.data import Trace
+    from unperturbed.common.result import Result
+
+
+def _write_frame(frame: pl.DataFrame, path: Path) -> None:
+    with path.open("wb") as file:
+        frame.write_csv(file)
+
+
+def _write_trace(trace: Trace, path: Path) -> None:
+    _write_frame(trace.to_polars(), path)
+
+
+def _write_result(result: Result, path: Path) -> None:
+    _write_frame(result.to_frame(), path)
+
+
+FORMAT = Format("csv", (".csv",), {"trace": _write_trace, "campaign": _write_result, "table": _write_result})

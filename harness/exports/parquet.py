@@ -1,0 +1,34 @@
+"""Apache Parquet: traces and tables with everything that is known about their columns, as campaigns keep them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.harness.exports import Format
+
+if TYPE_CHECKING:
+    from unperturbed.collectors.data import Trace
+    from unperturbed.common.result import Result
+    from unperturbed.harness.studies import SweepTable
+
+
+def _write_trace(trace: Trace, path: Path) -> None:
+    trace.write(path)
+
+
+def _write_campaign(campaign: Result, path: Path) -> None:
+    with path.open("wb") as file:
+        campaign.to_frame().write_parquet(file)
+
+
+def _write_table(table: SweepTable, path: Path) -> None:
+    from unperturbed.collectors.data import TABLE, write_sweep  # noqa: PLC0415
+
+    write_sweep(path.parent, table.frame, table.columns, table.facts)
+    for beside in ("table.csv", "table.json"):
+        (path.parent / beside).unlink()
+    (path.parent / TABLE).rename(path)
+
+
+FORMAT = Format("parquet", (".parquet",), {"trace": _write_trace, "campaign": _write_campaign, "table": _write_table})

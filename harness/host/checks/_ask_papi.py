@@ -1,0 +1,63 @@
+"""Asks libpapi what it can do, in a process of its own: whatever the library does there, the doctor lives on.
+
+Run as a script, without this project's packages, with the path of a library or none. Prints one JSON object: `error`,
+`disabled` (perf_event's own words), `presets` and `counters`. Libraries and versions are tried as the runtime tries
+them (`collectors/sources/papi/event_set.c`). `collectors.sources.papi.trials` asks PAPI more, by a C program: that
+needs a compiler and writes to the cache. The doctor without a spec needs none and writes nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+
+_LIBRARIES = (
+    "libpapi.so.7.2",
+    "libpapi.so.7.1",
+    "libpapi.so.7.0",
+    "libpapi.so.7",
+    "libpapi.so.6.0",
+    "libpapi.so.6",
+    "libpapi.so",
+)
+_VERSIONS = ((7, 2), (7, 1), (7, 0), (6, 0), (5, 7))
+_PRESETS = 128
+_FIRST_PRESET = -(1 << 31)
+
+_DISABLED_REASON = 128 + 64 + 128 + 3 * 64
+"""Offset of `disabled_reason` in PAPI_component_info_t: what stands before it is the same in versions 5 to 7."""
+
+
+def _ask(libraries: tuple[str, ...]) -> dict[str, object]:
+    for name in libraries:
+        try:
+            papi = ctypes.CDLL(name)
+        except OSError:
+            continue
+        break
+    else:
+        return {"error": "no libpapi could be loaded"}
+    code = -1
+    for major, minor in _VERSIONS:
+        code = papi.PAPI_library_init(major << 24 | minor << 16)
+        if code > 0:
+            break
+    else:
+        papi.PAPI_strerror.restype = ctypes.c_char_p
+        return {"error": f"PAPI_library_init: {(papi.PAPI_strerror(code) or b'').decode(errors='replace')}"}
+    index = papi.PAPI_get_component_index(b"perf_event")
+    if index < 0:
+        return {"error": "it was built without its perf_event component"}
+    papi.PAPI_get_component_info.restype = ctypes.c_void_p
+    component = papi.PAPI_get_component_info(index)
+    return {
+        "error": None,
+        "disabled": ctypes.string_at(component + _DISABLED_REASON).decode(errors="replace"),
+        "presets": sum(papi.PAPI_query_event(ctypes.c_int(_FIRST_PRESET + preset)) == 0 for preset in range(_PRESETS)),
+        "counters": papi.PAPI_num_cmp_hwctrs(index),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(_ask((*sys.argv[1:], *_LIBRARIES))))

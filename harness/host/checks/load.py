@@ -1,0 +1,204 @@
+"""What else runs here: load, busy processes, swap, CPU quota, time that other guests take."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import psutil
+
+from unperturbed.harness.host.doctor import Finding, check
+from unperturbed.harness.host.kernel_files import REAL, Host, cpu_list, number, text
+
+_WATCHED_S = 0.5
+_BUSY = 0.1
+_SHOWN = 5
+_KERNEL_THREADS = 2
+"""The kernel's own threads are children of process 2."""
+
+
+@dataclass(frozen=True)
+class BusyProcess:
+    """A process beside this one.
+
+    Attributes
+    ----------
+    pid : int
+        Its number.
+    name : str
+        Its name.
+    cpus : float
+        CPUs that it uses; 1.0 is one all the time.
+    kernel : bool
+        Whether it is a thread of the kernel.
+    """
+
+    pid: int
+    name: str
+    cpus: float
+    kernel: bool = False
+
+
+def busy_processes(seconds: float = _WATCHED_S) -> tuple[BusyProcess, ...]:
+    """Watch this host for a moment and return the processes that use a tenth of a CPU or more, the busiest first.
+
+    This process and those that it descends from are left out.
+    """
+    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    before = _cpu_seconds()
+    began = time.monotonic()
+    time.sleep(seconds)
+    lasted = time.monotonic() - began
+    found = [
+        BusyProcess(process.pid, process.name, (used - before[process]) / lasted, process.parent == _KERNEL_THREADS)
+        for process, used in _cpu_seconds().items()
+        if process in before and process.pid not in own
+    ]
+    return tuple(sorted((process for process in found if process.cpus >= _BUSY), key=lambda process: -process.cpus))
+
+
+@dataclass(frozen=True)
+class _Identity:
+    """A process, distinguished from a later one with the same number."""
+
+    pid: int
+    started: float
+    name: str
+    parent: int
+
+
+def _cpu_seconds() -> dict[_Identity, float]:
+    found = {}
+    for process in psutil.process_iter(["pid", "create_time", "name", "ppid", "cpu_times"]):
+        seen = process.info
+        if seen["cpu_times"] is not None:
+            identity = _Identity(seen["pid"], seen["create_time"], seen["name"] or "?", seen["ppid"] or 0)
+            found[identity] = seen["cpu_times"].user + seen["cpu_times"].system
+    return found
+
+
+@check("processes", "noise", rank=50)
+def processes(host: Host) -> Finding | None:
+    """Watch which other processes are busy; None on a recorded tree."""
+    return neighbours(busy_processes()) if host.root == REAL else None
+
+
+def neighbours(busy: Sequence[BusyProcess]) -> Finding:
+    """Return the finding from the other processes that are busy."""
+    if not busy:
+        return Finding("processes", "good", "no other process uses a tenth of a CPU")
+    shown = ", ".join(f"{process.name} [{process.pid}] {process.cpus:.0%}" for process in busy[:_SHOWN])
+    more = f" and {len(busy) - _SHOWN} more" if len(busy) > _SHOWN else ""
+    total = sum(process.cpus for process in busy)
+    why = (
+        "They take CPU time, caches and memory from the program. Wait for them, or hold them while a campaign runs "
+        "(-CONT lets them go on)."
+    )
+    pids = [str(process.pid) for process in busy if not process.kernel]
+    mend = f"kill -STOP {' '.join(pids)}" if pids else None
+    return Finding(
+        "processes", "bad" if total >= 1 else "note", f"other processes use {total:.1f} CPUs: {shown}{more}", why, mend
+    )
+
+
+@check("load", "noise", rank=40)
+def load(host: Host) -> Finding:
+    """Check how much work waited for the CPUs in the last minute."""
+    average = float((text(host.root / "proc/loadavg") or "0").split()[0])
+    cpus = len(cpu_list(text(host.root / "sys/devices/system/cpu/online") or "0"))
+    what = f"load of the last minute is {average:.2f} on {cpus} CPUs"
+    if average < cpus / 4:
+        return Finding("load", "good", what)
+    why = "Other work disturbs: runs are held up, caches shared, intervals stretched."
+    return Finding(
+        "load", "bad" if average >= cpus else "note", what, why, "ps -eo pcpu,pid,user,comm --sort=-pcpu | head"
+    )
+
+
+@check("swap", "noise", rank=110)
+def swap(host: Host) -> Finding:
+    """Check whether memory has been moved to a disk."""
+    lines = (text(host.root / "proc/swaps") or "").splitlines()[1:]
+    used = sum(int(line.split()[3]) for line in lines)
+    eagerness = number(host.root / "proc/sys/vm/swappiness")
+    if not lines:
+        return Finding("swap", "good", "no swap")
+    if used == 0:
+        return Finding("swap", "good", f"swap is there and unused (swappiness {eagerness})")
+    why = (
+        "A page of the program that is fetched from it costs milliseconds in the middle of an interval. (swapon -a "
+        "undoes this.)"
+    )
+    return Finding("swap", "note", f"{used / 1024:.0f} MiB are swapped out (swappiness {eagerness})", why, "swapoff -a")
+
+
+@check("steal", "noise", rank=70)
+def steal(host: Host) -> Finding | None:
+    """Check how much time other guests of the same machine took; None where nothing is counted."""
+    words = ((text(host.root / "proc/stat") or "").splitlines() or [""])[0].split()
+    if len(words) < 9:
+        return None
+    times = [int(word) for word in words[1:9]]
+    stolen, total = times[7], sum(times)
+    if stolen == 0:
+        return None
+    share = stolen / total
+    what = f"other guests of this machine took {share:.2%} of the time since the system was started"
+    if share < 0.001:
+        return Finding("steal", "good", what)
+    why = "Runs are held up from outside, unseen by the program. Only a machine, or CPUs, of one's own mend it."
+    return Finding("steal", "bad" if share >= 0.02 else "note", what, why)
+
+
+@check("quota", "noise", rank=60)
+def quota(host: Host) -> Finding | None:
+    """Check whether a control group limits this process's CPU time; None when none does."""
+    for folder, limit in _limits(host.root):
+        if limit is not None:
+            what = f"the control group of this process may use {limit:g} CPUs"
+            why = (
+                "Once its share of each 100 ms is used up, everything in it stands still until the next: gaps in "
+                "the midst of runs."
+            )
+            if host.container == "docker":
+                mend = "docker update --cpus 0 CONTAINER    # on the container's host"
+            elif (folder / "cpu.max").exists():
+                mend = f"echo max | tee /{(folder / 'cpu.max').relative_to(host.root)}"
+            else:
+                mend = f"echo -1 | tee /{(folder / 'cpu.cfs_quota_us').relative_to(host.root)}"
+            return Finding("quota", "bad", what, why, mend)
+    return None
+
+
+def _limits(root: Path) -> list[tuple[Path, float | None]]:
+    """Return the control groups above this process, from its own outwards, each with the CPUs that it may use."""
+    limits: list[tuple[Path, float | None]] = []
+    for line in (text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        unified = not controllers
+        if not unified and "cpu" not in controllers.split(","):
+            continue
+        mounts = (
+            ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+            if unified
+            else ("sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct")
+        )
+        inner = PurePosixPath(path)
+        for mount in mounts:
+            for place in (inner, *inner.parents):
+                folder = root / mount / str(place).lstrip("/")
+                limits.append((folder, _unified_limit(folder) if unified else _old_limit(folder)))
+    return limits
+
+
+def _unified_limit(folder: Path) -> float | None:
+    words = (text(folder / "cpu.max") or "max").split()
+    return None if words[0] == "max" else int(words[0]) / int(words[1])
+
+
+def _old_limit(folder: Path) -> float | None:
+    allowed, period = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
+    return None if allowed is None or allowed <= 0 or not period else allowed / period

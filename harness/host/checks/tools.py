@@ -1,0 +1,230 @@
+"""The tools that count: libpapi and what it knows of this processor, valgrind, and setpriv for every run."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from unperturbed.collectors.sources import find_source
+from unperturbed.harness.host.checks import _ask_papi
+from unperturbed.harness.host.checks.counting import core_pmus
+from unperturbed.harness.host.doctor import Finding, HostCheck, check
+from unperturbed.harness.host.kernel_files import REAL, Host, find_tool, text
+
+_PAPI = re.compile(r"libpapi\.so(?:\.(\d+(?:\.\d+)*))?")
+_DEFAULT_FOLDERS = ("lib", "usr/lib", "lib64", "usr/lib64")
+
+_ZEN_4 = {*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)}
+_INTEL = {
+    0x8F: ("Sapphire Rapids", (7, 1)),
+    **dict.fromkeys((0x97, 0x9A), ("Alder Lake", (7, 2))),
+    **dict.fromkeys((0xB7, 0xBA, 0xBF), ("Raptor Lake", (7, 2))),
+    **dict.fromkeys((0xAD, 0xAE), ("Granite Rapids", (7, 2))),
+}
+_ARM = {0xD40: ("Neoverse V1", (7, 1)), 0xD4F: ("Neoverse V2", (7, 1))}
+"""Processors, each with the first PAPI that has presets for it, from the release notes of PAPI 7.0.1 to 7.2."""
+
+_ANSWER_TIME_S = 20
+
+
+@dataclass(frozen=True)
+class PapiVerdict:
+    """What libpapi reports when it is loaded.
+
+    Attributes
+    ----------
+    error : str
+        Why it cannot be used at all; empty when it can.
+    disabled : str
+        Why its perf_event component is off; empty when it is on.
+    presets : int
+        Events of its own names that it offers here.
+    counters : int
+        Counters that it can use at a time.
+    """
+
+    error: str = ""
+    disabled: str = ""
+    presets: int = 0
+    counters: int = 0
+
+
+def ask(library: str = "") -> PapiVerdict:
+    """Load libpapi in a process of its own and return what it reports.
+
+    Parameters
+    ----------
+    library : str, default ""
+        Path of one that is not the system's; by default the system's.
+    """
+    command = [sys.executable, "-I", _ask_papi.__file__, *filter(None, [library])]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S, check=False)
+    except subprocess.TimeoutExpired:
+        return PapiVerdict(f"gave no answer within {_ANSWER_TIME_S} s")
+    if answer.returncode != 0:
+        return PapiVerdict(f"ended its process with {answer.returncode}: {answer.stderr.strip()[-200:]}")
+    reported = json.loads(answer.stdout.splitlines()[-1])
+    if reported["error"] is not None:
+        return PapiVerdict(reported["error"])
+    return PapiVerdict("", reported["disabled"], reported["presets"], reported["counters"])
+
+
+def papi_version(root: Path) -> tuple[int, ...] | None:
+    """Return the version of the newest libpapi that the dynamic linker finds; None without one, () when unnamed.
+
+    LD_LIBRARY_PATH does not count: a measured program has the environment of its spec.
+    """
+    folders = [root / name for name in _DEFAULT_FOLDERS]
+    folders += [folder for name in _DEFAULT_FOLDERS[:2] for folder in sorted((root / name).glob("*-linux-*"))]
+    for file in [root / "etc/ld.so.conf", *sorted((root / "etc/ld.so.conf.d").glob("*.conf"))]:
+        for line in (text(file) or "").splitlines():
+            if line.startswith("/"):
+                folders.append(root / line.strip().lstrip("/"))
+    names = [_PAPI.fullmatch(entry.name) for folder in folders for entry in folder.glob("libpapi.so*")]
+    versions = [tuple(map(int, (match[1] or "").split("."))) if match[1] else () for match in names if match]
+    return max(versions, default=None)
+
+
+def versions() -> Sequence[str]:
+    """Return name and version of this tool and of what its counts depend on: Python, PAPI, kernel."""
+    found = papi_version(REAL)
+    if found is None:
+        papi_is = "of python-papi's wheel" if find_source("papi").observer_library() else "not installed"
+    else:
+        papi_is = _dotted(found) or "of unknown version"
+    return (
+        f"unperturbed {metadata.version('unperturbed')}",
+        f"Python {platform.python_version()} ({sys.executable})",
+        f"PAPI {papi_is}",
+        f"{platform.system()} {platform.release()} {platform.machine()}",
+    )
+
+
+@check("libpapi", "counting", rank=40)
+def libpapi(host: Host) -> Finding:
+    """Check whether libpapi is there and usable; on a recorded tree it cannot be asked."""
+    living = host.root == REAL
+    bundled = find_source("papi").observer_library() if living else ""
+    installed = bool(bundled) or papi_version(host.root) is not None
+    return papi(host.root, ask(bundled) if living and installed else None, bundled=bool(bundled))
+
+
+def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False) -> Finding:
+    """Return the finding from libpapi's presence and its own report.
+
+    Parameters
+    ----------
+    root : Path
+        Folder below which /proc and /sys are.
+    verdict : PapiVerdict or None
+        What libpapi reports; None when it cannot be asked, as on a recorded tree.
+    bundled : bool, default False
+        Whether it is the one in python-papi's wheel, used where the system has none.
+    """
+    version = papi_version(root)
+    if version is None and not bundled:
+        why = "Metrics with PAPI's names come from perf_event's nearest event, or from the simulated source."
+        return Finding("libpapi", "note", "libpapi is not installed", why, "apt-get install libpapi-dev")
+    named = "python-papi's libpapi (no system library)" if version is None else f"libpapi {_dotted(version)}".strip()
+    if verdict is None:
+        return Finding("libpapi", "good", f"{named} is installed")
+    if verdict.error:
+        return Finding("libpapi", "bad", f"{named} cannot be used: {verdict.error}", "perf_event counts in its place.")
+    if verdict.disabled or verdict.presets == 0:
+        return _useless(named, verdict, pmu=bool(core_pmus(root)))
+    if not core_pmus(root):
+        what = f"{named} knows {verdict.presets} presets of this processor, and there is no PMU to count them"
+        return Finding("libpapi", "note", what, "The processor is recognized by its model, not by its counters.")
+    return Finding("libpapi", "good", f"{named}: {verdict.presets} of its presets, {verdict.counters} counters")
+
+
+def _useless(named: str, verdict: PapiVerdict, *, pmu: bool) -> Finding:
+    if not verdict.disabled:
+        what = f"{named} offers none of its presets here"
+        return Finding("libpapi", "bad" if pmu else "note", what, "Names of native events may still work.")
+    what = f"{named} has its perf_event component switched off: “{verdict.disabled}”"
+    if pmu:
+        return Finding(
+            "libpapi", "bad", what, "There is a PMU, so permission or the library's age is the cause: see those."
+        )
+    return Finding("libpapi", "note", what, "Without a PMU it offers nothing, the kernel's software events included.")
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version[:3]))
+
+
+@check("libpapi's age", "counting", rank=50)
+def papi_age(host: Host) -> Finding | None:
+    """Check whether the installed libpapi is older than the processor; None when it is not, as far as is known."""
+    version, known = papi_version(host.root), _processor(host.root)
+    if not version or known is None or version >= known[1]:
+        return None
+    name, since = known
+    wanted = _dotted(since)
+    return Finding(
+        "libpapi's age",
+        "bad" if core_pmus(host.root) else "note",
+        f"libpapi {_dotted(version)} is older than this processor ({name}): presets for it came with {wanted}",
+        "Presets fail; with source: auto, perf_event counts what it can in their place. In the sources of PAPI "
+        f"{wanted} or later:",
+        "cd src && ./configure && make && make install && ldconfig",
+    )
+
+
+def _processor(root: Path) -> tuple[str, tuple[int, int]] | None:
+    """Return the processor's name and the first PAPI that knows it, when that is a recent one."""
+    described: dict[str, str] = {}
+    for line in (text(root / "proc/cpuinfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        described.setdefault(key.strip(), value.strip())
+    if described.get("CPU implementer") == "0x41":
+        return _ARM.get(int(described.get("CPU part", "0"), 16))
+    family, model = described.get("cpu family"), int(described.get("model") or 0)
+    if described.get("vendor_id") == "AuthenticAMD":
+        if family == "26":
+            return "Zen 5", (7, 2)
+        return ("Zen 4", (7, 1)) if family == "25" and model in _ZEN_4 else None
+    return _INTEL.get(model) if described.get("vendor_id") == "GenuineIntel" and family == "6" else None
+
+
+@check("valgrind", "counting", rank=60)
+def valgrind(host: Host) -> Finding:
+    """Check whether the simulated source is there."""
+    tool = find_tool(host.root, "valgrind")
+    if tool is None:
+        pmu = bool(core_pmus(host.root))
+        why = "Counters cannot be simulated." + (
+            "" if pmu else " There is no PMU either: hardware metrics have no source."
+        )
+        return Finding(
+            "valgrind", "note" if pmu else "bad", "valgrind is not installed", why, "apt-get install valgrind"
+        )
+    if host.root != REAL:
+        return Finding("valgrind", "good", "valgrind is installed")
+    answer = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        broken = f"valgrind does not run: {answer.stderr.strip()[-200:]}"
+        return Finding(
+            "valgrind", "bad", broken, "Counters cannot be simulated.", "apt-get install --reinstall valgrind"
+        )
+    return Finding("valgrind", "good", f"{answer.stdout.strip()}: counters can be simulated")
+
+
+def setpriv(root: Path) -> Finding:
+    """Return whether a measured program's life can be tied to the harness on the host below a root."""
+    if find_tool(root, "setpriv") is None:
+        why = "It ties the measured program's life to the harness: no run is made without it."
+        return Finding("setpriv", "bad", "setpriv is missing", why, "apt-get install util-linux")
+    return Finding("setpriv", "good", "setpriv is installed")
+
+
+SETPRIV = HostCheck("setpriv", "counting", 70, lambda host: setpriv(host.root))

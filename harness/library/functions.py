@@ -1,0 +1,97 @@
+"""The verbs of `import unperturbed as up` that join several parts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.collectors import Trace
+from unperturbed.harness.library.campaign import Campaign
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.structure import Composition
+    from unperturbed.harness.results.check import CampaignVerdicts
+
+
+def load(folder: str | os.PathLike[str]) -> Campaign:
+    """Open a recorded campaign.
+
+    Parameters
+    ----------
+    folder : path-like
+        The campaign's folder, as `unperturbed run` made it.
+
+    Returns
+    -------
+    Campaign
+        Its runs, verdicts and report.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no campaign.
+    """
+    return Campaign(folder)
+
+
+def check(campaign: Campaign | str | os.PathLike[str]) -> CampaignVerdicts:
+    """Compare every configuration of a campaign with its baseline.
+
+    Parameters
+    ----------
+    campaign : Campaign or path-like
+        A campaign, or its folder.
+
+    Returns
+    -------
+    CampaignVerdicts
+        A verdict for each configuration, with notes on the baseline.
+    """
+    return (campaign if isinstance(campaign, Campaign) else Campaign(campaign)).check()
+
+
+def read_trace(path: str | os.PathLike[str]) -> Trace:
+    """Read the trace of one run.
+
+    Parameters
+    ----------
+    path : path-like
+        A trace file, or the folder of a run.
+
+    Returns
+    -------
+    Trace
+        One row an interval.
+
+    Raises
+    ------
+    DataError
+        There is no trace, or it cannot be read.
+    """
+    from pathlib import Path  # noqa: PLC0415
+
+    from unperturbed.harness.results.recorded import read_run  # noqa: PLC0415  loads the alignment
+
+    return read_run(Path(path))
+
+
+def structure(source: Any, *, seed: int = 0, **options: Any) -> Composition:
+    """Find the phases of a run: its classes of intervals, and the words that recur in them.
+
+    Parameters
+    ----------
+    source : Trace, array of shape (n,) or (n, metrics), or sequence
+        As for `unperturbed.analysis.structure.structural_sequence`.
+    seed : int, default 0
+        Seed of what is drawn at random.
+    **options : object
+        Further arguments of `structural_sequence`: `metrics`, `classes`, `per`, `dwell`, …
+
+    Returns
+    -------
+    Composition
+        The words, where they occur, and whether they describe the run.
+    """
+    from unperturbed.analysis.structure import compose, structural_sequence  # noqa: PLC0415  loads the compiler
+
+    return compose(structural_sequence(source, seed=seed, **options), seed=seed)

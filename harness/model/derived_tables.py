@@ -1,0 +1,169 @@
+"""Tables derived from the table of runs and modelled in its place: steps of a parameter, and curves in cells.
+
+Lemeire et al., "Causal analysis for performance modeling of computer programs": sections 8.2 (partial derivatives) and
+8.3 (parameters of curves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from unperturbed.analysis.causal import CurveParameters, Kind, curve_parameters, gaps, is_text, prepare, step_table
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.model.option_syntax import Curve, Derivative
+
+
+@dataclass(frozen=True)
+class DerivedTable:
+    """A table derived from that of the runs.
+
+    Attributes
+    ----------
+    frame : polars.DataFrame
+        The table.
+    results : tuple of str
+        Columns that are new in it.
+    left_out : mapping of str to str
+        Columns of the runs that it has not, and why.
+    notes : tuple of str
+        What its rows are.
+    curves : tuple of CurveParameters
+        Whose parameters it holds.
+    """
+
+    frame: pl.DataFrame
+    results: tuple[str, ...]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+    curves: tuple[CurveParameters, ...] = ()
+
+
+def tabulate_steps(
+    frame: pl.DataFrame,
+    derivatives: Mapping[str, Derivative],
+    parameters: Sequence[str],
+    *,
+    missing: Literal["error", "drop"],
+) -> DerivedTable:
+    """Return the table of the steps of a parameter; see `analysis.causal.step_table`.
+
+    Raises
+    ------
+    SpecError
+        Derivatives over several parameters, or between several pairs of values; one over a column that is no parameter.
+    DataError
+        Runs that have no steps; missing values, where these are errors.
+    """
+    first = next(iter(derivatives))
+    betweens = {one.between: name for name, one in derivatives.items() if one.between}
+    for name, one in derivatives.items():
+        if one.over != derivatives[first].over or len(betweens) > 1:
+            two = list(betweens.values())[:2] if len(betweens) > 1 else [first, name]
+            raise SpecError(
+                f"the derivatives {' and '.join(two)} are not over the same steps: a row is a step of one "
+                "parameter, between the same values; "
+                f"learn a model of each"
+            )
+    over = derivatives[first].over
+    if over not in parameters:
+        known = f"the parameters are {', '.join(parameters)}" if parameters else "no column is known to be one"
+        raise SpecError(
+            f"{first}: {over} is no parameter, {known}; say by --inputs which columns were varied (all of them)"
+        )
+    quantities = {name: one.of for name, one in derivatives.items()}
+    found = step_table(
+        frame, quantities, over, parameters=parameters, between=_between(frame[over], next(iter(betweens), None))
+    )
+    if missing == "error" and len(found.missing_rows):
+        rows = ", ".join(map(str, found.missing_rows[:8].tolist()))
+        raise DataError(
+            f"{len(found.missing_rows)} of {frame.height} rows lack a value of {over}, of another parameter or "
+            f"of what is derived (from 0: {rows}); "
+            f'say missing="drop" to go on without them'
+        )
+    gone = {one.name: one.why for one in found.exclusions}
+    return DerivedTable(found.frame, tuple(derivatives), gone, (str(found),))
+
+
+def _between(column: pl.Series, texts: tuple[str, str] | None) -> tuple[object, object] | None:
+    """Return two values of a parameter as the table has them; a text that is none stays, for the error message."""
+    if texts is None:
+        return None
+    values = {_written(value): value for value in column.drop_nulls().unique().to_list()}
+    first, last = (values.get(_written(_number(text, column)), text) for text in texts)
+    return first, last
+
+
+def _number(text: str, column: pl.Series) -> object:
+    try:
+        return text if is_text(column.dtype) or column.dtype == pl.Boolean else float(text)
+    except ValueError:
+        return text
+
+
+def _written(value: object) -> str:
+    return f"{float(value)!r}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value).lower()
+
+
+def tabulate_curves(
+    frame: pl.DataFrame, curves: Sequence[Curve], *, kinds: Mapping[str, Kind], missing: Literal["error", "drop"]
+) -> DerivedTable:
+    """Return the table of the parameters of curves, a row a cell; see `analysis.causal.curve_parameters`.
+
+    Raises
+    ------
+    SpecError
+        Curves in different cells.
+    DataError
+        Columns that have no curves.
+    """
+    cells = curves[0].cells
+    for one in curves[1:]:
+        if set(one.cells) != set(cells):
+            raise SpecError(
+                f"curves in {', '.join(cells)} and in {', '.join(one.cells)}: a row is a cell of one set of "
+                "variables; learn a model of each"
+            )
+    used = list(dict.fromkeys(name for one in curves for name in (*one.cells, *one.over, one.target)))
+    for name in used:
+        if name not in frame.columns:
+            raise SpecError(f"a curve is asked for of {name}, which the table has not")
+    steady = [name for name in frame.columns if name not in used and _is_steady(frame, name, cells)]
+    known = {name: kind for name, kind in kinds.items() if name in {*used, *steady}}
+    data = prepare(frame.select(*used, *steady), kinds=known, missing=missing)
+    found = tuple(curve_parameters(data, one.target, one.over, cells=cells) for one in curves)
+    made = found[0].frame
+    results: list[str] = []
+    for curve in found:
+        new = [name for name in curve.frame.columns if name not in frame.columns]
+        made = made.with_columns(curve.frame[name] for name in new)
+        results += new
+    # Another curve's own columns may be the same in a cell by chance.
+    made = made.drop([name for name in made.columns if name in used and name not in cells])
+    gone = {name: f"varies within a cell of {', '.join(cells)}" for name in frame.columns if name not in made.columns}
+    gone |= {one.name: one.why for one in data.exclusions if one.name in gone}
+    return DerivedTable(made, tuple(results), gone, _curve_notes(found, cells, made, results, data.rows), found)
+
+
+def _is_steady(frame: pl.DataFrame, name: str, cells: Sequence[str]) -> bool:
+    """Tell whether a column has one value in each cell, and no gaps."""
+    if gaps(frame[name]).any():
+        return False
+    return bool((frame.group_by(cells).agg(pl.col(name).n_unique())[name] == 1).all())
+
+
+def _curve_notes(
+    found: Sequence[CurveParameters], cells: Sequence[str], made: pl.DataFrame, results: Sequence[str], rows: int
+) -> tuple[str, ...]:
+    curves = " and ".join(f"{one.target} over {', '.join(one.over)}" for one in found)
+    rows_are = (
+        f"A row is a cell of {', '.join(cells)}: {made.height:,} cells of {rows:,} runs, each with the parameters of "
+        f"its curve of {curves}."
+    )
+    lacking = [f"{name} ({int(gaps(made[name]).sum())})" for name in results if gaps(made[name]).any()]
+    more = f"Not told by the runs of some cells: {', '.join(lacking)}."
+    return (rows_are, more) if lacking else (rows_are,)

@@ -1,0 +1,127 @@
+"""Interventions on the command line: values from text, the forecast, and its JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unperturbed.analysis.causal import Category, Data, Forecast, ForecastVariable
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.model.option_syntax import with_option_names
+from unperturbed.harness.model.table import LOGARITHM
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.causal import CausalModel
+
+
+@dataclass(frozen=True)
+class InterventionForecast:
+    """The forecast of an intervention, and the columns whose logarithms it contains.
+
+    Attributes
+    ----------
+    forecast : Forecast
+        The forecast of all variables.
+    columns : mapping of str to ForecastVariable
+        By the name of the logarithm: the column itself, of which the random runs have exponentials.
+    outside : tuple of str
+        A sentence for each value that was set and lies outside of what was measured.
+    """
+
+    forecast: Forecast
+    columns: Mapping[str, ForecastVariable]
+    outside: tuple[str, ...] = ()
+
+    def given(self) -> dict[str, Category]:
+        """Return what was set, by the names and in the units of the table."""
+        return {
+            self.columns[name].name if name in self.columns else name: self.columns[name].mean
+            if name in self.columns
+            else value
+            for name, value in self.forecast.given.items()
+        }
+
+
+def forecast(model: CausalModel, asked: Mapping[str, str], *, logged: Sequence[str], seed: int) -> InterventionForecast:
+    """Return the forecast of setting some variables to values, which are text as on the command line.
+
+    Raises
+    ------
+    SpecError
+        A value that the variable cannot have.
+    DataError
+        Unknown variables; a direction that is open.
+    """
+    settings: dict[str, Any] = {}
+    for name, text in asked.items():
+        if name in logged:
+            value = _number(name, text)
+            if value <= 0:
+                raise SpecError(f"--do {name}={text}: its logarithm is analysed, so it is to be more than 0")
+            settings[f"{LOGARITHM}{name}"] = math.log(value)
+        else:
+            settings[name] = _value(model.data, name, text)
+    try:
+        found = model.intervene(settings, seed=seed)
+    except DataError as error:
+        raise DataError(with_option_names(str(error))) from None
+    columns = {f"{LOGARITHM}{name}": found.transformed(f"{LOGARITHM}{name}", np.exp, called=name) for name in logged}
+    outside = tuple(_outside(model.data, name, value, asked, logged) for name, value in settings.items())
+    return InterventionForecast(found, columns, tuple(sentence for sentence in outside if sentence))
+
+
+def _outside(data: Data, name: str, value: object, asked: Mapping[str, str], logged: Sequence[str]) -> str:
+    """Return a sentence if a value is outside of the measured range; else empty."""
+    if isinstance(value, str | bool) or not data.has_values(name):
+        return ""
+    low, high = float(np.min(data.values(name))), float(np.max(data.values(name)))
+    if low <= float(str(value)) <= high:
+        return ""
+    column = name.removeprefix(LOGARITHM) if name.removeprefix(LOGARITHM) in logged else name
+    if column != name:
+        low, high = math.exp(low), math.exp(high)
+    return (
+        f"{column} = {asked[column]} lies outside of what was measured ({low:g} … {high:g}): formulas are taken "
+        "beyond what they were fitted to, and "
+        "the intervals do not say how wrong that is."
+    )
+
+
+def _value(data: Data, name: str, text: str) -> str | bool | int | float:
+    if data.kinds.get(name) == "discrete":
+        for category in data.categories(name):
+            if text == str(category) or (isinstance(category, bool) and text.lower() == str(category).lower()):
+                return category
+        if not data.has_values(name):
+            raise SpecError(f"--do {name}={text}: its values are {', '.join(map(str, data.categories(name)))}")
+    return _number(name, text) if name in data.names else text
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise SpecError(f"--do {name}={text}: a number is wanted") from None
+    if not math.isfinite(value):
+        raise SpecError(f"--do {name}={text}: a finite number is wanted")
+    return value
+
+
+def forecast_json(result: InterventionForecast) -> dict[str, Any]:
+    """Return a forecast as JSON types; NaN is null. A column whose logarithm was analysed follows its logarithm."""
+    forecast = result.forecast.to_dict()
+    del forecast["variables"]
+    variables = [{"name": one.name, "logarithm": log, **one.to_dict()} for one, log in _with_columns(result)]
+    return {**forecast, "outside": list(result.outside), "variables": variables}
+
+
+def _with_columns(result: InterventionForecast) -> Iterator[tuple[ForecastVariable, str | None]]:
+    """Yield the forecast of each variable, and of columns whose logarithm was analysed with the logarithm's name."""
+    for name, one in result.forecast.variables.items():
+        yield one, None
+        if name in result.columns:
+            yield result.columns[name], name

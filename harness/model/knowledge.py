@@ -1,0 +1,352 @@
+"""Prior knowledge of a causal model, as `unperturbed model` reads it: a YAML file, options, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from unperturbed.analysis.causal import Kind, read_definitions
+from unperturbed.common.expressions import check_syntax
+from unperturbed.common.wording import nearest
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.model.option_syntax import (
+    Arrow,
+    Curve,
+    Derivative,
+    named_values,
+    names_of,
+    read_arrow,
+    read_curve,
+    read_derivative,
+    read_named_derivative,
+    split,
+)
+from unperturbed.harness.spec import Diagnostic, InvalidSpec, Position
+from unperturbed.harness.spec.yaml import MAX_BYTES, Document, YamlPath, decode, read_yaml
+
+_KINDS = ("discrete", "continuous")
+_NO_NAME = "a column's name is wanted here"
+_T = TypeVar("_T")
+
+
+def _fault(message: str) -> PydanticCustomError:
+    return PydanticCustomError("knowledge", "{message}", {"message": message})
+
+
+def _read_each(items: Iterable[tuple[str | int, Any]], read: Callable[[Any, Any], _T]) -> dict[Any, _T]:
+    """Return what each key and value is read as; report all faults, each at its key."""
+    found: dict[Any, _T] = {}
+    faults = []
+    for key, value in items:
+        try:
+            found[key] = read(key, value)
+        except (PydanticCustomError, SpecError, DataError) as error:
+            custom = error if isinstance(error, PydanticCustomError) else _fault(str(error))
+            faults.append(InitErrorDetails(type=custom, loc=(key,), input=value))
+    if faults:
+        raise ValidationError.from_exception_data("knowledge", faults)
+    return found
+
+
+def _items(value: Any) -> Iterable[tuple[int, Any]]:
+    """Number the items of a list; a single value stands for a list of one."""
+    return enumerate(value if isinstance(value, list | tuple) else [value])
+
+
+def _mapping(value: Any, otherwise: str) -> Iterable[tuple[str, Any]]:
+    if not isinstance(value, Mapping):
+        raise _fault(otherwise)
+    return value.items()
+
+
+def _read_names(value: Any) -> tuple[str, ...]:
+    seen: set[str] = set()
+
+    def read(_: object, name: Any) -> str:
+        if not (isinstance(name, str) and name.strip()):
+            raise _fault(_NO_NAME)
+        if name in seen:
+            raise _fault(f"{name} stands here a second time; remove one")
+        seen.add(name)
+        return name
+
+    return tuple(_read_each(_items(value), read).values())
+
+
+def _require_list(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        raise _fault("tiers are a list of lists of names, causes first: [[n, datatype], [instr], [T]]")
+    return value
+
+
+def _read_arrows(value: Any) -> tuple[Arrow, ...]:
+    def read(_: object, edge: Any) -> Arrow:
+        try:
+            return edge if isinstance(edge, tuple) else read_arrow(edge, "")
+        except (SpecError, TypeError):
+            raise _fault("an edge is wanted here, the cause first: datatype -> C") from None
+
+    return tuple(_read_each(_items(value), read).values())
+
+
+def _read_kinds(value: Any) -> dict[str, Kind]:
+    def read(_: object, kind: Any) -> Kind:
+        if kind not in _KINDS:
+            raise _fault("a kind is discrete or continuous")
+        known: Kind = kind
+        return known
+
+    return _read_each(_mapping(value, "kinds are a mapping: {bytes: continuous, optimisation: discrete}"), read)
+
+
+def _read_derived(value: Any) -> dict[str, str]:
+    def read(name: object, text: Any) -> str:
+        if isinstance(text, dict | list) or not str(text).strip():
+            raise _fault("an expression is wanted here; one with braces stands in quotes")
+        try:
+            check_syntax(str(text))
+        except DataError as error:
+            raise _fault(f"{name}: {error}") from None
+        return str(text)
+
+    otherwise = "derive is a mapping of names to expressions: {C_op: PAPI_TOT_CYC / operations}"
+    return _read_each(_mapping(value, otherwise), read)
+
+
+def _read_derivatives(value: Any) -> dict[str, Derivative]:
+    def read(name: object, text: Any) -> Derivative:
+        return text if isinstance(text, Derivative) else read_derivative(str(text), str(name))
+
+    otherwise = "derivatives are a mapping of names: {gain: d T / d kernel from 5/3 to 9/7}"
+    return _read_each(_mapping(value, otherwise), read)
+
+
+def _read_curves(value: Any) -> tuple[Curve, ...]:
+    def read(_: object, text: Any) -> Curve:
+        return text if isinstance(text, Curve) else read_curve(str(text), "curves")
+
+    return tuple(_read_each(_items(value), read).values())
+
+
+_Names = Annotated[tuple[str, ...], BeforeValidator(_read_names)]
+_Arrows = Annotated[tuple[Arrow, ...], BeforeValidator(_read_arrows)]
+
+
+class PriorKnowledge(BaseModel):
+    """What is known of a model before it is learnt: the keys of a knowledge file, and of the options by the same names.
+
+    Attributes
+    ----------
+    tiers : tuple of tuple of str
+        Columns in the order of causes.
+    required, forbidden : tuple of Arrow
+        Edges, the cause first.
+    inputs, outputs : tuple of str
+        Columns that nothing causes, and columns that cause nothing.
+    kinds : dict of str to Kind
+        Kinds that differ from the inferred ones.
+    derive : dict of str to str
+        Expressions of derived variables.
+    log : tuple of str
+        Columns whose logarithm is analysed in their place.
+    variables : tuple of str
+        Columns that are analysed; empty for all.
+    derivatives : dict of str to Derivative
+        Partial derivatives: the rows are then the steps of their parameter.
+    curves : tuple of Curve
+        Curves whose parameters are variables: the rows are then cells.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    tiers: Annotated[tuple[_Names, ...], BeforeValidator(_require_list)] = ()
+    required: _Arrows = ()
+    forbidden: _Arrows = ()
+    inputs: _Names = ()
+    outputs: _Names = ()
+    kinds: Annotated[dict[str, Kind], BeforeValidator(_read_kinds)] = Field(default_factory=dict)
+    derive: Annotated[dict[str, str], BeforeValidator(_read_derived)] = Field(default_factory=dict)
+    log: _Names = ()
+    variables: _Names = ()
+    derivatives: Annotated[dict[str, Derivative], BeforeValidator(_read_derivatives)] = Field(default_factory=dict)
+    curves: Annotated[tuple[Curve, ...], BeforeValidator(_read_curves)] = ()
+    _file: str = PrivateAttr(default="")
+    _positions: dict[str, Position] = PrivateAttr(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """The knowledge file, for messages; empty if there is none."""
+        return self._file
+
+    def mentions(self) -> Iterator[tuple[YamlPath, str]]:
+        """Yield the columns that it names, each with the path to where; expressions check theirs themselves."""
+        for number, tier in enumerate(self.tiers):
+            yield from ((("tiers", number, at), name) for at, name in enumerate(tier))
+        for key in ("required", "forbidden"):
+            yield from (((key, number), name) for number, edge in enumerate(getattr(self, key)) for name in edge)
+        for key in ("inputs", "outputs"):
+            yield from (((key, number), name) for number, name in enumerate(getattr(self, key)))
+        yield from ((("kinds", name), name) for name in self.kinds)
+        yield from ((("log", number), name) for number, name in enumerate(self.log))
+        for name, one in self.derivatives.items():
+            yield from ((("derivatives", name), column) for column in (one.of, one.over))
+        for number, curve in enumerate(self.curves):
+            yield from ((("curves", number), name) for name in (curve.target, *curve.over, *curve.cells))
+        yield from ((("variables", number), name) for number, name in enumerate(self.variables))
+
+    def check_names(self, known: Sequence[str]) -> None:
+        """Raise SpecError if it names columns that do not exist."""
+        unknown: dict[str, str] = {}
+        for path, name in self.mentions():
+            if name not in known:
+                meant = nearest(name, known, limit=1, cutoff=80)
+                rest = f"{meant[0]!r} is meant?" if meant else f"its columns are {', '.join(known)}"
+                unknown.setdefault(name, f"{path[0]}: the table has no column {name!r}; {rest}")
+        in_file = [Diagnostic(self._positions[name], unknown[name]) for name in unknown if name in self._positions]
+        if in_file:
+            raise InvalidSpec(self._file, in_file)
+        if unknown:
+            raise SpecError("; ".join(unknown.values()))
+
+    def joined(self, later: PriorKnowledge) -> PriorKnowledge:
+        """Return both together: lists are joined, entries of mappings, tiers and variables of the later one win."""
+
+        def both(key: str) -> Any:
+            first, second = getattr(self, key), getattr(later, key)
+            if key in ("tiers", "variables"):
+                return second or first
+            return {**first, **second} if isinstance(first, dict) else tuple(dict.fromkeys((*first, *second)))
+
+        found = PriorKnowledge(**{key: both(key) for key in PriorKnowledge.model_fields})
+        found._file, found._positions = self._file, self._positions
+        return found
+
+
+def read_knowledge(path: Path) -> PriorKnowledge:
+    """Read a knowledge file.
+
+    Parameters
+    ----------
+    path : Path
+        A YAML file.
+
+    Returns
+    -------
+    PriorKnowledge
+        Its content, with the positions of names for later messages.
+
+    Raises
+    ------
+    SpecError
+        There is no such file, or nothing in it.
+    InvalidSpec
+        It has faults: a line `file:line:column: message` for each.
+    """
+    if not path.is_file():
+        raise SpecError(f"{path}: there is no such file; name the YAML file of what is known beforehand")
+    with path.open("rb") as file:
+        text = decode(file.read(MAX_BYTES + 1), str(path))
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        raise SpecError(
+            f"{path}: nothing is said in it; say what is known (tiers: [[n, datatype], [instr], [T]]), or leave "
+            "--knowledge out"
+        )
+    document = read_yaml(text, str(path))
+    faults = list(document.diagnostics)
+    if not isinstance(document.data, dict):
+        keys = ", ".join(PriorKnowledge.model_fields)
+        faults.append(Diagnostic(_position(document, ()), f"a knowledge file is a mapping of {keys}"))
+        raise InvalidSpec(str(path), faults)
+    try:
+        found = PriorKnowledge.model_validate({**document.data, **_expressions_as_written(document)})
+    except ValidationError as error:
+        faults += [_diagnostic(document, one["loc"], one["type"], one["msg"]) for one in error.errors()]
+    if faults:
+        raise InvalidSpec(str(path), faults)
+    found._file = str(path)
+    for where, name in found.mentions():
+        at = _position(document, where, key=where[0] == "kinds")
+        found._positions[name] = min(at, found._positions.get(name, at))
+    return found
+
+
+def _expressions_as_written(document: Document) -> dict[str, Any]:
+    """Return derived variables as their text: YAML reads `2` as a number and `n: yes` as a truth value."""
+    derived = document.data.get("derive")
+    if not isinstance(derived, dict):
+        return {}
+    texts = {
+        name: text if isinstance(text, dict | list) else document.places["derive", name].text
+        for name, text in derived.items()
+    }
+    return {"derive": texts}
+
+
+def _position(document: Document, path: YamlPath, *, key: bool = False) -> Position:
+    """Return where a value is; a single value that stands for a list has the position of the list."""
+    while path and path not in document.places:
+        path = path[:-1]
+    place = document.places.get(path)
+    return Position(1, 1) if place is None else place.key if key else place.value
+
+
+def _diagnostic(document: Document, path: YamlPath, kind: str, message: str) -> Diagnostic:
+    if kind == "extra_forbidden":
+        keys = list(PriorKnowledge.model_fields)
+        meant = nearest(str(path[-1]), keys, limit=1, cutoff=80)
+        message = f"there is no key `{path[-1]}`; {f'`{meant[0]}` is meant?' if meant else ', '.join(keys)}"
+    elif message == _NO_NAME:
+        place = next((document.places[one] for one in (path, path[:-1]) if one in document.places), None)
+        if place is not None and place.text and place.kind != "text":
+            message += f': quote it, "{place.text}"'
+    return Diagnostic(_position(document, path), message)
+
+
+def parse_options(
+    *,
+    derive: Sequence[str] = (),
+    log: str | None = None,
+    kinds: str | None = None,
+    tiers: str | None = None,
+    require: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    inputs: str | None = None,
+    outputs: str | None = None,
+    variables: str | None = None,
+    derivative: Sequence[str] = (),
+    curve: Sequence[str] = (),
+) -> PriorKnowledge:
+    """Return the prior knowledge that the options of the command line state; each is its text.
+
+    Raises
+    ------
+    SpecError
+        One that cannot be read, with what to write.
+    """
+    given = named_values(kinds, "--kinds", "optimisation=discrete,bytes=continuous") if kinds else {}
+    for name, kind in given.items():
+        if kind not in _KINDS:
+            raise SpecError(f"--kinds {kinds}: {name} is to be discrete or continuous, not {kind!r}")
+    derivatives: dict[str, Derivative] = {}
+    for text in derivative:
+        name, one = read_named_derivative(text, "--derivative")
+        if name in derivatives:
+            raise SpecError(f"--derivative {text}: {name} is given twice")
+        derivatives[name] = one
+    return PriorKnowledge(
+        derive=read_definitions(derive),
+        log=names_of(log, "--log") if log else (),
+        tiers=tuple(names_of(tier, "--tiers") for tier in split(tiers, "/")) if tiers else (),
+        required=tuple(read_arrow(part, "--require") for text in require for part in split(text, ",")),
+        forbidden=tuple(read_arrow(part, "--forbid") for text in forbid for part in split(text, ",")),
+        inputs=names_of(inputs, "--inputs") if inputs else (),
+        outputs=names_of(outputs, "--outputs") if outputs else (),
+        variables=names_of(variables, "--variables") if variables else (),
+        kinds=dict(given),  # type: ignore[arg-type]  # checked above
+        derivatives=derivatives,
+        curves=tuple(read_curve(text, "--curve") for text in curve),
+    )

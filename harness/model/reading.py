@@ -1,0 +1,103 @@
+"""Read the table that a model is learnt from: a sweep's, or any CSV or Parquet file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from unperturbed.collectors.data import Column, read_parquet_file, read_sweep, read_sweep_facts
+from unperturbed.errors import DataError
+
+_POINTS_NAMED = 5
+_ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
+
+
+def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
+    """Read a sweep's table, with what is known of its columns, or any CSV or Parquet file, of which nothing is known.
+
+    Raises
+    ------
+    DataError
+        There is no table, or none that can be read.
+    """
+    if path.is_dir() or _is_sweep(path):
+        return read_sweep(path)
+    if not path.is_file():
+        raise DataError(
+            f"{path}: there is no such table; name a CSV or Parquet file, or the folder of a sweep's campaign"
+        )
+    try:
+        return _read(path), {}
+    except (pl.exceptions.PolarsError, UnicodeDecodeError, csv.Error) as error:
+        first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
+        raise DataError(
+            f"{path}: no table can be read from it ({first}); it is to be CSV with a line of names, or Parquet"
+        ) from None
+
+
+def _ragged(path: Path) -> str:
+    """Return the first line with another number of fields than the header; empty if there is none."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            names = next(reader, [])
+            for row in reader:
+                if row and len(row) != len(names):
+                    return (
+                        f"line {reader.line_num} has {len(row)} fields, and the first line names {len(names)} columns"
+                    )
+    except (UnicodeDecodeError, csv.Error):
+        return ""
+    return ""
+
+
+def missing_points(path: Path) -> str:
+    """Return a sentence on the points that a sweep's table lacks; empty if it is complete, or no sweep's."""
+    if not (path.is_dir() or _is_sweep(path)):
+        return ""
+    missing: Sequence[Mapping[str, Any]] = read_sweep_facts(path).get("missing", ())
+    if not missing:
+        return ""
+    points = sorted({item["point"] for item in missing})
+    first = ", ".join(map(str, points[:_POINTS_NAMED])) + (", …" if len(points) > _POINTS_NAMED else "")
+    return (
+        f"The sweep is not complete: {len(missing):,} of its rows are missing (of points {first}; "
+        f"{missing[0]['why']}). Where points failed for what "
+        "they are, the others are a selection, which can look like a cause."
+    )
+
+
+def _is_sweep(path: Path) -> bool:
+    if path.name == "table.csv" and path.with_suffix(".json").is_file():
+        return True
+    if path.suffix != ".parquet" or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return "unperturbed-table" in pl.read_parquet_metadata(file)
+    except pl.exceptions.PolarsError:
+        return False
+
+
+def _read(path: Path) -> pl.DataFrame:
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return read_parquet_file(path)[0]
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        names = next(csv.reader(file, delimiter=separator), [])
+    if len(names) == 1 and any(sign in names[0] for sign in ";\t"):
+        raise DataError(
+            f"{path}: its first line is one column, {names[0]!r}; separate columns by commas, or by tabs in a .tsv file"
+        )
+    for number, name in enumerate(names, 1):
+        if not name.strip():
+            raise DataError(f"{path}: column {number} has no name; the first line names all columns")
+        if names.count(name) > 1:
+            raise DataError(f"{path}: two columns are named {name}; give each its own name")
+    with path.open("rb") as file:  # polars takes a path as a glob
+        frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)
+    return frame.rename(dict(zip(frame.columns, names, strict=True)))

@@ -1,0 +1,345 @@
+"""Prepare a table for causal learning: read it, add derived variables, exclude simulated artefacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from unperturbed.analysis.causal import CurveParameters, Data, Exclusion, Knowledge, derive, logarithms, prepare
+from unperturbed.collectors.data import Column
+from unperturbed.common.expressions import parse_metric_expression
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.model.derived_tables import DerivedTable, tabulate_curves, tabulate_steps
+from unperturbed.harness.model.knowledge import PriorKnowledge
+from unperturbed.harness.model.option_syntax import with_option_names
+from unperturbed.harness.model.reading import missing_points, read_table
+
+LOGARITHM = "log_"
+"""Prefix of the name of a logarithm."""
+_FEW_ROWS = 5
+"""Rows a variable below which a note warns that there are few."""
+_REPEATED = 1.5
+"""Rows a point of the parameters above which a note warns of repetitions."""
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """The input of `learn`, with what is reported of its table.
+
+    Attributes
+    ----------
+    name : str
+        The table's name.
+    data : Data
+        Its variables.
+    knowledge : Knowledge
+        What is known of them.
+    left_out : tuple of Exclusion
+        Columns that were not offered to the analysis at all; `data.exclusions` has those that it refused.
+    notes : tuple of str
+        What the reader of the model must know of its table.
+    derived : mapping of str to str
+        Expressions of derived variables, logarithms and derivatives included.
+    curves : tuple of CurveParameters
+        Whose parameters the table has: a row is a cell then, and no run.
+    """
+
+    name: str
+    data: Data
+    knowledge: Knowledge
+    left_out: tuple[Exclusion, ...]
+    notes: tuple[str, ...]
+    derived: Mapping[str, str]
+    curves: tuple[CurveParameters, ...] = ()
+
+
+def prepare_table(path: Path, prior: PriorKnowledge, *, missing: Literal["error", "drop"] = "error") -> ModelInput:
+    """Read a table, add derived variables, choose the variables, and combine all prior knowledge.
+
+    Parameters
+    ----------
+    path : Path
+        The table, or the folder of a sweep's campaign.
+    prior : PriorKnowledge
+        The author's knowledge of it.
+    missing : {"error", "drop"}, default "error"
+        Treatment of rows that lack a value.
+
+    Returns
+    -------
+    ModelInput
+        The table as variables, with knowledge and notes.
+
+    Raises
+    ------
+    SpecError
+        Names of columns that there are not; knowledge that contradicts itself; a simulated cycle count that is asked
+        for.
+    DataError
+        A table that cannot be analysed.
+    """
+    try:
+        return _prepare_table(path, prior, missing)
+    except DataError as error:
+        raise DataError(with_option_names(str(error))) from None
+
+
+def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", "drop"]) -> ModelInput:
+    frame, columns = read_table(path)
+    lacking = missing_points(path)
+    log_names = {name: f"{LOGARITHM}{name}" for name in prior.log}
+    new = [*prior.derive, *prior.derivatives]
+    if not prior.curves:
+        prior.check_names([*frame.columns, *new])
+    left_out = _simulated_artefacts(columns, prior.variables or frame.columns)
+    frame, definitions = _derived(frame, prior, left_out, missing)
+    made = _derived_table(frame, prior, columns, left_out, missing)
+    if made is not None:
+        prior.check_names([*frame.columns, *made.frame.columns])
+        left_out |= made.left_out
+        prior = prior.model_copy(update={"outputs": (*prior.outputs, *_pure_effects(made.results, prior))})
+        frame = made.frame
+    chosen = list(prior.variables) or [name for name in frame.columns if name not in left_out]
+    for name in prior.log:
+        if name not in chosen:
+            raise SpecError(f"log: {name} is not among the variables that are analysed")
+    for name in chosen:
+        if name in left_out and name not in frame.columns:
+            raise SpecError(f"variables: {name} cannot be one: {left_out[name]}")
+    given = [Exclusion(name, why) for name, why in left_out.items()]
+    given += [Exclusion(name, "not asked for") for name in frame.columns if name not in chosen and name not in left_out]
+    if log_names:
+        frame, _ = derive(frame, logarithms(prior.log), undefined="null" if missing == "drop" else "error")
+    definitions = _of_logarithms(definitions, log_names)
+    names = [log_names.get(name, name) for name in chosen]
+    kinds = {log_names.get(name, name): kind for name, kind in prior.kinds.items() if name in chosen}
+    try:
+        data = prepare(frame.select(names), kinds=kinds, missing=missing)
+    except DataError as error:
+        # Nobody has seen a table that was made here.
+        seen = (
+            f". The table of {'cells' if prior.curves else 'steps'} has {', '.join(frame.columns)}; choose by "
+            "--variables"
+            if made
+            else ""
+        )
+        raise DataError(f"{error}{seen}") from None
+    known = {**_sweep_definitions(columns), **definitions}
+    knowledge = _knowledge(prior, log_names, _complete(known, data), columns, data)
+    derivatives = {name: f"∂{one.of}/∂{one.over}" for name, one in prior.derivatives.items()}
+    return ModelInput(
+        name=path.resolve().name if path.is_dir() else path.name,
+        data=data,
+        knowledge=knowledge,
+        left_out=tuple(given),
+        notes=(
+            *([lacking] if lacking else []),
+            *(made.notes if made else ()),
+            *_notes(prior, columns, data, known, knowledge),
+        ),
+        derived={**prior.derive, **derivatives, **logarithms(prior.log)},
+        curves=made.curves if made else (),
+    )
+
+
+def _derived_table(
+    frame: pl.DataFrame,
+    prior: PriorKnowledge,
+    columns: Mapping[str, Column],
+    left_out: Mapping[str, str],
+    missing: Literal["error", "drop"],
+) -> DerivedTable | None:
+    """Return the table of steps or of cells that is analysed in place of the runs; None if the runs are."""
+    if prior.derivatives and prior.curves:
+        raise SpecError("derivatives make a table of steps, and curves one of cells: learn a model of each")
+    spoken: list[tuple[str, tuple[str, ...]]] = [(name, (one.of, one.over)) for name, one in prior.derivatives.items()]
+    spoken += [(f"the curve of {one.target}", (one.target, *one.over, *one.cells)) for one in prior.curves]
+    for what, names in spoken:
+        for name in names:
+            if name in left_out:
+                raise SpecError(f"{what}: {name} cannot be part of a model: {left_out[name]}")
+    usable = frame.drop([name for name in left_out if name in frame.columns])
+    if prior.derivatives:
+        # Where nobody says what was varied, the causes that come first were.
+        varied = [one.name for one in columns.values() if one.kind == "parameter"] + [*prior.inputs]
+        varied = varied or [name for tier in prior.tiers[:1] for name in tier]
+        for name in prior.derivatives:
+            if name in frame.columns:
+                raise SpecError(f"derivatives: the table has a column {name} already; give the derivative another name")
+        return tabulate_steps(usable, prior.derivatives, list(dict.fromkeys(varied)), missing=missing)
+    return tabulate_curves(usable, prior.curves, kinds=prior.kinds, missing=missing) if prior.curves else None
+
+
+def _pure_effects(results: Iterable[str], prior: PriorKnowledge) -> list[str]:
+    """Return the derivatives and curve parameters that cause nothing, as in the paper: those without a tier or edge
+    of their own."""
+    placed = {*prior.outputs, *(name for tier in prior.tiers for name in tier), *(cause for cause, _ in prior.required)}
+    return [name for name in results if name not in placed]
+
+
+def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) -> dict[str, str]:
+    """Return the columns that simulation computes from others, each with the reason why a model cannot have it.
+
+    A simulated cycle count is a formula of the simulated events: a model would find that formula, and not what takes
+    time. Of two simulated counts that have events in common the one that is made of more is a sum with the other in it.
+    """
+    found: dict[str, str] = {}
+    simulated = [column for column in columns.values() if column.kind == "simulated"]
+    for cycles in (column for column in simulated if column.unit == "cycles"):
+        events = ", ".join(part.split(":")[-1] for part in cycles.components)
+        found[cycles.name] = (
+            f"simulated cycles are no cycles but a formula of {events}; times and real cycles are measured"
+        )
+        for column in columns.values():
+            if column.kind == "derived" and cycles.components and set(cycles.components) <= set(column.components):
+                found[column.name] = f"computed from the simulated cycles {cycles.name}"
+    kept: list[Column] = []
+    for column in sorted(simulated, key=lambda one: len(one.components)):
+        if column.name in found or column.name not in asked:
+            continue
+        other = next((one for one in kept if set(one.components) & set(column.components)), None)
+        if other is None:
+            kept.append(column)
+        else:
+            shared = ", ".join(part.split(":")[-1] for part in column.components if part in other.components)
+            found[column.name] = (
+                f"simulated, and made of the same events as {other.name} ({shared}): related by construction"
+            )
+    return found
+
+
+def _derived(
+    frame: pl.DataFrame, prior: PriorKnowledge, left_out: Mapping[str, str], missing: str
+) -> tuple[pl.DataFrame, dict[str, tuple[str, ...]]]:
+    """Add derived variables; refuse simulated cycles in these and among the variables."""
+    frame, definitions = derive(frame, prior.derive, undefined="null" if missing == "drop" else "error")
+    cycles = {name: why for name, why in left_out.items() if "simulated cycles" in why}
+    for name in prior.variables:
+        if name in cycles:
+            raise SpecError(f"{name} cannot be a variable of a model: {cycles[name]}")
+    for name, parts in definitions.items():
+        for part in parts:
+            if part in cycles:
+                raise SpecError(f"{name} = {prior.derive[name]}: {part} cannot be part of a model: {cycles[part]}")
+    return frame, definitions
+
+
+def _of_logarithms(
+    definitions: Mapping[str, Sequence[str]], log_names: Mapping[str, str]
+) -> dict[str, tuple[str, ...]]:
+    """Return definitions with the names of logarithms in place of their columns."""
+    return {
+        log_names.get(name, name): tuple(log_names.get(part, part) for part in parts)
+        for name, parts in definitions.items()
+    }
+
+
+def _sweep_definitions(columns: Mapping[str, Column]) -> dict[str, tuple[str, ...]]:
+    """Return the definitions of a sweep's derived columns, whose meaning is their formula."""
+    found = {}
+    for column in columns.values():
+        if column.kind == "derived":
+            parts = parse_metric_expression(column.meaning.removeprefix("simulated: ")).names
+            if set(parts) <= columns.keys():
+                found[column.name] = tuple(parts)
+    return found
+
+
+def _complete(definitions: Mapping[str, Sequence[str]], data: Data) -> dict[str, tuple[str, ...]]:
+    """Return the definitions of variables all of whose parts are analysed or constant.
+
+    One of whose parts is not there says too little: C_op = cycles / ops without the cycles is what an operation costs,
+    and no effect of ops.
+    """
+    constant = {one.name for one in data.exclusions if one.is_constant}
+    return {
+        name: tuple(part for part in parts if part not in constant)
+        for name, parts in definitions.items()
+        if name in data.names and all(part in data.names or part in constant for part in parts)
+    }
+
+
+def _knowledge(
+    prior: PriorKnowledge,
+    log_names: Mapping[str, str],
+    definitions: Mapping[str, Sequence[str]],
+    columns: Mapping[str, Column],
+    data: Data,
+) -> Knowledge:
+    """Combine prior knowledge with a sweep's own: nothing causes its parameters, and its times cause nothing."""
+
+    here = {*data.names, *(one.name for one in data.exclusions)}
+
+    def named(names: Iterable[str]) -> list[str]:
+        """Return the names under which columns are analysed, of those that are."""
+        return [name for name in (log_names.get(name, name) for name in names) if name in here]
+
+    def edges(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(ends[0], ends[1]) for ends in map(named, pairs) if len(ends) == 2]
+
+    causes = {*(one for one, _ in edges(prior.required)), *(part for parts in definitions.values() for part in parts)}
+    parameters = named(one.name for one in columns.values() if one.kind == "parameter")
+    times = named(one.name for one in columns.values() if one.kind == "time")
+    try:
+        return Knowledge(
+            tiers=[named(tier) for tier in prior.tiers],
+            required=edges(prior.required),
+            forbidden=edges(prior.forbidden),
+            inputs=list(dict.fromkeys((*named(prior.inputs), *parameters))),
+            outputs=list(dict.fromkeys((*named(prior.outputs), *(name for name in times if name not in causes)))),
+            definitions=definitions,
+        )
+    except DataError as error:
+        raise SpecError(f"{prior.file}: {error}" if prior.file else str(error)) from None
+
+
+def _notes(
+    prior: PriorKnowledge,
+    columns: Mapping[str, Column],
+    data: Data,
+    definitions: Mapping[str, Sequence[str]],
+    known: Knowledge,
+) -> tuple[str, ...]:
+    """Return notes on relations by construction, and on what the data cannot show."""
+    notes = []
+    for name, parts in definitions.items():
+        used = [part for part in parts if part in data.names]
+        if name in data.names and used and len(used) < len(parts):
+            lacking = [part for part in parts if part not in data.names]
+            notes.append(
+                f"{name} is computed from {' and '.join(parts)}, and {' and '.join(lacking)} is no variable "
+                f"here: whether {' and '.join(used)} "
+                f"is a cause of {name} is learnt, not taken for granted."
+            )
+    varied = [name for name in known.inputs if name in data.names]
+    points = data.frame.select(varied).n_unique() if varied else data.rows
+    if _REPEATED * points <= data.rows and points < data.rows:
+        notes.append(
+            f"The {data.rows:,} rows are of {points:,} points of {', '.join(varied)}. Repetitions of a point are "
+            "no further evidence of what these "
+            f"act on, and p-values take them for it: measure more points."
+        )
+    if data.rows < _FEW_ROWS * len(data.names):
+        notes.append(
+            f"{data.rows:,} rows of {len(data.names)} variables tell strong relations alone: what has no edge "
+            "may well be related, and among so "
+            "many pairs chance finds some."
+        )
+    simulated = [name for name in data.names if name in columns and columns[name].kind == "simulated"]
+    if simulated:
+        notes.append(f"Simulated, not counted by a processor: {', '.join(simulated)}.")
+    here = {
+        *data.names,
+        *(name.removeprefix(LOGARITHM) for name in data.names if name.removeprefix(LOGARITHM) in prior.log),
+    }
+    notes += [
+        f"The edge {one} → {other} is {what}, and says nothing: not both are variables here."
+        for what, edges in (("required", prior.required), ("forbidden", prior.forbidden))
+        for one, other in edges
+        if not {one, other} <= here
+    ]
+    return tuple(notes)

@@ -1,0 +1,227 @@
+"""Build a configuration: copy the source, run the program's own build command with the instrumenting compiler."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unperturbed.collectors.runtime import BOUNDS, runtime_files, user_cache
+from unperturbed.errors import HostError, RunError, SpecError
+from unperturbed.harness.program.sources import copy_source, debian_source, source_files
+from unperturbed.harness.spec import Program, substitute
+from unperturbed.instrument.compiler import missing_metrics, read_sites, write_toolchain
+from unperturbed.instrument.events import Event
+
+_SHOWN_LINES = 25
+_NO_SPACE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Build:
+    """A built configuration.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it was built; the toolchain that built it is beside it.
+    sites : mapping of str to int
+        Number of sites of each software metric.
+    skipped : mapping of str to str
+        Sources that may hold sites and were compiled without counters, each with the reason.
+    missing : mapping of str to str
+        Software metrics that match no place in the source, each with a message; the build is then of no use.
+    """
+
+    folder: Path
+    sites: Mapping[str, int]
+    skipped: Mapping[str, str]
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_source(program: Program, spec_folder: Path) -> Path | None:
+    """Return the folder of the program's source, fetched if it is a Debian package; None when nothing is built.
+
+    Raises
+    ------
+    HostError, SpecError
+        The source package cannot be fetched.
+    """
+    if program.debian is not None:
+        return debian_source(program.debian, user_cache())
+    if program.source is not None:
+        return spec_folder / program.source
+    return None
+
+
+def check_compilers(program: Program) -> None:
+    """Refuse early when a compiler that the build asks for is missing.
+
+    Raises
+    ------
+    HostError
+        It is, with the command that installs it.
+    """
+    if program.build is None:
+        return
+    for role, name in program.compilers.items():
+        used = f"{{{role}}}" in program.build
+        if used and shutil.which(shlex.split(name)[0]) is None:
+            package = "g++" if role == "cxx" else "gcc"
+            raise HostError(
+                f"there is no compiler {name!r} on this host (on Debian: apt-get install {package} libc6-dev, or "
+                "name another under compilers:)"
+            )
+
+
+def build_configuration(
+    program: Program,
+    source: Path,
+    folder: Path,
+    software: Mapping[str, Event] | None,
+    *,
+    spec_folder: Path,
+    announce: Callable[[], None] = lambda: None,
+    sham: bool = False,
+    layouts: bool = False,
+) -> Build:
+    """Build one configuration; a build that is there already, of the same source and events, is kept.
+
+    Parameters
+    ----------
+    program : Program
+        The spec's program.
+    source : Path
+        Its source folder; it is copied, never written to.
+    folder : Path
+        Folder of this build. Its name has the same length for every configuration, so that no path differs in size
+        between binaries.
+    software : mapping of str to Event or None
+        The metrics to compile in; None builds the program as it is, with the plain compiler and no runtime.
+    spec_folder : Path
+        Folder of the spec, for the placeholder {spec}.
+    announce : callable
+        Called before anything is built; not when the build is there already.
+    sham : bool, default False
+        Put a no-op in the place of each increment of the metrics.
+    layouts : bool, default False
+        Note the links, so that the program can be had in other layouts, see `unperturbed.harness.program.layouts`.
+
+    Raises
+    ------
+    RunError
+        The build command failed: its last lines are shown.
+    """
+    tree = folder / "src"
+    if program.build is None:
+        raise SpecError("the program has no build command")
+    marker = folder / "built.json"
+    key = _key(program, source, software, {"sham": sham, "layouts": layouts})
+    if marker.is_file():
+        built = json.loads(marker.read_text())
+        if built["key"] == key:
+            return Build(tree, built["sites"], built["skipped"])
+    if any(character.isspace() for character in str(folder)):
+        raise SpecError(
+            f"{folder}: make and configure cannot use a compiler whose path holds a space; choose another folder "
+            "with --campaign"
+        )
+    announce()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if software is not None:
+        write_toolchain(
+            folder / "toolchain",
+            software,
+            compilers=program.compilers,
+            runtime=runtime_files(),
+            bounds=BOUNDS,
+            sham=sham,
+            layouts=layouts,
+        )
+    copy_source(source, tree)
+    compile_tree(program, tree, folder / "build.log", spec_folder=spec_folder)
+    sites: dict[str, int] = {}
+    skipped: dict[str, str] = {}
+    if software:
+        report = read_sites(folder / "toolchain")
+        if missing := missing_metrics(report, software):
+            return Build(tree, sites, skipped, missing)
+        sites = {name: len(found) for name, found in report.sites.items()}
+        skipped = dict(report.skipped)
+    marker.write_text(json.dumps({"key": key, "sites": sites, "skipped": skipped}))
+    return Build(tree, sites, skipped)
+
+
+def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) -> None:
+    """Run the build command in a copy of the source, with the toolchain beside it or else the plain compilers.
+
+    Parameters
+    ----------
+    program : Program
+        The program's part of the spec.
+    tree : Path
+        Folder of the build.
+    log : Path
+        File that receives the command's output.
+    spec_folder : Path
+        The folder of the spec.
+
+    Raises
+    ------
+    RunError, HostError
+        The command failed, or there is no such command.
+    """
+    if program.build is None:
+        raise SpecError("the program has no build command")
+    chain = tree.parent / "toolchain"
+    compilers = {name: str(chain / name) for name in ("cc", "cxx")} if chain.is_dir() else dict(program.compilers)
+    known = {**compilers, "spec": str(spec_folder), "source": str(tree), "build": str(tree)}
+    command = [substitute(word, known) for word in shlex.split(program.build)]
+    shell = substitute(program.build, known) if program.shell else None
+    with log.open("wb") as output:
+        try:
+            result = subprocess.run(
+                ["/bin/sh", "-c", shell] if shell else command,
+                cwd=tree,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise HostError(f"the build needs {command[0]!r}, which is not on this host") from None
+    if result.returncode != 0 and shutil.disk_usage(tree).free < _NO_SPACE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tree))
+    if result.returncode != 0:
+        last = log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
+        raise RunError(
+            "\n".join(
+                [
+                    f"the build failed with exit code {result.returncode}: {shlex.join(command)}",
+                    *last,
+                    f"(all of it: {log})",
+                ]
+            )
+        )
+
+
+def _key(program: Program, source: Path, software: Mapping[str, Event] | None, ways: Mapping[str, bool]) -> str:
+    content = hashlib.sha256()
+    for file in source_files(source):
+        state = file.lstat()
+        content.update(f"{file.relative_to(source)} {state.st_size} {state.st_mtime_ns}\n".encode())
+    for runtime in (*runtime_files(), *BOUNDS):
+        content.update(runtime.read_bytes())
+    events = None if software is None else {name: event.to_json() for name, event in software.items()}
+    # A build that is neither a sham nor in several layouts has the key that it had before there were any.
+    chosen = [[name for name, wanted in ways.items() if wanted]] if any(ways.values()) else []
+    content.update(json.dumps([program.build, dict(program.compilers), events, *chosen]).encode())
+    return content.hexdigest()

@@ -1,0 +1,306 @@
+"""Other layouts of a build: made once, kept beside it, and put into its place for the runs that have them.
+
+The program always stands at the same path, whatever its layout: nothing but the layout differs between two of them.
+Making one takes a link instead of a build where that is sound: the toolchain noted the build's links, and each is made
+again with another layout. The build is repeated as a whole where a linked file was changed afterwards (stripped, say),
+or what it was linked from is gone.
+
+In a build's folder::
+
+    src/             the build, in the layout that was put in place last
+    layouts/NNN/     what was linked, or in NNN.tree/ the whole build; 000 is the build as it was made
+    layouts/active   the number of the layout that stands in src/
+    layouts/way.json how layouts are made here
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from unperturbed.errors import RunError
+from unperturbed.harness.program.build import compile_tree
+from unperturbed.harness.program.sources import copy_source
+from unperturbed.harness.spec import Program
+from unperturbed.instrument.compiler import Link, file_digest, in_layout, is_check_folder, read_links, relink
+
+AS_BUILT = 0
+
+_ELF = b"\x7fELF"
+_LINKED_TYPES = (2, 3)
+_MARK = b"unperturbed_sites"
+"""Name of a section that every program and library has which the toolchain linked; stripping leaves it."""
+
+_MOST_NOTES = 3
+
+
+@dataclass(frozen=True)
+class _Output:
+    """The output of one link.
+
+    Attributes
+    ----------
+    link : int
+        Number of the link.
+    made : str
+        Where it was linked, relative to the build.
+    places : tuple of str
+        Where copies of it are.
+    """
+
+    link: int
+    made: str
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How layouts of a build are made.
+
+    Attributes
+    ----------
+    outputs : tuple
+        What is linked again.
+    rebuilt : str
+        Why the whole build is repeated instead; empty otherwise.
+    notes : tuple of str
+        What the user should know, a sentence each.
+    """
+
+    outputs: tuple[_Output, ...]
+    rebuilt: str
+    notes: tuple[str, ...]
+
+
+def make_layout(program: Program, source: Path, tree: Path, number: int, layout: str, *, spec_folder: Path) -> None:
+    """Make one layout of a build; an existing one is kept. Afterwards any layout may be in the build's place.
+
+    Parameters
+    ----------
+    program : Program
+        The program's part of the spec.
+    source, spec_folder : Path
+        As for `build`.
+    tree : Path
+        Folder of a build that was made with `layouts`.
+    number : int
+        Number of the layout, from 1.
+    layout : str
+        Text that the random layout is drawn from.
+
+    Raises
+    ------
+    RunError
+        Neither link nor build can be made again.
+    """
+    recipe = _recipe(tree)
+    if _kept(tree, recipe, number).is_dir():
+        return
+    _mark(tree, None)
+    with in_layout(_toolchain(tree), layout):
+        if not recipe.rebuilt:
+            try:
+                _link(tree, recipe)
+            except RunError as error:
+                recipe = _rebuilt_from_now_on(tree, recipe, error)
+        if recipe.rebuilt:
+            shutil.rmtree(tree)
+            copy_source(source, tree)
+            compile_tree(program, tree, tree.parent / "layouts" / f"{number:03d}.log", spec_folder=spec_folder)
+    _keep(tree, recipe, number)
+
+
+def put_in_place(tree: Path, number: int) -> None:
+    """Put one of a build's layouts into its folder.
+
+    Raises
+    ------
+    RunError
+        There is no such layout.
+    """
+    if not _recipe_file(tree).is_file():
+        if number != AS_BUILT:
+            raise RunError(
+                f"{tree} was not built in layout {number}; remove the campaign's builds folder and run it again"
+            )
+        return
+    recipe = _read_recipe(tree)
+    kept = _kept(tree, recipe, number)
+    if not kept.is_dir():
+        raise RunError(f"{kept} is gone: remove the campaign's builds folder and run it again")
+    active = tree.parent / "layouts" / "active"
+    if active.is_file() and active.read_text() == str(number):
+        return
+    _mark(tree, None)
+    if recipe.rebuilt:
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(kept, tree, symlinks=True)
+    for position, output in enumerate(recipe.outputs if not recipe.rebuilt else ()):
+        for place in output.places:
+            aside = tree / f"{place}.layout"
+            shutil.copy2(kept / str(position), aside)
+            aside.replace(tree / place)
+    _mark(tree, number)
+
+
+def layout_notes(tree: Path) -> tuple[str, ...]:
+    """Return notes on a build's layouts: why whole builds are made, and where objects keep their order."""
+    if not _recipe_file(tree).is_file():
+        return ()
+    recipe = _read_recipe(tree)
+    why = (f"Every layout is a whole build: {recipe.rebuilt}.",) if recipe.rebuilt else ()
+    return (*why, *recipe.notes)
+
+
+def _recipe(tree: Path) -> _Recipe:
+    """Return how layouts of a build are made; determined once, on the original build, which becomes layout 0."""
+    if _recipe_file(tree).is_file():
+        return _read_recipe(tree)
+    links = read_links(_toolchain(tree))
+    outputs, rebuilt = _find_outputs(tree, links)
+    kept_orders = [
+        f"{output.places[0]} keeps the order of its objects in every layout, and only padding varies "
+        f"({links[output.link].order.replace(f'{tree}/', '')})."
+        for output in outputs
+        if links[output.link].order
+    ]
+    more = len(kept_orders) - _MOST_NOTES
+    notes = (*kept_orders[:_MOST_NOTES], *([f"So do {more} other programs or libraries."] if more > 0 else []))
+    recipe = _Recipe(outputs, rebuilt, notes)
+    _keep(tree, recipe, AS_BUILT)
+    _write_aside(_recipe_file(tree), json.dumps(asdict(recipe)))
+    return recipe
+
+
+def _rebuilt_from_now_on(tree: Path, recipe: _Recipe, error: RunError) -> _Recipe:
+    """Have every layout be a whole build, as a link cannot be made again.
+
+    Raises
+    ------
+    RunError
+        Other layouts were linked already: the build has changed since then.
+    """
+    if any(path.name.isdigit() and int(path.name) != AS_BUILT for path in (tree.parent / "layouts").iterdir()):
+        raise error
+    # What was linked before one failed goes back.
+    for position, output in enumerate(recipe.outputs):
+        for place in output.places:
+            shutil.copy2(_kept(tree, recipe, AS_BUILT) / str(position), tree / place)
+    why = str(error).partition("\n")[0].replace(f"{tree}/", "")
+    recipe = replace(recipe, rebuilt=why)
+    _keep(tree, recipe, AS_BUILT)
+    _write_aside(_recipe_file(tree), json.dumps(asdict(recipe)))
+    return recipe
+
+
+def _find_outputs(tree: Path, links: list[Link]) -> tuple[tuple[_Output, ...], str]:
+    """Return the outputs of the links that still exist, or why linking again would not reproduce them."""
+    made = {link.output: number for number, link in enumerate(links)}
+    by_digest = {link.digest: number for number, link in enumerate(links)}
+    places: dict[int, list[str]] = {}
+    for path in _files(tree):
+        number = made.get(str(path))
+        if number is None and not _is_linked(path):
+            continue
+        digest = file_digest(path)
+        if number is None or links[number].digest != digest:
+            number = by_digest.get(digest)
+        if number is not None and is_check_folder(links[number].folder):
+            continue  # CMake keeps the programs by which it got to know the compiler
+        if number is None:
+            return (), f"{path.relative_to(tree)} was changed after it was linked"
+        places.setdefault(number, []).append(str(path.relative_to(tree)))
+    if not places:
+        return (), "no program that {cc} or {cxx} linked is there"
+    outputs = (
+        _Output(number, os.path.relpath(links[number].output, tree), tuple(places[number])) for number in sorted(places)
+    )
+    return tuple(outputs), ""
+
+
+def _files(tree: Path) -> Iterator[Path]:
+    for folder, below, names in os.walk(tree):
+        below.sort()
+        for name in sorted(names):
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _is_linked(path: Path) -> bool:
+    """Return whether a file is a program or library that a toolchain linked."""
+    with path.open("rb") as file:
+        head = file.read(18)
+        if len(head) < 18 or not head.startswith(_ELF):
+            return False
+        kind = int.from_bytes(head[16:18], "big" if head[5] == 2 else "little")
+        return kind in _LINKED_TYPES and _MARK in file.read()
+
+
+def _link(tree: Path, recipe: _Recipe) -> None:
+    """Repeat every link of a build, in order: programs are linked against the libraries before them."""
+    links = read_links(_toolchain(tree))
+    for output in recipe.outputs:
+        link = links[output.link]
+        relink(_toolchain(tree), link)
+        made = Path(link.output)
+        if made.is_symlink() or not made.is_file():
+            raise RunError(f"a link made no file {made}")
+        for place in output.places:
+            if tree / place != made:
+                shutil.copy2(made, tree / place)
+        if output.made not in output.places:
+            made.unlink()
+
+
+def _keep(tree: Path, recipe: _Recipe, number: int) -> None:
+    """Keep a copy of the build's current layout; it appears whole or not at all."""
+    kept = _kept(tree, recipe, number)
+    aside = kept.with_name(f".{kept.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    if recipe.rebuilt:
+        shutil.copytree(tree, aside, symlinks=True)
+    else:
+        aside.mkdir(parents=True)
+        for position, output in enumerate(recipe.outputs):
+            shutil.copy2(tree / output.places[0], aside / str(position))
+    shutil.rmtree(kept, ignore_errors=True)
+    aside.rename(kept)
+
+
+def _mark(tree: Path, number: int | None) -> None:
+    """Record which layout is in the build's place; None while it is being changed."""
+    file = tree.parent / "layouts" / "active"
+    if number is None:
+        file.unlink(missing_ok=True)
+    else:
+        _write_aside(file, str(number))
+
+
+def _write_aside(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}")
+    aside.write_text(text)
+    aside.replace(path)
+
+
+def _read_recipe(tree: Path) -> _Recipe:
+    found = json.loads(_recipe_file(tree).read_text())
+    outputs = (_Output(**{**output, "places": tuple(output["places"])}) for output in found["outputs"])
+    return _Recipe(tuple(outputs), found["rebuilt"], tuple(found["notes"]))
+
+
+def _kept(tree: Path, recipe: _Recipe, number: int) -> Path:
+    return tree.parent / "layouts" / f"{number:03d}{'.tree' if recipe.rebuilt else ''}"
+
+
+def _recipe_file(tree: Path) -> Path:
+    return tree.parent / "layouts" / "way.json"
+
+
+def _toolchain(tree: Path) -> Path:
+    return tree.parent / "toolchain"

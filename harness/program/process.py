@@ -1,0 +1,240 @@
+"""The measured program's process: its command, whether a sampler can be loaded into it, and its run to the end.
+
+It runs without a shell or polling, with a time limit, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unperturbed.errors import HostError, RunError
+from unperturbed.harness.spec import PROGRAM_PATH, CampaignSpec, substitute
+
+_GRACE_S = 2.0
+"""Time that a command which is stopped gets to end by itself."""
+
+_MAGIC = b"\x7fELF"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command and its surroundings. `environment` is the whole environment, not an addition to this process's own."""
+
+    argv: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    stdout: Path
+    stderr: Path
+    stdin: Path | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended.
+
+    Attributes
+    ----------
+    exit_code : int
+        As in a shell: 128 + n for a command killed by signal n.
+    timed_out : bool
+        Whether it was stopped at its time limit.
+    seconds : float
+        Wall-clock time.
+    user_s, system_s : float
+        Processor time with all waited-for children.
+    max_rss_kib : int
+        Largest resident memory of any of these processes.
+    """
+
+    exit_code: int
+    timed_out: bool
+    seconds: float
+    user_s: float
+    system_s: float
+    max_rss_kib: int
+
+
+def launch(command: Command) -> Outcome:
+    """Run a command in a process group of its own and wait for it.
+
+    The wait sleeps in the kernel: while the program runs, the harness executes nothing. An interrupt stops the whole
+    group and is passed on. The command is started through setpriv(1), so that it is killed when the harness is.
+
+    Raises
+    ------
+    RunError
+        The program does not exist or is not executable.
+    HostError
+        setpriv(1), of util-linux, is missing.
+    """
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        raise HostError(
+            "setpriv is missing: it ties the measured program's life to the harness (on Debian: apt-get install "
+            "util-linux)"
+        )
+    program = shutil.which(command.argv[0], path=command.environment.get("PATH", os.defpath))
+    if program is None:
+        there = Path(command.argv[0]).exists()
+        raise RunError(f"{command.argv[0]}: " + ("not an executable file" if there else "there is no such program"))
+    with contextlib.ExitStack() as stack:
+        stdin = stack.enter_context(Path(command.stdin or os.devnull).open("rb"))
+        stdout = stack.enter_context(command.stdout.open("wb"))
+        stderr = stack.enter_context(command.stderr.open("wb"))
+        started = time.monotonic()
+        process = subprocess.Popen(
+            [setpriv, "--pdeathsig", "KILL", "--", program, *command.argv[1:]],
+            cwd=command.folder,
+            env=dict(command.environment),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    timed_out = False
+    try:
+        watch = os.pidfd_open(process.pid)
+        try:
+            if not _ended(watch, command.timeout_s):
+                timed_out = True
+                _stop(process.pid, watch)
+        finally:
+            os.close(watch)
+    except BaseException:
+        _kill(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.monotonic() - started
+    _kill(process.pid, signal.SIGKILL)  # what the program left running in its group would disturb the next run
+    code = os.waitstatus_to_exitcode(status)
+    process.returncode = code
+    return Outcome(
+        code if code >= 0 else 128 - code, timed_out, seconds, usage.ru_utime, usage.ru_stime, usage.ru_maxrss
+    )
+
+
+def _ended(watch: int, timeout_s: float | None) -> bool:
+    poller = select.poll()
+    poller.register(watch, select.POLLIN)
+    return bool(poller.poll(None if timeout_s is None else timeout_s * 1000))
+
+
+def _stop(group: int, watch: int) -> None:
+    _kill(group, signal.SIGTERM)
+    if not _ended(watch, _GRACE_S):
+        _kill(group, signal.SIGKILL)
+
+
+def _kill(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # the group is gone already: that is what was wanted
+        os.killpg(group, number)
+
+
+@dataclass(frozen=True)
+class ProgramCommand:
+    """The command of one run, without any sampler.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The program and its arguments; with `shell: true` those of /bin/sh.
+    environment : mapping of str to str
+        The whole environment.
+    folder : Path
+        Where it runs.
+    stdin : Path or None
+        File of the standard input; None for none.
+    """
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path
+    stdin: Path | None
+
+    @property
+    def binary(self) -> Path | None:
+        """Return the file that is executed; None when there is none (it may be built or made later)."""
+        found = shutil.which(self.words[0], path=self.environment["PATH"])
+        return None if found is None else Path(found)
+
+    @property
+    def search_path(self) -> tuple[Path, ...]:
+        """Return the folders in which programs are looked for."""
+        return tuple(Path(folder) for folder in self.environment["PATH"].split(":") if folder)
+
+    @property
+    def library_path(self) -> tuple[Path, ...]:
+        """Return the folders of LD_LIBRARY_PATH, where libraries are looked for before all others."""
+        return tuple(Path(folder) for folder in self.environment.get("LD_LIBRARY_PATH", "").split(":") if folder)
+
+
+def program_command(campaign: CampaignSpec, *, scratch: Path, build: Path | None, inputs: Path) -> ProgramCommand:
+    """Return the command that runs the program; in a sweep, at the campaign's point (`CampaignSpec.at_point`).
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    scratch : Path
+        The run's own folder.
+    build : Path or None
+        Folder of the configuration's build, None when nothing is built.
+    inputs : Path
+        Folder of the input files.
+    """
+    program = campaign.program
+    known = {"scratch": str(scratch), "inputs": str(inputs), "spec": str(campaign.folder), **campaign.point}
+    if build is not None:
+        known |= {"build": str(build), "source": str(build)}
+    words = (
+        ("/bin/sh", "-c", substitute(program.run, known))
+        if program.shell
+        else tuple(substitute(word, known) for word in shlex.split(program.run))
+    )
+    environment = {
+        "PATH": PROGRAM_PATH,
+        "HOME": str(scratch),
+        "LC_ALL": "C",
+        **{name: substitute(value, known) for name, value in program.environment.items()},
+    }
+    stdin = None if program.stdin is None else Path(substitute(program.stdin, known))
+    return ProgramCommand(words, environment, Path(substitute(program.working_folder, known)), stdin)
+
+
+def cannot_preload(file: str | Path) -> str | None:
+    """Return why the dynamic linker would not load the sampler into a program; None when it would.
+
+    Parameters
+    ----------
+    file : str or Path
+        The program. A script is never refused: its interpreter decides.
+    """
+    program = Path(file)
+    state = program.stat()
+    as_other_user = state.st_mode & stat.S_ISUID and state.st_uid != os.geteuid()
+    as_other_group = state.st_mode & stat.S_ISGID and state.st_gid != os.getegid()
+    if as_other_user or as_other_group:
+        return "is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415  some 20 ms, for who preloads
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+
+    with program.open("rb") as stream:
+        try:
+            if stream.read(len(_MAGIC)) != _MAGIC or any(ELFFile(stream).iter_segments("PT_INTERP")):
+                return None
+        except ELFError:  # a damaged file, which the kernel refuses to run in its own words
+            return None
+    return "is linked statically: no dynamic linker is there to load the sampler"

@@ -1,0 +1,278 @@
+"""The measured program's source, a user's folder or a Debian source package, and the identity of the program."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness.spec import PARAMETER, PLACEHOLDERS, PROGRAM_PATH, CampaignSpec, substitute
+from unperturbed.instrument.compiler import file_digest
+
+_NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
+_IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
+_CAMPAIGN = "campaign.sqlite"
+_UPSTREAM = "upstream:"
+
+_IDENTITY_DIGITS = 16
+
+
+def copy_source(source: Path, target: Path) -> None:
+    """Copy a source folder with its links, without files of version control and campaigns inside it."""
+    shutil.copytree(source, target, symlinks=True, ignore=_left_out)
+
+
+def source_files(source: Path) -> Iterator[Path]:
+    """Yield the files that `copy_source` copies, in a fixed order."""
+    for folder, below, files in os.walk(source):
+        out = _left_out(folder, [*below, *files])
+        below[:] = sorted(set(below) - out)
+        yield from (Path(folder) / name for name in sorted(set(files) - out))
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Return what is no part of the source. A campaign's folder inside it would be copied into itself without end."""
+    return set(_IGNORED(folder, names)) | {name for name in names if Path(folder, name, _CAMPAIGN).is_file()}
+
+
+def debian_source(package: str, cache: Path) -> Path:
+    """Fetch and unpack a Debian source package, once for this user; return the unpacked folder.
+
+    The host's own package sources are asked for source packages, with lists and downloads kept in the user's cache:
+    nothing of the system changes.
+
+    Parameters
+    ----------
+    package : str
+        `bzip2`, or with a version `bzip2=1.0.8-5`; `upstream:bzip2` for the upstream source alone, without Debian's
+        patches.
+    cache : Path
+        The user's cache folder.
+
+    Raises
+    ------
+    HostError
+        apt or dpkg-dev is missing, or the registry cannot be reached.
+    SpecError
+        There is no such source package.
+    """
+    folder = cache / "sources" / package.replace("/", "_")
+    unpacked = folder / "unpacked"
+    if unpacked.is_dir():
+        return unpacked
+    for tool, owner in _NEEDED.items():
+        if shutil.which(tool) is None:
+            raise HostError(
+                f"{tool} is missing, so Debian's source of {package} cannot be fetched (apt-get install {owner})"
+            )
+    with _alone(cache):
+        if not unpacked.is_dir():  # another process may have fetched it meanwhile
+            _fetch(package, cache, folder)
+    return unpacked
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Wait until no other process of this user fetches sources: apt refuses to share its lists."""
+    (cache / "sources").mkdir(parents=True, exist_ok=True)
+    with (cache / "sources" / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(package: str, cache: Path, folder: Path) -> None:
+    aside = folder.with_name(f".{folder.name}.aside")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        _fetch_into(aside, package, cache)
+    except BaseException:
+        shutil.rmtree(aside)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+    aside.rename(folder)
+
+
+def _fetch_into(aside: Path, package: str, cache: Path) -> None:
+    options = _apt_options(cache)
+    lists = cache / "apt" / "lists"
+    if not any(lists.glob("*_Sources*")):
+        _apt(options, "update", aside, package)
+    name = package.removeprefix(_UPSTREAM)
+    _apt(options, "source", aside, name, *(["--tar-only"] if name != package else []))
+    if name != package:
+        _unpack_upstream(aside, package)
+    else:
+        _unpack(aside, package)
+
+
+def _unpack(folder: Path, package: str) -> None:
+    described = sorted(folder.glob("*.dsc"))
+    if not described:
+        raise SpecError(f"apt fetched no source package for {package!r}; is it the name of a Debian source package?")
+    unpacking = ["dpkg-source", "--no-check", "--extract", described[0].name, "unpacked"]
+    result = subprocess.run(unpacking, cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise HostError(f"dpkg-source cannot unpack {described[0].name}: {result.stderr.strip()}")
+
+
+def _unpack_upstream(folder: Path, package: str) -> None:
+    packed = sorted(folder.glob("*.orig.tar.*[!c]"))  # without its signature, .asc
+    if not packed:
+        raise SpecError(
+            f"{package}: this package has no upstream source of its own; write {package.removeprefix(_UPSTREAM)}"
+        )
+    (folder / "all").mkdir()
+    try:
+        with tarfile.open(packed[0]) as archive:
+            archive.extractall(folder / "all", filter="data")
+    except tarfile.TarError as error:
+        raise HostError(f"{packed[0].name} cannot be unpacked: {error}") from None
+    found = list((folder / "all").iterdir())
+    (found[0] if len(found) == 1 and found[0].is_dir() else folder / "all").rename(folder / "unpacked")
+
+
+def _apt(options: list[str], verb: str, folder: Path, package: str, *more: str) -> None:
+    arguments = [verb] if verb == "update" else [verb, "--download-only", "--only-source", "-qq", *more, package]
+    result = subprocess.run(["apt-get", *options, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode == 0:
+        return
+    reason = result.stderr.strip().splitlines()
+    output = "\n".join(reason[-3:])
+    if "Unable to find a source package" in output:
+        raise SpecError(f"there is no Debian source package {package!r}; look it up with: apt-cache showsrc {package}")
+    hint = f"\n`debian: {_UPSTREAM}{package}` asks for the upstream source alone" if ".debian.tar." in output else ""
+    raise HostError(f"apt-get {verb} failed while fetching Debian's source of {package}:\n{output}{hint}")
+
+
+def _apt_options(cache: Path) -> list[str]:
+    """Write the host's package lists as lists of source packages; return the options that make apt use them."""
+    apt = cache / "apt"
+    (apt / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+    parts = apt / "sources.list.d"
+    parts.mkdir(exist_ok=True)
+    release = _codename()
+    found = False
+    listed = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    for file in listed:
+        if not file.is_file() or file.suffix not in (".list", ".sources"):
+            continue
+        text = (
+            _as_source_stanzas(file.read_text(), release)
+            if file.suffix == ".sources"
+            else _as_source_lines(file.read_text(), release)
+        )
+        if text:
+            (parts / file.name).write_text(text)
+            found = True
+    if not found:
+        raise HostError(
+            f"no package source for this release ({release}) in /etc/apt: Debian's source packages cannot be fetched"
+        )
+    settings = {
+        "Dir::Etc::SourceList": "/dev/null",
+        "Dir::Etc::SourceParts": parts,
+        "Dir::State::Lists": apt / "lists",
+        "APT::Sandbox::User": "",
+    }
+    return [argument for name, value in settings.items() for argument in ("-o", f"{name}={value}")]
+
+
+def _codename() -> str:
+    for line in Path("/etc/os-release").read_text().splitlines():
+        if line.startswith("VERSION_CODENAME="):
+            return line.partition("=")[2].strip('"')
+    raise HostError(
+        "this is no Debian-like system (no VERSION_CODENAME in /etc/os-release): use `source:` with a folder instead "
+        "of `debian:`"
+    )
+
+
+def _of_release(suites: list[str], release: str) -> bool:
+    """Return whether these suites are the distribution's own: other registries often have no source packages."""
+    return any(suite == release or suite.startswith(f"{release}-") for suite in suites)
+
+
+def _as_source_stanzas(text: str, release: str) -> str:
+    kept = []
+    for stanza in text.split("\n\n"):
+        lines = [line for line in stanza.splitlines() if not line.startswith("#")]
+        suites = [line.partition(":")[2].split() for line in lines if line.startswith("Suites:")]
+        if suites and _of_release(suites[0], release):
+            kept.append("\n".join("Types: deb-src" if line.startswith("Types:") else line for line in lines))
+    return "\n\n".join(kept) + "\n" if kept else ""
+
+
+def _as_source_lines(text: str, release: str) -> str:
+    kept = []
+    for line in text.splitlines():
+        words = [word for word in line.split() if not word.startswith("[") and not word.endswith("]")]
+        if words[:1] in (["deb"], ["deb-src"]) and _of_release(words[2:3], release):
+            kept.append("deb-src" + line.strip()[len(words[0]) :])
+    return "".join(f"{line}\n" for line in dict.fromkeys(kept))
+
+
+def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
+    """Return the identity of a campaign's program, which all its configurations share.
+
+    It is made of the content of the source and of the input files, the commands (in these, the content of the files
+    that they name), the compilers' names and the environment. What instrumentation adds is no part of it, nor where
+    anything lies.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    source : Path or None
+        Folder of the source; None for a program that is taken as it is.
+
+    Returns
+    -------
+    str
+        The program's name, and a digest.
+    """
+    program = campaign.program
+    content = hashlib.sha256()
+    for file in () if source is None else source_files(source):
+        content.update(json.dumps([os.path.relpath(file, source), *_of_file(file)]).encode())
+    run = program.run.split() if program.shell else shlex.split(program.run)
+    if source is None:
+        run[0] = shutil.which(run[0], path=PROGRAM_PATH) or run[0]
+    parts = [
+        [_word(campaign, word) for word in run],
+        program.shell,
+        program.working_folder,
+        None if program.stdin is None else _word(campaign, program.stdin),
+        {name: _word(campaign, value) for name, value in program.environment.items()},
+        [file_digest(campaign.folder / name) for name in program.inputs],
+        [_word(campaign, word) for word in shlex.split(program.prepare or "")],
+        [] if program.build is None else [_word(campaign, program.build), dict(program.compilers)],
+    ]
+    content.update(json.dumps(parts, sort_keys=True).encode())
+    name = program.debian or (Path(run[0]).name if source is None else source.resolve().name)
+    return f"{name} {content.hexdigest()[:_IDENTITY_DIGITS]}"
+
+
+def _of_file(file: Path) -> list[str | bool]:
+    """Return what a build may see of a file: where a link leads; else its content, and whether it can be executed."""
+    if file.is_symlink():
+        return [str(file.readlink())]
+    return [file_digest(file), os.access(file, os.X_OK)] if file.is_file() else ["special"]
+
+
+def _word(campaign: CampaignSpec, text: str) -> str:
+    """Return a word of a command; of a file, wherever it lies, the content."""
+    names = (*PLACEHOLDERS, *(f"{PARAMETER}{name}" for name in campaign.parameters))
+    known = {name: f"{{{name}}}" for name in names} | {"spec": str(campaign.folder)}
+    word = substitute(text, known)
+    named = word.startswith("/") and os.access(word, os.R_OK) and Path(word).is_file()
+    return file_digest(word) if named else word

@@ -1,0 +1,457 @@
+"""The verdicts of a campaign: compare each configuration with the baseline, and with its sham if it has one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from unperturbed.analysis.perturbation import (
+    MINIMUM_RUNS,
+    OPEN,
+    SEVERITY,
+    Baseline,
+    Stability,
+    Verdict,
+    VerdictName,
+    combine,
+    combine_checks,
+    inner_by_bootstrap,
+    verdict_table,
+    with_origins,
+)
+from unperturbed.collectors.data import Trace
+from unperturbed.common.result import Result
+from unperturbed.common.wording import counted, listing
+from unperturbed.errors import DataError
+from unperturbed.harness.campaign import Configuration, configurations
+from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.spec import ANCHOR, BASELINE, CampaignSpec
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unperturbed.common.table import Table
+
+_FEWEST = 3
+"""A configuration of fewer runs is not judged, unless fewer were asked for."""
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What was asked of a check beyond the spec.
+
+    Attributes
+    ----------
+    method : {"runs", "paper"}
+        `paper` judges by the paper's own rule.
+    across : bool
+        Each metric against each other one too, after alignment.
+    disturbed : mapping of str to str
+        Runs on a disturbed host, and what disturbed it.
+    """
+
+    method: Literal["runs", "paper"] = "runs"
+    across: bool = False
+    disturbed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, repr=False)
+class CampaignVerdicts(Result):
+    """The verdicts of a campaign.
+
+    Attributes
+    ----------
+    verdicts : tuple of Verdict
+        One a checked configuration; passes are one family.
+    traces : Traces
+        What they were made from.
+    notes : tuple of str
+        What a reader must know besides, one sentence each.
+    stability : mapping of str to Stability
+        Of the baseline, by pass.
+    shams : tuple of str
+        The configurations among them that are shams: they show what layout and the no-ops do, and count nothing.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    traces: Traces
+    notes: tuple[str, ...]
+    stability: Mapping[str, Stability] = field(default_factory=dict)
+    shams: tuple[str, ...] = ()
+
+    def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
+        """Return the configurations whose verdict is this or a more serious one; see `SEVERITY`.
+
+        A sham is none of them: what moved it is no counting.
+        """
+        serious = SEVERITY[: SEVERITY.index(mildest) + 1]
+        return tuple(
+            verdict.configuration
+            for verdict in self.verdicts
+            if verdict.verdict in serious and verdict.configuration not in self.shams
+        )
+
+    @property
+    def steadiness(self) -> tuple[str, ...]:
+        """Return how steady the baseline is, and how many runs are advised; a sentence each."""
+        sentences: dict[str, None] = {}
+        is_open = any(verdict.verdict in OPEN for verdict in self.verdicts)
+        for found in self.stability.values():
+            sentences |= dict.fromkeys(found.sentences())
+            if found.steady:
+                sentences[f"The baseline is steady over its {found.runs} runs: no drift, no run apart."] = None
+            if is_open:
+                sentences[found.advice()] = None
+        return tuple(sentences)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Return what speaks against the baseline, a sentence each."""
+        return tuple(dict.fromkeys(said for found in self.stability.values() for said in found.sentences()))
+
+    _page: ClassVar[str] = "unperturbed.harness.results.check:_page_of"
+
+    def headline(self) -> str:
+        """Return how many configurations have which verdict."""
+        names = [verdict.verdict for verdict in self.verdicts]
+        counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+        return f"{counted(len(names), 'configuration')}: {listing(counts)}" if counts else "no verdict"
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return one row a configuration."""
+        return (verdict_table(self.verdicts),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a change of every configuration."""
+        import polars as pl  # noqa: PLC0415  slow to load, and not every check makes a frame
+
+        return pl.concat([verdict.to_frame() for verdict in self.verdicts], how="diagonal_relaxed")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return verdicts and notes as JSON types."""
+        return {
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
+            "steadiness": list(self.steadiness),
+            "notes": list(self.notes),
+        }
+
+    def of(self, configuration: str) -> Verdict | None:
+        """Return the verdict on one configuration."""
+        return next((verdict for verdict in self.verdicts if verdict.configuration == configuration), None)
+
+
+def check(campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptions()) -> CampaignVerdicts:
+    """Hold every configuration against the baseline, over all passes.
+
+    Inner perturbation (003, section 2.2) is always judged against the pure baseline. Outer perturbation (section 2.3)
+    needs runs that align: where there is an anchor, the anchor alone is held against the pure baseline first, without
+    anchoring, and every subset against the anchor's runs, through the anchor. Pairs that hold a software metric are
+    held against a configuration with fewer metrics that counts it too. Sham runs tell what was found without any
+    counting: it comes with the layout, or with the no-ops that stand for the increments.
+
+    Raises
+    ------
+    DataError
+        The baseline itself cannot be used: no variation between its runs, too few intervals.
+    """
+    planned = configurations(campaign)
+    shams = tuple(item.name for item in planned if item.sham_of is not None)
+    if not traces:
+        return CampaignVerdicts(
+            tuple(_unchecked(campaign, item.name, "no run gave a trace") for item in planned[1:]), traces, (), {}, shams
+        )
+    found = _Found()
+    counted: list[str] = []
+    for name, by_configuration in traces.items():
+        baseline_traces = by_configuration.get(BASELINE, ())
+        metrics = hardware_metrics(campaign, baseline_traces)
+        if baseline_traces and not set(metrics) - set(counted):
+            continue
+        new_metrics = [metric for metric in metrics if metric not in counted]
+        _check_pass(_Pass(campaign, how, name, by_configuration, metrics, new_metrics, first=not counted), found)
+        counted += new_metrics
+    verdicts = []
+    for item in planned:
+        if found.parts[item.name]:
+            found.note(*_silent_metrics(item, traces))
+            verdicts.append(_with_origins(item, planned, found))
+    for name in campaign.programs:
+        found.note(
+            f"{name} is another set-up of the program ({difference(campaign, name)}), sampled alike: what it changes "
+            "is no work of counting."
+        )
+    if not verdicts:
+        every = [trace for found in traces.values() for runs in found.values() for trace in runs]
+        found.note(
+            "Only the baseline was measured, so there is nothing to hold against it."
+            if any(trace.names("hardware", "simulated") for trace in every)
+            else "No hardware metric was measured, so there is nothing in which perturbation could show."
+        )
+    return CampaignVerdicts(tuple(verdicts), traces, tuple(found.notes), found.stability, shams)
+
+
+@dataclass
+class _Found:
+    """Results of the passes so far: verdicts, verdicts against shams, stability of the baseline, notes."""
+
+    parts: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
+    against_sham: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
+    stability: dict[str, Stability] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def note(self, *sentences: str) -> None:
+        self.notes |= dict.fromkeys(sentences)
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """One pass to be checked: `new_metrics` are those that no pass before it counted."""
+
+    campaign: CampaignSpec
+    how: CheckOptions
+    name: str
+    traces: Mapping[str, tuple[Trace, ...]]
+    metrics: Sequence[str]
+    new_metrics: Sequence[str]
+    first: bool
+
+    def baseline(self, name: str, *, software: Sequence[str] = ()) -> Baseline:
+        """Return a configuration's runs as a baseline; `software` limits it to pairs with one of these metrics."""
+        settings = self.campaign.analysis
+        return Baseline(
+            self.traces.get(name, ()),
+            metrics=(*self.new_metrics, *software) if software else self.metrics,
+            focus=software or self.new_metrics,
+            software=bool(software),
+            alpha=settings.alpha,
+            tolerance=settings.tolerance,
+            name=name,
+        )
+
+
+def difference(campaign: CampaignSpec, program: str) -> str:
+    """Return what is otherwise in one of the other programs, as its spec has it."""
+    other = campaign.programs[program]
+    parts = []
+    for key in sorted(other.model_fields_set, key=list(type(other).model_fields).index):
+        value = getattr(other, key)
+        shown = ", ".join(f"{name}={one}" for name, one in value.items()) if isinstance(value, Mapping) else value
+        parts.append(f"{key}: {shown}")
+    return "; ".join(parts)
+
+
+def hardware_metrics(campaign: CampaignSpec, baseline_traces: Sequence[Trace]) -> list[str]:
+    """Return the hardware metrics of a pass, and the derived ones that its traces have."""
+    here = set(baseline_traces[0].names("hardware", "simulated")) if baseline_traces else set()
+    if not here:
+        return []
+    names = [name for name in campaign.measure.hardware if name in here]
+    return names + [name for name in campaign.measure.derived if name in baseline_traces[0].metrics]
+
+
+def _check_pass(pass_: _Pass, found: _Found) -> None:
+    """Check every configuration in one pass."""
+    campaign, how, anchor = pass_.campaign, pass_.how, pass_.campaign.analysis.anchor
+    planned = [item for item in configurations(campaign) if item.name != BASELINE]
+    baseline_traces = pass_.traces.get(BASELINE, ())
+    if not baseline_traces:
+        for item in planned:
+            why = f"no run of the {BASELINE} gave a trace in pass {pass_.name}"
+            found.parts[item.name].append(_unchecked(campaign, item.name, why))
+        return
+    try:
+        baseline = pass_.baseline(BASELINE)
+    except DataError:
+        if len(baseline_traces) >= MINIMUM_RUNS:
+            raise
+        # Runs of the baseline failed: the campaign is shown as far as it got, and judged better when they are made up
+        # for.
+        _check_by_few(pass_, planned, found)
+        return
+    on = align_on(campaign, baseline_traces[0])
+    if on != tuple(campaign.analysis.align_on):
+        asked = ", ".join(campaign.analysis.align_on)
+        found.note(f"The pass {pass_.name!r} does not count {asked}; its runs are aligned on {', '.join(on)}.")
+    found.stability[pass_.name] = baseline.stability(how.disturbed)
+    anchored = _anchored(pass_, found) if anchor else None
+    for item in planned:
+        checked = pass_.traces.get(item.name, ())
+        if len(checked) < min(_FEWEST, item.runs):
+            why = f"only {len(checked)} of {item.runs} runs are there to judge"
+            found.parts[item.name].append(_unchecked(campaign, item.name, why, how.method))
+            continue
+        inner = baseline.inner(checked, method=how.method)
+        through = anchor if anchored is not None and item.name != ANCHOR and anchor in item.software else None
+        against = baseline if anchored is None or through is None else anchored
+        outer = against.outer(checked, align_on=on, anchor=through, across=how.across, method=how.method)
+        found.parts[item.name] += [inner, outer, *_software(pass_, item, checked)]
+        if item.name == ANCHOR and combine_checks(ANCHOR, inner, outer).verdict == "perturbed":
+            found.note(
+                f"The anchor {anchor!r} alone perturbs the program: the outer checks of the subsets compare with its "
+                "perturbed runs. "
+                "Choose a rarer milestone."
+            )
+        sham = next((other.name for other in planned if other.sham_of == item.name), "")
+        if len(pass_.traces.get(sham, ())) >= MINIMUM_RUNS and how.method == "runs":
+            found.against_sham[item.name].append(pass_.baseline(sham).inner(checked))
+
+
+def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], found: _Found) -> None:
+    """Check as well as can be done with fewer baseline runs than a baseline needs."""
+    settings = pass_.campaign.analysis
+    runs = pass_.traces[BASELINE]
+    missing = (BASELINE, f"{len(runs)} of at least {MINIMUM_RUNS} runs in pass {pass_.name}, so runs were not aligned")
+    for item in planned:
+        try:
+            weaker = inner_by_bootstrap(
+                runs,
+                pass_.traces.get(item.name, ()),
+                metrics=pass_.metrics,
+                focus=pass_.new_metrics,
+                alpha=settings.alpha,
+                tolerance=settings.tolerance,
+                name=BASELINE,
+                seed=pass_.campaign.campaign.seed,
+            )
+            # Few runs may show that something changed; that nothing did they cannot.
+            verdict = combine((change.verdict for change in weaker.changes), lost=True)
+            weaker = replace(weaker, verdict=verdict, lost=(*weaker.lost, missing))
+        except DataError as error:
+            weaker = _unchecked(pass_.campaign, item.name, str(error), "bootstrap")
+        found.parts[item.name].append(weaker)
+
+
+def _software(pass_: _Pass, item: Configuration, checked: Sequence[Trace]) -> Iterator[Verdict]:
+    """Compare pairs that hold a software metric with a configuration of fewer metrics that counts it too.
+
+    003, section 4, open problem 2.
+    """
+    fewer = [
+        other
+        for other in configurations(pass_.campaign)
+        if len(other.software) < len(item.software) and len(pass_.traces.get(other.name, ())) >= MINIMUM_RUNS
+    ]
+    shared: dict[str, list[str]] = defaultdict(list)
+    for metric in item.software:
+        counting = [other for other in fewer if metric in other.software]
+        if counting:
+            shared[min(counting, key=lambda other: len(other.software)).name].append(metric)
+    for name, metrics in shared.items():
+        varying = [
+            metric
+            for metric in metrics
+            if all((trace[metric] != trace[metric][0]).any() for trace in pass_.traces[name])
+        ]
+        if not varying:
+            continue
+        verdict = pass_.baseline(name, software=varying).inner(checked, method=pass_.how.method)
+        changes = [
+            change for change in verdict.changes if pass_.first or not {change.first, change.second} <= set(varying)
+        ]
+        # What was left out of the family of hardware pairs is said by the inner check.
+        yield replace(
+            verdict, changes=tuple(replace(change, check="software") for change in changes), excluded=verdict.lost
+        )
+
+
+def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
+    """Return the anchor's runs as the baseline of the subsets' outer checks, or None where they cannot serve."""
+    name = str(pass_.campaign.analysis.anchor)
+    totals = {int(trace[name].sum()) for traces in pass_.traces.values() for trace in traces if name in trace.metrics}
+    if len(totals) != 1 or totals == {0}:
+        counted = "never happened" if totals <= {0} else f"happened between {min(totals)} and {max(totals)} times a run"
+        found.note(
+            f"The anchor {name!r} {counted}: it is no milestone to align by, and the subsets are aligned without it."
+        )
+        return None
+    try:
+        return pass_.baseline(ANCHOR)
+    except DataError as error:
+        found.note(f"The anchor's runs cannot serve as a reference ({error}); the subsets are aligned without it.")
+        return None
+
+
+def _with_origins(item: Configuration, planned: Sequence[Configuration], found: _Found) -> Verdict:
+    """Join the verdicts of all passes on one configuration; attribute changes to layout or counting by its sham."""
+    verdict = combine_checks(item.name, *found.parts[item.name])
+    sham = next((other.name for other in planned if other.sham_of == item.name), "")
+    if not found.against_sham[item.name]:
+        if verdict.verdict in ("perturbed", "shifted") and found.parts[sham]:
+            found.note(
+                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell layout and no-ops from counting in "
+                f"{item.name}: "
+                f"set runs: {MINIMUM_RUNS} or more, and the same command goes on."
+            )
+        return verdict
+    layout, counting = (
+        combine_checks(sham, *found.parts[sham]),
+        combine_checks(item.name, *found.against_sham[item.name]),
+    )
+    verdict = with_origins(verdict, layout, counting)
+    origins = [change.origin for change in verdict.changes if change.origin is not None]
+    if origins:
+        causes = {
+            "layout": "without any counting, with the rewritten code (where it lies, what the compiler made of it, the "
+            "no-ops that stand for the increments): its sham, which counts nothing, shows the same",
+            "counting": "with the counting",
+            "both": "with both, the counting and what the sham shows",
+            "unclear": "with either, which these runs cannot tell",
+        }
+        parts = [f"{origins.count(name)} {words}" for name, words in causes.items() if name in origins]
+        found.note(f"{item.name}: of {len(origins)} changed pairs within a run come: {'; '.join(parts)}.")
+    return verdict
+
+
+def _silent_metrics(item: Configuration, traces: Traces) -> Iterator[str]:
+    """Yield a sentence for each software metric that never counted anything."""
+    runs = [trace for by_configuration in traces.values() for trace in by_configuration.get(item.name, ())]
+    for metric in item.software:
+        if not runs or any(trace[metric].any() for trace in runs):
+            continue
+        yield (
+            f"{metric} was 0 whenever {item.name} was sampled."
+            if runs[0].metrics[metric].semantics == "gauge"
+            else f"{metric} counted nothing in any run of {item.name}: its event never happens with this input, or the "
+            "code that counts it is not the code that runs."
+        )
+
+
+def _unchecked(
+    campaign: CampaignSpec, configuration: str, why: str, method: Literal["runs", "paper", "bootstrap"] = "runs"
+) -> Verdict:
+    return Verdict(
+        configuration=configuration,
+        reference=BASELINE,
+        verdict="undecided",
+        changes=(),
+        excluded=((configuration, why),),
+        alpha=campaign.analysis.alpha,
+        tolerance=campaign.analysis.tolerance,
+        lost=((configuration, why),),
+        method=method,
+    )
+
+
+def align_on(campaign: CampaignSpec, trace: Trace) -> tuple[str, ...]:
+    """Return the metrics to align on that this pass has; all of its hardware metrics where it has none of them."""
+    asked = tuple(name for name in campaign.analysis.align_on if name in trace.metrics)
+    return asked or tuple(name for name in campaign.measure.hardware if name in trace.metrics)
+
+
+def _page_of(verdicts: CampaignVerdicts) -> str:
+    """Return verdicts as an HTML document, without what only the campaign's manifest knows."""
+    from unperturbed.analysis.report import CounterSource, ReportContent, render  # noqa: PLC0415  slow to load
+
+    main = next(iter(verdicts.traces.values()), {})
+    content = ReportContent(
+        "verdicts",
+        verdicts.verdicts,
+        CounterSource("not recorded"),
+        traces=main,
+        notes=verdicts.notes,
+        steadiness=verdicts.steadiness,
+        doubts=verdicts.doubts,
+    )
+    return render(content)

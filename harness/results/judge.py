@@ -1,0 +1,174 @@
+"""Judge a campaign: compute its verdicts, what its software metrics counted, and everything that a report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+from unperturbed.analysis.report import ReportContent
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign import Manifest
+from unperturbed.harness.results.check import CampaignVerdicts, CheckOptions, check
+from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces
+from unperturbed.harness.results.reporting import content_of, write_results
+from unperturbed.harness.spec import CampaignSpec
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdicts of a campaign, and what belongs beside them.
+
+    Attributes
+    ----------
+    verdicts : CampaignVerdicts
+        One verdict a configuration.
+    content : ReportContent
+        What the report shows.
+    totals : sequence of Total
+        What each software metric counted in whole runs.
+    failed : tuple of str
+        Runs that failed for good.
+    missing : tuple of str
+        Runs that were planned and not made yet.
+    """
+
+    verdicts: CampaignVerdicts
+    content: ReportContent
+    totals: Sequence[Total]
+    failed: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every planned run has a result."""
+        return not (self.failed or self.missing)
+
+
+def judge(
+    folder: Path,
+    campaign: CampaignSpec,
+    *,
+    method: Literal["runs", "paper"] = "runs",
+    across: bool = False,
+    without: Sequence[str] = (),
+    write: bool = True,
+) -> Judgement:
+    """Compute the verdicts of a campaign; write its report unless the paper's rule was chosen.
+
+    Parameters
+    ----------
+    folder : Path
+        The campaign's folder.
+    campaign : CampaignSpec
+        The spec that it was run from.
+    method : {"runs", "paper"}, default "runs"
+        `paper` decides by the paper's own rule, and leaves the report on disk as it is.
+    across : bool, default False
+        Compare each metric with each other one too, across aligned runs.
+    without : sequence of str
+        Runs to leave out.
+    write : bool, default True
+        Write `report.html` and `verdicts.json` into the folder.
+
+    Returns
+    -------
+    Judgement
+        The verdicts, the content of the report, and which runs are missing.
+
+    Raises
+    ------
+    SpecError
+        There is no run to judge, or a run to leave out is unknown.
+    DataError
+        The baseline cannot be used.
+    """
+    with Manifest(folder / "campaign.sqlite") as manifest:
+        states = manifest.runs()
+        if not states:
+            raise SpecError(
+                f"{folder}: the campaign ended before its first run, so there is nothing to judge; run its spec again"
+            )
+        known = [state.run.id for state in manifest.runs("done")]
+        for run in without:
+            if run not in known:
+                raise SpecError(
+                    f"--without {run}: the campaign has no finished run of that name; they are {known[0]} to "
+                    f"{known[-1]}"
+                )
+        options = CheckOptions(method, across, disturbed_runs(manifest))
+        verdicts = check(campaign, read_traces(folder, manifest, without=without), options)
+        if without:
+            left_out = (
+                f"Left out on request: run {', '.join(without)}. Verdicts from chosen runs are worth less: say so "
+                "where "
+                "you show them."
+            )
+            verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
+        content = content_of(campaign, verdicts, manifest)
+        totals = software_totals(campaign, verdicts.traces, native_seconds=manifest.fact("native")["seconds"])
+    if write and method == "runs":
+        write_results(folder, content)
+    return Judgement(
+        verdicts,
+        content,
+        totals,
+        failed=tuple(state.run.id for state in states if state.state == "failed"),
+        missing=tuple(state.run.id for state in states if state.state in ("planned", "running")),
+    )
+
+
+@dataclass(frozen=True)
+class Total:
+    """One software metric over all runs that have it.
+
+    Attributes
+    ----------
+    name : str
+        Of the metric.
+    runs : int
+        That have it.
+    counted : float or None
+        Median of the events a run; None for a gauge.
+    least, most : int
+        Events of the runs that had fewest and most; a gauge's least and greatest value at a sample.
+    rate : float or None
+        Events a second of the untouched program's time; None for a gauge.
+    """
+
+    name: str
+    runs: int
+    counted: float | None
+    least: int
+    most: int
+    rate: float | None
+
+
+def software_totals(campaign: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
+    """Return what each software metric counted, in the order of the spec; metrics without a run are left out.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec, which has the order of the metrics.
+    traces : Traces
+        The traces of all runs.
+    native_seconds : float
+        That the untouched program took. Runs themselves may be slowed down by a simulator.
+    """
+    every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
+    totals = []
+    for name, event in campaign.measure.software.items():
+        columns = [trace[name] for trace in every if name in trace.metrics and len(trace)]
+        if not columns:
+            continue
+        if event.semantics == "gauge":
+            least, most = min(int(column.min()) for column in columns), max(int(column.max()) for column in columns)
+            totals.append(Total(name, len(columns), None, least, most, None))
+        else:
+            counts = [int(column.sum()) for column in columns]
+            counted = median(counts)
+            totals.append(Total(name, len(counts), counted, min(counts), max(counts), counted / native_seconds))
+    return tuple(totals)

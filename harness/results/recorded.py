@@ -1,0 +1,165 @@
+"""What a campaign's folder holds once it ran: its spec, the traces of its runs, and the runs that were disturbed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from unperturbed.collectors.data import TABLE, Trace
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, RunState
+from unperturbed.harness.spec import CampaignSpec, parse_spec
+
+Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
+"""Pass name to configuration to its traces, in the order of the plan; the main pass first."""
+
+_STOLEN = 0.02
+"""Share that other guests of the machine may take of the processor time that this one had work for."""
+
+_SWITCHES = 5.0
+"""A run is disturbed by more than so many times the median rate of context switches …"""
+_SWITCHES_LEAST = 500.0
+"""… if that is more than so many a second."""
+
+
+def recorded_campaign(folder: Path) -> CampaignSpec:
+    """Return the spec that a campaign was run from, as its manifest recorded it.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no campaign.
+    """
+    manifest_path = folder / "campaign.sqlite"
+    if folder.is_file():
+        raise SpecError(
+            f"{folder} is a file; name the campaign's folder (of a spec's campaign, commonly campaigns/<its name>)"
+        )
+    if not manifest_path.is_file():
+        raise SpecError(
+            f"{folder} holds no campaign (no campaign.sqlite); make one with: unperturbed run SPEC --campaign {folder}"
+        )
+    with Manifest(manifest_path) as manifest:
+        text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
+        purpose = manifest.fact("purpose") or CAMPAIGN
+    if text is None:
+        raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
+    if purpose == SWEEP:
+        raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
+    if purpose != CAMPAIGN:
+        raise SpecError(
+            f"{folder} holds {purpose}, whose runs are judged as it goes; run its plan.yaml for a campaign that can "
+            "be checked"
+        )
+    return parse_spec(text, path, Path(path).parent, recorded=True)
+
+
+def read_run(path: Path) -> Trace:
+    """Read a trace from its file, or from the folder of a run.
+
+    Parameters
+    ----------
+    path : Path
+        A run's folder, or its trace.parquet.
+
+    Returns
+    -------
+    Trace
+        One row an interval.
+
+    Raises
+    ------
+    DataError
+        There is none.
+    """
+    if path.is_dir():
+        if not (path / "trace.parquet").is_file():
+            raise DataError(
+                f"{path} is no run's folder (no trace.parquet in it); runs are in a campaign's folder runs/"
+            )
+        path /= "trace.parquet"
+    return Trace.read(path)
+
+
+def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()) -> Traces:
+    """Read the traces of all finished runs, but for those named in `without`.
+
+    Raises
+    ------
+    SpecError
+        A trace that the manifest calls done is gone.
+    """
+    found: dict[str, dict[str, list[Trace]]] = defaultdict(lambda: defaultdict(list))
+    for state in manifest.runs("done"):
+        if state.run.id in without:
+            continue
+        path = folder / "runs" / state.run.id / "trace.parquet"
+        if not path.is_file():
+            raise SpecError(f"{path} is gone, though its run is done: remove the campaign folder and run it again")
+        found[state.run.pass_name][state.run.configuration].append(Trace.read(path))
+    order = [item["name"] for item in manifest.fact("passes") or []]
+    return {
+        name: {configuration: tuple(traces) for configuration, traces in found[name].items()}
+        for name in order
+        if name in found
+    }
+
+
+def disturbed_runs(manifest: Manifest) -> dict[str, str]:
+    """Return the finished runs of a campaign that something disturbed, with what it was.
+
+    Counts of a simulator do not depend on what else the host does, so that no simulated run is called disturbed.
+    """
+    sources = {item["name"]: item["source"] for item in manifest.fact("passes") or []}
+    return describe_disturbances(
+        [state for state in manifest.runs("done") if sources.get(state.run.pass_name) != "simulated"]
+    )
+
+
+def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
+    """Return what disturbed each disturbed run, by the host's state before and after it."""
+    rates = {state.run.id: rate for state in states if (rate := _rate(state, "context_switches")) is not None}
+    usual = median(rates.values()) if rates else 0.0
+    found = {}
+    for state in states:
+        reasons = []
+        stolen = _stolen_share(state)
+        if stolen is not None and stolen > _STOLEN:
+            reasons.append(f"{stolen:.0%} of the processor time in demand stolen by other guests of the machine")
+        swapped = _grown(state, "swap_used_mib")
+        if swapped is not None and swapped > 0:
+            reasons.append(f"{swapped:.0f} MiB swapped out meanwhile")
+        switches = rates.get(state.run.id, 0.0)
+        if switches > max(_SWITCHES * usual, _SWITCHES_LEAST):
+            reasons.append(f"{switches:,.0f} context switches a second, where {usual:,.0f} are usual")
+        if reasons:
+            found[state.run.id] = ", ".join(reasons)
+    return found
+
+
+def _stolen_share(state: RunState) -> float | None:
+    """Return which share of the processor time in demand was stolen; None where it is not known.
+
+    The kernel sums both times over all processors, and a processor without work has nothing stolen: seconds stolen for
+    each second of the run would grow with the number of processors.
+    """
+    stolen, busy = _grown(state, "steal_s"), _grown(state, "busy_s")
+    return None if stolen is None or busy is None or stolen <= 0 else stolen / (stolen + busy)
+
+
+def _grown(state: RunState, name: str) -> float | None:
+    before, after = _number(state.host_before, name), _number(state.host_after, name)
+    return None if before is None or after is None else after - before
+
+
+def _rate(state: RunState, name: str) -> float | None:
+    grown = _grown(state, name)
+    return None if grown is None or not state.seconds else grown / state.seconds
+
+
+def _number(host: Mapping[str, Any] | None, name: str) -> float | None:
+    value = (host or {}).get(name)
+    return None if value is None else float(value)

@@ -1,0 +1,411 @@
+"""The content of a campaign's report from its folder, with sentences on what the sampling left out or cost."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from unperturbed.analysis.alignment import align_as_paper
+from unperturbed.analysis.partition import Plan
+from unperturbed.analysis.report import (
+    AlignmentExample,
+    CounterSource,
+    Headline,
+    ReportContent,
+    RunRow,
+    Settings,
+    alignment_example,
+    to_json,
+    write_report,
+)
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.sources import NONE, find_source, find_sources
+from unperturbed.errors import DataError
+from unperturbed.harness.campaign import Manifest, RunState, configurations, describe_interval
+from unperturbed.harness.host import state as host
+from unperturbed.harness.results.check import CampaignVerdicts, align_on
+from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.spec import BASELINE, PILOT, CampaignSpec
+
+_MISSED_SHARE = 0.05
+
+
+def write_results(folder: Path, content: ReportContent) -> None:
+    """Write `report.html` and its twin for programs, `verdicts.json`."""
+    aside = folder / ".verdicts.json"
+    aside.write_text(json.dumps(to_json(content), indent=1, ensure_ascii=False))
+    aside.replace(folder / "verdicts.json")
+    write_report(folder / "report.html", content)
+
+
+def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest) -> ReportContent:
+    """Gather all that the report shows."""
+    states = manifest.runs()
+    main = next(iter(checked.traces.values()), {})
+    return ReportContent(
+        campaign=campaign.name,
+        verdicts=checked.verdicts,
+        source=_source(campaign, manifest),
+        settings=_settings(campaign, manifest, main),
+        headline=_headline(campaign, manifest, states),
+        traces={item.name: main[item.name] for item in configurations(campaign) if item.name in main},
+        software_by_configuration={item.name: item.software for item in configurations(campaign)},
+        alignment=_alignment(campaign, main),
+        runs=_rows(manifest, states),
+        failures=tuple(
+            f"Run {state.run.id} ({state.run.configuration}, {state.run.pass_name}) has no result after "
+            f"{state.attempt} attempts: {state.error}"
+            for state in states
+            if state.state == "failed"
+        ),
+        provenance=_provenance(campaign, manifest),
+        spec_text=campaign.text,
+        method=_METHOD,
+        steadiness=checked.steadiness,
+        doubts=checked.doubts,
+        notes=checked.notes
+        + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
+        + tuple(
+            f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}): when that was done "
+            "because of the verdicts then, "
+            "α no longer holds exactly."
+            for step in manifest.fact("extended") or []
+        ),
+    )
+
+
+def partition_content(campaign: CampaignSpec, plan: Plan, traces: Traces, manifest: Manifest) -> ReportContent:
+    """Gather what a plan's page shows beside the plan: what was measured, where, by what, and every run.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec that was partitioned.
+    plan : Plan
+        What was found.
+    traces : Traces
+        Of all finished runs; of the baseline and of each certified subset one a pass is kept, to describe their
+        metrics.
+    manifest : Manifest
+        The campaign's records.
+
+    Returns
+    -------
+    ReportContent
+        The content, without verdicts.
+    """
+    states = manifest.runs()
+    examples: dict[str, tuple[Trace, ...]] = {
+        BASELINE: tuple(
+            by_configuration[BASELINE][0] for by_configuration in traces.values() if BASELINE in by_configuration
+        )
+    }
+    every = [trace for by_configuration in traces.values() for found in by_configuration.values() for trace in found]
+    for subset in plan.subsets:
+        examples[subset.name] = tuple(trace for trace in every if trace.attributes["run"] in subset.runs)[:1]
+    return ReportContent(
+        campaign=campaign.name,
+        verdicts=(),
+        source=_source(campaign, manifest),
+        settings=_settings(campaign, manifest, examples),
+        headline=_headline(campaign, manifest, states),
+        traces=examples,
+        runs=_rows(manifest, states),
+        provenance=_provenance(campaign, manifest),
+        spec_text=campaign.text,
+        notes=_notes(manifest, every),
+    )
+
+
+def _notes(manifest: Manifest, traces: Sequence[Trace]) -> tuple[str, ...]:
+    """Return what a reader must know of how the runs were built, laid out and sampled, one sentence each."""
+    laid_out: Mapping[str, Sequence[str]] = manifest.fact("layout_notes") or {}
+    skipped: Mapping[str, str] = manifest.fact("skipped") or {}
+    pilots = [manifest.fact(f"{PILOT}:{item['name']}") for item in manifest.fact("passes")]
+    return (
+        *(manifest.fact("probe_notes") or ()),
+        *(f"{file} was compiled without counters: {why}" for file, why in skipped.items()),
+        *dict.fromkeys(note for notes in laid_out.values() for note in notes),
+        *(pilot["note"] for pilot in pilots if pilot and pilot["note"]),
+        *sampling_notes(traces),
+    )
+
+
+_METHOD = (
+    "Within a run: Spearman's ρ of each pair over the run's intervals, one value a run (paper, section 2.2).",
+    "Across runs: each metric against itself after dynamic time warping; a run's value is its mean over the "
+    "reference runs, or over 40 of more, evenly over their order. Subsets are held "
+    "against the anchor's runs and aligned through its milestones, the anchor itself against the pure baseline "
+    "(section 2.3).",
+    "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the spread of both kinds of run "
+    "pooled; the interval is the "
+    "wider of that one and Welch's, each bound at α, carried to the scale of ρ by Zou's method (2007).",
+    "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration, and not "
+    "shown to lie within the "
+    "tolerance. Unperturbed: every interval lies within it. Beside it the p-value for false discoveries (Benjamini "
+    "and Hochberg), which decides "
+    "nothing.",
+    "Pairs with a software metric are held against a configuration that counts it among fewer others. Sham runs, "
+    "where there are any, tell a "
+    "change that comes with layout, or with the no-ops in place of the increments, from one by counting.",
+)
+
+
+def _source(campaign: CampaignSpec, manifest: Manifest) -> CounterSource:
+    names = list(dict.fromkeys(item["source"] for item in manifest.fact("passes")))
+    reasons = "; ".join(f"{name}: {why}" for name, why in manifest.fact("reasons").items())
+    refused = f" Sources that came first but could not be used: {reasons}" if reasons else ""
+    found = [find_source(name) for name in names if name != NONE]
+    place = _PLACES[campaign.measure.sampler]
+    sentences = [source.sentence.format(title=source.title, place=place) for source in found]
+    return CounterSource(
+        name=" and ".join(source.title for source in found) or NONE,
+        sentence=(" ".join(sentences) or "No hardware metric was asked for.") + refused,
+        simulated=any(source.simulated for source in found),
+    )
+
+
+_PLACES = {
+    "inside": "inside the program, by a timer signal",
+    "outside": "from outside the program, by an observer process",
+}
+
+
+def _settings(campaign: CampaignSpec, manifest: Manifest, traces: Mapping[str, tuple[Trace, ...]]) -> Settings:
+    names = [item["name"] for item in manifest.fact("passes")]
+    interval = manifest.fact(f"{PILOT}:{names[0]}")["interval_ns"]
+    baseline = traces.get(BASELINE, ())
+    clock = str(baseline[0].attributes["clock"]) if baseline else ""
+    return Settings(
+        alpha=campaign.analysis.alpha,
+        tolerance=campaign.analysis.tolerance,
+        interval=describe_interval(interval, clock),
+        clock=clock,
+        align_on=align_on(campaign, baseline[0]) if baseline else (),
+        anchor=campaign.analysis.anchor,
+        baseline_runs=campaign.campaign.baseline_runs,
+        runs=campaign.campaign.runs,
+    )
+
+
+def _headline(campaign: CampaignSpec, manifest: Manifest, states: list[RunState]) -> Headline:
+    description = manifest.fact("description")
+    program = campaign.program.debian or (campaign.program.source and Path(campaign.program.source).name)
+    return Headline(
+        program=str(program or shlex.split(campaign.program.run)[0]),
+        command=shlex.join(_command(manifest, states)[-len(shlex.split(campaign.program.run)) :])
+        or campaign.program.run,
+        started=manifest.fact("begun"),
+        seconds=sum(state.seconds or 0.0 for state in states),
+        host=f"{description['host']['name']}, {description['processor']['model']}, {description['host']['system']}",
+        version=metadata.version("unperturbed"),
+    )
+
+
+def _command(manifest: Manifest, states: Sequence[RunState]) -> list[str]:
+    """Return the words that the first finished run was started by, one of the baseline where there is any."""
+    done = sorted(
+        (state for state in states if state.state == "done"), key=lambda one: one.run.configuration != BASELINE
+    )
+    for state in done[:1]:
+        path = manifest.path.parent / "runs" / state.run.id / "meta.json"
+        with suppress(OSError, ValueError, KeyError):
+            return [str(word) for word in json.loads(path.read_text())["command"]]
+    return []
+
+
+def _rows(manifest: Manifest, states: list[RunState]) -> tuple[RunRow, ...]:
+    failed: dict[str, list[RunRow]] = {}
+    by_id = {state.run.id: state for state in states}
+    for failure in manifest.failures():
+        run = by_id[failure.run].run
+        row = RunRow(
+            run.id,
+            run.configuration,
+            run.repetition,
+            failure.attempt,
+            "failed",
+            failure.seconds,
+            None,
+            run.pad_bytes,
+            error=failure.error,
+            layout=run.layout,
+        )
+        failed.setdefault(run.id, []).append(row)
+    rows: list[RunRow] = []
+    for state in states:
+        rows += failed.get(state.run.id, [])
+        if state.state == "failed":
+            continue
+        before, after = state.host_before or {}, state.host_after or {}
+        rows.append(
+            RunRow(
+                state.run.id,
+                state.run.configuration,
+                state.run.repetition,
+                max(1, state.attempt),
+                state.state,
+                state.seconds,
+                state.intervals,
+                state.run.pad_bytes,
+                before.get("load_1min"),
+                after.get("load_1min"),
+                host.difference(before, after),
+                before,
+                after,
+                layout=state.run.layout,
+            )
+        )
+    return tuple(rows)
+
+
+def _alignment(campaign: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) -> AlignmentExample | None:
+    """Align two runs of the configuration that shows most, one with a milestone beside the anchor to judge by."""
+    anchor = campaign.analysis.anchor
+    candidates = [item for item in configurations(campaign) if len(traces.get(item.name, ())) > 1]
+    if not candidates:
+        return None
+    chosen = max(candidates, key=lambda item: sum(name != anchor for name in item.software) > 0)
+    first, second = traces[chosen.name][:2]
+    through = anchor if anchor in chosen.software else None
+    names = align_on(campaign, first)
+    try:
+        path = align_as_paper(first, second, on=names, anchor=through)  # as the verdicts do
+    except DataError:  # the verdicts say so already, metric by metric; an example is not worth failing for
+        return None
+    return alignment_example(path, first, second, on=names, anchor=through, about=f"Two runs of {chosen.name}, aligned")
+
+
+def _provenance(campaign: CampaignSpec, manifest: Manifest) -> dict[str, dict[str, str]]:
+    description: dict[str, dict[str, str]] = manifest.fact("description")
+    expected, native = manifest.fact("expected"), manifest.fact("native")
+    passes = manifest.fact("passes")
+    groups = {
+        "campaign": {
+            "name": campaign.name,
+            "spec": str(manifest.fact("spec_path")),
+            "spec digest": campaign.digest,
+            "seed": str(campaign.campaign.seed),
+            "order": campaign.campaign.order,
+            "begun": manifest.fact("begun"),
+        },
+        "program": {
+            "started by": shlex.join(_command(manifest, manifest.runs())) or campaign.program.run,
+            "identity": manifest.fact("program") or "not recorded",
+            "result": f"exit code {expected['exit_code']}, sha256 {expected['digest']}",
+            "untouched, unmeasured": (
+                f"{native['seconds']:.3f} s, {native['user_s']:.3f} s of processor time, "
+                f"{native['max_rss_kib'] / 1024:.0f} MiB"
+            ),
+            "inputs": ", ".join(f"{name} ({size:,} bytes)" for name, size in manifest.fact("inputs").items()) or "none",
+        },
+        "what is counted": {
+            **{f"pass {item['name']}": f"{item['source']}: {', '.join(item['metrics'])}" for item in passes},
+            **{f"simulated machine ({item['name']})": _machine(item["machine"]) for item in passes if item["machine"]},
+        },
+    }
+    sites: Mapping[str, Mapping[str, Any]] = manifest.fact("sites") or {}
+    if sites:
+        groups["where software metrics are counted"] = {
+            metric: f"{count} {'place' if count == 1 else 'places'} in the source"
+            for found in sites.values()
+            for metric, count in found.items()
+        }
+    return {**groups, **description}
+
+
+def _machine(machine: Mapping[str, Mapping[str, int]]) -> str:
+    return ", ".join(
+        f"{name.upper()} {cache['size'] >> 10} KiB, {cache['ways']}-way, lines of {cache['line']} B"
+        for name, cache in machine.items()
+    )
+
+
+def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
+    """Yield a sentence for each thing about the sampling that a reader must know."""
+    if not traces:
+        return
+    yield from _implausible(traces)
+    yield from _unsampled_threads(traces)
+    yield from _scaled(traces)
+    if any(trace.attributes.get("uneven_work") for trace in traces):
+        yield (
+            "The program waits in system calls often, which take the ticks that end intervals of work: their lengths "
+            "vary from run to run."
+        )
+    yield from _missed(traces)
+    yield from _observed(traces)
+
+
+def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
+    found = Counter(sentence.split(" (")[0] for trace in traces for sentence in trace.attributes.get("implausible", ()))
+    examples = {
+        sentence.split(" (")[0]: sentence for trace in traces for sentence in trace.attributes.get("implausible", ())
+    }
+    for part, runs in found.items():
+        yield f"A count cannot be right, in {runs} of {len(traces)} runs: {examples[part]}."
+
+
+def _unsampled_threads(traces: Sequence[Trace]) -> Iterable[str]:
+    alone = [
+        trace for trace in traces if trace.attributes.get("made_threads") and trace.attributes["sampled_threads"] == 1
+    ]
+    read = {name for name, source in find_sources().items() if source.sampled}
+    if any(metric.source in read for trace in alone for metric in trace.metrics.values()):
+        yield "The program made threads, and of the counters only its main thread was read (threads: main)."
+
+
+def _scaled(traces: Sequence[Trace]) -> Iterable[str]:
+    names = dict.fromkeys(name for trace in traces for name, metric in trace.metrics.items() if metric.scaled)
+    for name in names:
+        shares = [
+            trace[f"{name}.running_ns"].sum() / max(1, trace[f"{name}.enabled_ns"].sum())
+            for trace in traces
+            if f"{name}.running_ns" in trace.metrics
+        ]
+        yield f"{name} took turns on the counters and is scaled up from {median(shares):.0%} of the time."
+
+
+def _missed(traces: Sequence[Trace]) -> Iterable[str]:
+    """Yield a sentence when many ticks were missed.
+
+    Intervals are then longer than requested, and few records describe a busy stretch.
+    """
+    timed = [trace for trace in traces if trace.attributes.get("clock") == "monotonic" and len(trace)]
+    shares = [
+        trace.attributes.get("missed_ticks", 0) / (len(trace) + trace.attributes.get("missed_ticks", 0))
+        for trace in timed
+    ]
+    unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
+    if unread:
+        yield (
+            f"At {unread} ticks of all runs the counters could not be read: two intervals became one there, and no "
+            "count was lost."
+        )
+    if shares and median(shares) > _MISSED_SHARE:
+        yield (
+            f"{median(shares):.0%} of the timer's ticks were missed: the host was busy, or the interval is too short "
+            "for it."
+        )
+
+
+def _observed(traces: Sequence[Trace]) -> Iterable[str]:
+    seen = [trace for trace in traces if "interrupts_per_record" in trace.attributes]
+    if not seen:
+        return
+    interrupts = median(trace.attributes["interrupts_per_record"] for trace in seen)
+    where = {trace.attributes["observer_processor"] for trace in seen}
+    place = f"on processor {', '.join(map(str, sorted(where)))}" if None not in where else "on the program's processors"
+    real_time = "with" if all(trace.attributes["real_time"] for trace in seen) else "without"
+    yield (
+        f"The observer ran {place}, {real_time} real-time priority; the program's processors took {interrupts:.2g} "
+        "function call interrupts "
+        "a record, the kernel's own among them."
+    )

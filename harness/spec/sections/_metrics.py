@@ -1,0 +1,172 @@
+"""The metrics that a spec names, and rules on their names and expressions; other sections ask for them too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from unperturbed.collectors.data import INTERVAL_COLUMNS
+from unperturbed.collectors.sources import OS_METRICS, PRESETS, is_native
+from unperturbed.common.expressions import parse_metric_expression
+from unperturbed.errors import SpecError
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.yaml.positions import YamlPath
+
+NATIVE_PATTERN = r"^[^\s:]+::\S+$"
+KINDS = {"hardware": "a hardware metric", "os": "an operating-system metric", "software": "a software metric"}
+"""What a metric is called that is listed under a key of `measure`."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The metrics of a draft.
+
+    Attributes
+    ----------
+    measured : mapping of str to str
+        The key of `measure` under which each metric is listed.
+    derived : mapping of str to tuple of str
+        The metrics that each derived metric is computed from.
+    """
+
+    measured: Mapping[str, str]
+    derived: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def named_in(cls, draft: Draft) -> Metrics:
+        """Collect the metrics of a draft; of two of one name the first counts."""
+        measured = {name: key for key in ("hardware", "os") for _, name in draft.texts("measure", key)}
+        software = [name for name in draft.keys("measure", "software") if not name_fault(name, measured)]
+        measured |= dict.fromkeys(software, "software")
+        derived = draft.keys("measure", "derived").items()
+        return cls(measured, {name: parts_of(draft, path) for name, path in derived if not name_fault(name, measured)})
+
+    @property
+    def software(self) -> list[str]:
+        """Return the names of the software metrics."""
+        return [name for name, key in self.measured.items() if key == "software"]
+
+    @property
+    def in_baseline(self) -> list[str]:
+        """Return the names of what every configuration measures."""
+        return [name for name in (*self.measured, *self.derived) if not self.software_in(name)]
+
+    def software_in(self, name: str) -> set[str]:
+        """Return the software metrics that a metric needs: itself, or those it is computed from."""
+        return {part for part in self.derived.get(name, (name,)) if self.measured.get(part) == "software"}
+
+    def not_software(self, draft: Draft, name: str) -> str:
+        """Return the message for a name where a software metric is wanted."""
+        kind = KINDS.get(self.measured.get(name, ""), "a derived metric" if name in self.derived else "")
+        if kind:
+            return f"`{name}` is {kind}, and a software metric is wanted here"
+        if not self.software:
+            return f"unknown software metric `{name}`: `measure:` has no `software`"
+        return (
+            f"unknown software metric `{name}`; "
+            f"{draft.did_you_mean(name, self.software) or measured_are(self.software)}"
+        )
+
+
+def check_metrics(draft: Draft) -> None:
+    """Report every fault of the metrics under `measure` that no field has by itself."""
+    for key in ("hardware", "os"):
+        _check_listed(draft, key)
+    metrics = Metrics.named_in(draft)
+    for key in ("software", "derived"):
+        measured = {name: home for name, home in metrics.measured.items() if key == "derived" or home != "software"}
+        for name, path in draft.keys("measure", key).items():
+            if fault := name_fault(name, measured):
+                draft.report_key(path, fault)
+    listed = (draft.has("measure", key) and draft.value("measure", key) != [] for key in ("hardware", "os"))
+    if isinstance(draft.value("measure"), dict) and not any(listed) and not draft.has("parameters"):
+        what = "list what the baseline measures under `hardware` or `os`"
+        draft.report_key(("measure",), f"no metric is left when the software metrics are taken out: {what}")
+    for name, path in draft.keys("measure", "derived").items():
+        _check_derived(draft, metrics, name, path)
+
+
+def _check_listed(draft: Draft, key: str) -> None:
+    """Check a list of hardware or operating-system metrics."""
+    seen: set[str] = set()
+    for path, name in draft.texts("measure", key):
+        home = key_of(name)
+        if name in seen:
+            draft.report(path, f"`{name}` stands here twice")
+        elif home is None:
+            draft.report(path, f"unknown metric `{name}`; {_hint(draft, key, name)}")
+        elif home != key:
+            draft.report(path, f"`{name}` is {KINDS[home]}: list it under `{home}`")
+        seen.add(name)
+
+
+def _hint(draft: Draft, key: str, name: str) -> str:
+    """Return what an unknown hardware or operating-system metric may have been meant to be."""
+    meant = draft.nearest(name, [*PRESETS, *OS_METRICS])
+    if meant is not None:
+        return f"did you mean `{meant}`{'' if key_of(meant) == key else f' (under `{key_of(meant)}`)'}?"
+    if key == "hardware":
+        return "give a PAPI preset (PAPI_TOT_INS) or a native event (perf::page-faults, callgrind::D1mw)"
+    return f"known are {', '.join(OS_METRICS)}"
+
+
+def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) -> None:
+    parts = parts_of(draft, path)
+    for part in parts:
+        home = key_of(part)
+        if part in metrics.measured:
+            continue
+        if part in metrics.derived or part == name:
+            draft.report(path, f"`{part}` is derived itself: write out what it is made of")
+        elif home is not None:
+            draft.report(path, f"`{part}` is not measured: add it to `{home}`")
+        else:
+            known = list(metrics.measured)
+            draft.report(path, f"unknown metric `{part}`; {draft.did_you_mean(part, known) or measured_are(known)}")
+    needed = {part for part in parts if metrics.measured.get(part) == "software"}
+    if needed and not any(needed <= subset for subset in _measured_together(draft, metrics)):
+        draft.report(path, f"no subset holds {' and '.join(sorted(needed))} together, so no run could compute this")
+
+
+def _measured_together(draft: Draft, metrics: Metrics) -> list[set[str]]:
+    """Return the software metrics of each configuration."""
+    anchor = draft.text("analysis", "anchor")
+    always = {anchor} if anchor is not None else set()
+    subsets = draft.keys("campaign", "subsets")
+    if not subsets:
+        return [set(metrics.software)]
+    return [always, *({name for _, name in draft.texts(*path)} | always for path in subsets.values())]
+
+
+def name_fault(name: str, measured: Mapping[str, str]) -> str:
+    """Return the message for the name of a new metric that means something else already; '' for other names."""
+    key = measured.get(name)
+    if name in INTERVAL_COLUMNS:
+        return f"`{name}` is a column that every trace has: choose another name"
+    if key is not None:
+        return f"`{name}` is {KINDS[key]} already: choose another name"
+    key = key_of(name)
+    return f"`{name}` is the name of {KINDS[key]}: choose another name" if key is not None else ""
+
+
+def key_of(name: str) -> str | None:
+    """Return the key of `measure` that a metric of the catalogue belongs to; None for other names."""
+    if name in OS_METRICS:
+        return "os"
+    native = is_native(name) and re.fullmatch(NATIVE_PATTERN, name)
+    return "hardware" if name in PRESETS or native else None
+
+
+def parts_of(draft: Draft, path: YamlPath) -> tuple[str, ...]:
+    """Return the metrics that an expression is computed from; none where it is wrong, which its field reports."""
+    text = draft.text(*path)
+    try:
+        return parse_metric_expression(text).names if text is not None else ()
+    except SpecError:
+        return ()
+
+
+def measured_are(names: list[str]) -> str:
+    """Return which metrics are measured, for a message."""
+    return f"measured are {', '.join(names)}" if names else "none is measured"

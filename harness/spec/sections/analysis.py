@@ -1,0 +1,118 @@
+"""`analysis`: how runs are aligned and perturbation is judged, and rules on what they are aligned by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.model import MAY_CHANGE, Because, Section, SpecKey
+from unperturbed.harness.spec.sections._metrics import Metrics, key_of, measured_are
+from unperturbed.harness.spec.values.text import Text, Texts
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
+
+
+class Analysis(Section):
+    """How runs are aligned and perturbation is judged."""
+
+    align_on: Annotated[Texts, MAY_CHANGE] = Field(
+        default=(),
+        description="Metrics by which runs are aligned; every configuration must measure them. By default IPC if it is "
+        "derived, else PAPI_TOT_INS, else the first hardware metric, else the first operating-system metric.",
+        examples=[["IPC"]],
+    )
+    anchor: Text | None = Field(
+        default=None,
+        description="A cheap software metric that is put into every configuration but the baseline, so that all can be "
+        "aligned by it. Alone with the baseline's metrics it is a configuration of its own, which is checked first.",
+        examples=["blocks"],
+    )
+    alpha: Annotated[float, MAY_CHANGE, Because("from one half on, a coin would judge as well")] = Field(
+        default=0.05, gt=0, lt=0.5, description="Level of the tests: the share of false alarms that is accepted."
+    )
+    tolerance: Annotated[float, MAY_CHANGE, Because("it is a difference of correlations, 0.1 as a rule")] = Field(
+        default=0.1,
+        ge=0,
+        lt=1,
+        description="Change of a correlation, up to which a metric counts as unperturbed. With 0, every change that is "
+        "shown counts as perturbed.",
+    )
+    fail_on: Annotated[Literal["perturbed", "shifted", "undecided"], MAY_CHANGE] = Field(
+        default="perturbed",
+        description="The mildest verdict for which `run` and `check` exit with 4: perturbed (a change beyond the "
+        "tolerance is shown), shifted (or any change), undecided (or that none is shown).",
+    )
+
+
+def default_align_on(campaign: CampaignSpec) -> tuple[str, ...]:
+    """Return the metric by which runs are aligned unless the spec names some.
+
+    One metric only: the outer correlation of what runs were aligned on is flattered.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+
+    Returns
+    -------
+    tuple of str
+        IPC if it is derived from what the baseline measures, else the first of the metrics, instructions before all.
+    """
+    measure = campaign.measure
+    if "IPC" in measure.derived and not set(measure.derived["IPC"].names) & set(measure.software):
+        return ("IPC",)
+    known = (*measure.hardware, *measure.os)
+    return ("PAPI_TOT_INS",) if "PAPI_TOT_INS" in known else known[:1]
+
+
+def _check(draft: Draft) -> None:
+    metrics = Metrics.named_in(draft)
+    _check_anchor(draft, metrics)
+    seen: set[str] = set()
+    for path, name in draft.texts("analysis", "align_on"):
+        if name in seen:
+            draft.report(path, f"`{name}` stands here twice")
+        elif metrics.software_in(name):
+            what = "is not measured in the baseline, so no run can be aligned with it on this metric"
+            draft.report(path, f"`{name}` {what}")
+        elif name not in metrics.in_baseline:
+            key = key_of(name)
+            hint = draft.did_you_mean(name, metrics.in_baseline) or measured_are(metrics.in_baseline)
+            what = f"`{name}` is not measured: add it to `{key}`" if key else f"unknown metric `{name}`; {hint}"
+            draft.report(path, what)
+        seen.add(name)
+
+
+def _check_anchor(draft: Draft, metrics: Metrics) -> None:
+    path = ("analysis", "anchor")
+    anchor = draft.text(*path)
+    if anchor is None:
+        return
+    if metrics.measured.get(anchor) != "software":
+        draft.report(path, metrics.not_software(draft, anchor))
+    elif draft.has("measure", "software", anchor, "gauge"):
+        draft.report(path, f"`{anchor}` is a gauge, which has no events to align by: take a metric that counts")
+
+
+ANALYSIS = SpecKey(
+    "analysis",
+    Analysis,
+    "How runs are aligned and judged.",
+    _check,
+    default=Analysis,
+    sample="""\
+analysis:
+  align_on: [IPC]
+  anchor: blocks
+  alpha: 0.05
+  tolerance: 0.1
+  fail_on: perturbed
+""",
+    notes="""\
+- Runs are aligned on what every configuration measures: hardware, operating-system, and metrics derived from these.
+""",
+)

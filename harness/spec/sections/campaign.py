@@ -1,0 +1,187 @@
+"""`campaign`: how many runs of which configurations, in which order, and rules on subsets and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Frozen, Section, SpecKey, empty
+from unperturbed.harness.spec.sections._metrics import Metrics
+from unperturbed.harness.spec.values.parameters import MOST_POINTS
+from unperturbed.harness.spec.values.placeholders import find_placeholders
+from unperturbed.harness.spec.values.text import FileName, Texts
+from unperturbed.harness.spec.yaml.positions import YamlPath
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
+
+BASELINE = "baseline"
+ANCHOR = "anchor"
+PILOT = "pilot"
+REFERENCE = "reference"
+"""Names of the configurations that a campaign has beside its subsets, and of the two runs that come before its plan."""
+
+RESERVED = (BASELINE, ANCHOR, PILOT, REFERENCE)
+"""Names that neither a subset nor another program can have."""
+
+SHAM_PREFIX = "sham-"
+"""What the names of shams begin with, and those of subsets do not."""
+
+
+class Design(Section):
+    """How many runs of which configurations, in which order."""
+
+    baseline_runs: Annotated[
+        int,
+        MAY_CHANGE,
+        Because("with fewer, the spread between runs, which every change is held against, is all but unknown"),
+    ] = Field(default=10, ge=5, le=10_000, description="Runs of the baseline: the program without software metrics.")
+    runs: Annotated[
+        int, MAY_CHANGE, Because("with fewer, a configuration's own spread between runs is all but unknown")
+    ] = Field(
+        default=5,
+        ge=3,
+        le=10_000,
+        description="Runs of every other configuration; the anchor has five at least, being the reference of the "
+        "subsets' alignment. More may be asked for later: the campaign goes on with the further runs.",
+    )
+    subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
+        default_factory=empty,
+        description="Groups of software metrics that are measured together, a configuration each. By default one, "
+        "named `all`, with every software metric but the anchor.",
+        examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}],
+        json_schema_extra={"default": {}},
+    )
+    sham: Annotated[bool, MAY_CHANGE] = Field(
+        default=False,
+        description="Run a sham of the anchor and of each subset too: the same program with a no-op in the place of "
+        "every increment. What changes there is layout (and instructions that do nothing), not counting. Its "
+        "configuration is named `sham-` and the other's name. May be set later: the campaign goes on with the shams.",
+    )
+    layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(
+        default="fixed",
+        description="Layout of the code: one for each configuration, as its build makes it, or another one for each of "
+        "its runs, drawn by the seed: the objects linked in another order, the sections shifted. With `varied` the "
+        "spread between runs holds what layout does.",
+    )
+    points: Annotated[int | None, MAY_CHANGE] = Field(
+        default=None,
+        ge=1,
+        le=MOST_POINTS,
+        description="Points of a sweep, drawn at random by the seed, where one of its parameters is drawn. More may be "
+        "asked for later: the sweep goes on with the further points.",
+        examples=[400],
+    )
+    repetitions: Annotated[int, MAY_CHANGE] = Field(
+        default=1,
+        ge=1,
+        le=10_000,
+        description="Times that each point of a sweep is measured; each is a row of its table. More may be asked for "
+        "later.",
+    )
+    seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random in the campaign.")
+    order: Literal["blocks", "random", "sequential"] = Field(
+        default="blocks",
+        description="Order of the runs: shuffled within blocks over which every configuration is spread evenly, all "
+        "shuffled, or one configuration after the other (for debugging: drift of the host then looks like "
+        "perturbation).",
+    )
+    retries: Annotated[int, MAY_CHANGE] = Field(
+        default=1, ge=0, le=100, description="Times that a failed run is tried again."
+    )
+    max_runs: Annotated[int | None, MAY_CHANGE] = Field(
+        default=None, ge=1, description="Most runs that the plan may have; the campaign is refused otherwise."
+    )
+    max_hours: Annotated[float | None, MAY_CHANGE] = Field(
+        default=None, gt=0, le=100_000, description="Hours after which no further run is begun."
+    )
+
+
+def default_subsets(campaign: CampaignSpec) -> Mapping[str, tuple[str, ...]]:
+    """Return one subset of every software metric but the anchor; none when that leaves nothing.
+
+    Sorted by name: the order of keys in a spec means nothing, and must not change its digest.
+    """
+    everything = tuple(sorted(name for name in campaign.measure.software if name != campaign.analysis.anchor))
+    return {"all": everything} if everything else {}
+
+
+def _check(draft: Draft) -> None:
+    metrics = Metrics.named_in(draft)
+    subsets = draft.keys("campaign", "subsets")
+    used = {draft.text("analysis", "anchor")}
+    for subset, path in subsets.items():
+        _check_name(draft, subset, path)
+        if draft.value(*path) == []:
+            draft.report(path, f"the subset `{subset}` is empty: name software metrics, or remove it")
+        seen: set[str] = set()
+        for place, metric in draft.texts(*path):
+            if metric in seen:
+                draft.report(place, f"`{metric}` stands here twice")
+            elif metrics.measured.get(metric) != "software":
+                draft.report(place, metrics.not_software(draft, metric))
+            seen.add(metric)
+        used |= seen
+    for metric in metrics.software if subsets else ():
+        if metric not in used:
+            path = ("measure", "software", metric)
+            draft.report_key(path, f"`{metric}` is in no subset, so no run would measure it")
+    _check_layouts(draft)
+
+
+def _check_name(draft: Draft, subset: str, path: YamlPath) -> None:
+    if subset in RESERVED:
+        what = "is the name of a configuration that every campaign may have: choose another"
+        draft.report_key(path, f"`{subset}` {what}")
+    elif subset.startswith(SHAM_PREFIX):
+        what = f"names that begin with `{SHAM_PREFIX}` belong to the shams of subsets: choose another"
+        draft.report_key(path, f"`{subset}`: {what}")
+
+
+def _check_layouts(draft: Draft) -> None:
+    """Layouts vary by linking, and what is not linked by `{cc}` or `{cxx}` cannot vary."""
+    if draft.value("campaign", "layouts") != "varied":
+        return
+    build = draft.text("program", "build")
+    if not draft.has("program", "build"):
+        draft.report(
+            ("campaign", "layouts"),
+            "`varied`: a program that is not built here has one layout, as `program:` has no `build`; only the size of "
+            "the environment varies from run to run, which it always does",
+        )
+    elif build is not None and not {"cc", "cxx"} & set(find_placeholders(build)):
+        draft.report(
+            ("program", "build"),
+            "varied layouts need the compiler that links in them: write `{cc}` or `{cxx}` where this command names its "
+            "compiler, as in `make CC={cc}`",
+        )
+
+
+CAMPAIGN = SpecKey(
+    "campaign",
+    Design,
+    "How many runs of which configurations.",
+    _check,
+    default=Design,
+    sample="""\
+campaign:
+  baseline_runs: 10
+  runs: 5
+  subsets: {light: [compares], heavy: [compares, pushes], others: [depth, allocations, reads]}
+  sham: false
+  layouts: fixed                     # or   varied
+  seed: 1
+  order: blocks
+  retries: 1
+  max_runs: 200
+  max_hours: 4
+""",
+    notes="""\
+- Every software metric is in a subset, or is the anchor. A subset cannot be named `baseline`, `anchor`, `pilot` or
+  `reference`, nor begin with `sham-`.
+- `layouts: varied` needs a `build` by `{cc}` or `{cxx}`: a program that is there already has one layout.
+""",
+)

@@ -1,0 +1,385 @@
+"""`measure`: what is measured, how often and by which means, and rules on the sampler's settings and on metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, WithJsonSchema
+
+from unperturbed.collectors.sources import OS_METRICS, PRESETS, Machine, find_sources
+from unperturbed.common.expressions import MetricExpression, parse_metric_expression
+from unperturbed.errors import SpecError
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.model import (
+    ADDED_LATER,
+    AS_MAPPING,
+    AS_TEXT,
+    Because,
+    Frozen,
+    ListOf,
+    Section,
+    SpecKey,
+    empty,
+    reading,
+    text_or_mapping,
+)
+from unperturbed.harness.spec.sections._metrics import NATIVE_PATTERN, check_metrics
+from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
+from unperturbed.harness.spec.values.caches import Simulator
+from unperturbed.harness.spec.values.events import PRELOADED, EventFields, SoftwareMetric, means_of
+from unperturbed.harness.spec.values.quantities import Duration, TimeSpan, parse_duration
+from unperturbed.harness.spec.values.text import MetricName, Text
+from unperturbed.harness.spec.yaml.positions import YamlPath
+from unperturbed.instrument.events import event_keys, parse_event
+
+SHORTEST_INTERVAL_NS = 1_000_000
+
+DEFAULT_RECORDS = 200
+"""Intervals of a run where a spec leaves their length open: enough for steady rank correlations (30 are the least)."""
+
+HardwareMetric = Annotated[
+    Text, WithJsonSchema({"anyOf": [{"enum": list(PRESETS)}, {"type": "string", "pattern": NATIVE_PATTERN}]})
+]
+OsMetric = Annotated[Text, WithJsonSchema({"enum": list(OS_METRICS)})]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Length of an interval, or the number of them that a run shall have; exactly one is given.
+
+    Attributes
+    ----------
+    nanoseconds : int, optional
+        Length.
+    records : int, optional
+        Number of intervals.
+    """
+
+    nanoseconds: int | None = None
+    records: int | None = None
+
+    def __str__(self) -> str:
+        """Return the form that a spec has."""
+        return str(Duration(self.nanoseconds)) if self.nanoseconds is not None else f"{{records: {self.records}}}"
+
+
+class Records(Section):
+    """A number of intervals, instead of their length."""
+
+    records: Annotated[int, Because("a rank correlation over fewer intervals says next to nothing")] = Field(
+        ge=30,
+        le=10_000_000,
+        description="Intervals that a run shall have. A pilot run picks the duration for this host and source.",
+        examples=[3000],
+    )
+
+
+def _to_interval(value: Duration | Records) -> Interval:
+    if isinstance(value, Records):
+        return Interval(records=value.records)
+    if value.ns < SHORTEST_INTERVAL_NS:
+        raise ValueError(
+            f"an interval of {value} is too short, 1 ms is the least: a sample itself takes the program some 10 us"
+        )
+    return Interval(nanoseconds=value.ns)
+
+
+_TextOrRecords = Annotated[
+    Annotated[TimeSpan, Tag(AS_TEXT)] | Annotated[Records, Tag(AS_MAPPING)], Discriminator(text_or_mapping)
+]
+IntervalValue = Annotated[Interval, reading(_TextOrRecords, _to_interval)]
+
+
+def _to_expression(text: str) -> MetricExpression:
+    try:
+        return parse_metric_expression(text)
+    except SpecError as error:
+        raise ValueError(str(error)) from None
+
+
+Derived = Annotated[MetricExpression, reading(Text, _to_expression)]
+
+
+if TYPE_CHECKING:
+    SourceName = str
+else:  # one of another distribution is found by its entry point
+    SourceName = Literal[("auto", *find_sources())]
+
+
+class Measure(Section):
+    """What is measured, how often, and by which means."""
+
+    interval: IntervalValue | None = Field(
+        default=None,
+        description="Length of an interval, from 1 ms, or `{records: N}`: as long as gives N intervals a run, found by "
+        "a pilot run. A sweep counts whole runs and has none.",
+        examples=["20 ms", {"records": 3000}],
+        json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
+    )
+    clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(
+        default="auto",
+        description="Clock of the interval timer: wall-clock time (`monotonic`), processor time of the process or of "
+        "the sampled thread (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done "
+        "(`work`: quanta of 100,000 basic blocks of the simulator, the same in every run). `auto` takes processor time "
+        "when counts are simulated, wall-clock time else.",
+    )
+    sampler: Literal["inside", "outside"] = Field(
+        default="inside",
+        description="Where samples are taken: by a timer signal inside the program, or by an observer process beside "
+        "it, for which the program executes no instruction at a sample.",
+    )
+    threads: Annotated[Literal["main", "all"], ADDED_LATER] = Field(
+        default="main",
+        description="Inside: whose hardware counters are read, the main thread's or, by a sampler in each, those of "
+        "all threads. The observer outside always counts all threads.",
+    )
+    children: Annotated[bool, ADDED_LATER] = Field(
+        default=False,
+        description="Outside: count hardware events of the program's child processes too; `os` counters stay the "
+        "program's own.",
+    )
+    reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(
+        default="read",
+        description="How the inside sampler takes its counts: reading counters that run on, or stopping, reading, "
+        "resetting and starting them at each sample, as the paper does.",
+    )
+    multiplex: Annotated[bool, ADDED_LATER] = Field(
+        default=False,
+        description="Let metrics that do not fit the counters together take turns in one run. Their counts are then "
+        "scaled, and the trace says from which share of the time. By default they go to several passes.",
+    )
+    signal: Annotated[int | None, ADDED_LATER, Because("Linux numbers its signals so")] = Field(
+        default=None, ge=1, le=64, description="Number of the inside sampler's signal; a real-time signal by default."
+    )
+    alternate_stack: Annotated[bool, ADDED_LATER] = Field(
+        default=False, description="Inside: handle the signal on the program's alternate signal stack, if it has one."
+    )
+    observer_cpu: Annotated[int | None, ADDED_LATER] = Field(
+        default=None,
+        ge=0,
+        le=4095,
+        description="Outside: processor for the observer; the program gets the others. By default the last one.",
+    )
+    pin: Annotated[bool, ADDED_LATER] = Field(
+        default=True,
+        description="Outside: keep observer and program on processors of their own, where there are two at least.",
+    )
+    source: SourceName = Field(
+        default="auto",
+        description="Where hardware metrics come from. `auto` takes for each metric the first source that can count it "
+        "on this host, and says which and why.",
+    )
+    hardware: Annotated[tuple[HardwareMetric, ...], ListOf] = Field(
+        default=(),
+        description="Hardware metrics: PAPI presets, or names of a source's own (`perf::page-faults`). The baseline "
+        "runs measure these and `os` alone.",
+        examples=[["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM"]],
+    )
+    os: Annotated[tuple[OsMetric, ...], ListOf] = Field(
+        default=(), description="Counters that the operating system keeps for the program."
+    )
+    software: Annotated[Mapping[MetricName, SoftwareMetric], Frozen] = Field(
+        default_factory=empty,
+        description="Software metrics: a name, and the event that it counts. Most are compiled into the program; "
+        "`probe`, `preload` and `python` count in a program as it is.",
+        examples=[{"blocks": {"enter": "compress_block"}}],
+        json_schema_extra={"default": {}},
+    )
+    derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
+        default_factory=empty,
+        description="Metrics computed from others interval by interval, with + - * / and parentheses. Division by zero "
+        "gives no value in that interval. A name that is no identifier stands in single quotes.",
+        examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}],
+        json_schema_extra={"default": {}},
+    )
+    simulator: Simulator = Field(
+        default_factory=Machine, description="Caches of the simulated source.", json_schema_extra={"default": {}}
+    )
+
+
+_INSIDE_ONLY = {
+    "signal": "the observer outside sends no signal",
+    "alternate_stack": "the observer outside sends no signal",
+    "reading": "the observer outside only reads: counters that it stopped and started would miss what the program does "
+    "meanwhile",
+    "threads": "the observer outside counts every thread",
+}
+_OUTSIDE_ONLY = {
+    "children": "only the observer (sampler: outside) can count child processes",
+    "observer_cpu": "only sampler: outside has an observer",
+    "pin": "only sampler: outside has an observer",
+}
+_UNSEEN_OUTSIDE = {"blocks_read": "bytes_read", "blocks_written": "bytes_written"}
+_CONFLICTS: tuple[tuple[Mapping[str, Any], str, str], ...] = (
+    *(
+        (
+            {"signal": number},
+            "signal",
+            "this signal cannot be handled, or is the C library's own: take one from 34 on (real-time signals)",
+        )
+        for number in (9, 19, 32, 33)
+    ),
+    (
+        {"sampler": "outside", "source": "simulated"},
+        "source",
+        "simulated counts need sampler: inside: the simulator ends its intervals from inside the program",
+    ),
+    *(
+        (
+            {"sampler": "outside", "clock": clock},
+            "clock",
+            f"the observer outside ticks by wall-clock time (`monotonic`), not by `{clock}`",
+        )
+        for clock in ("process-cpu", "thread-cpu", "work")
+    ),
+    (
+        {"multiplex": True, "reading": "reset"},
+        "multiplex",
+        "counters that take turns cannot be reset at each sample: take `reading: read`",
+    ),
+    (
+        {"multiplex": True, "sampler": "inside", "threads": "all"},
+        "multiplex",
+        "counts that are scaled in every thread by another share do not add up: take `threads: main`",
+    ),
+    *(
+        (
+            {"multiplex": True, "source": source},
+            "source",
+            "only perf_event tells how long each event that takes turns was counted: take perf_event or auto",
+        )
+        for source, record in find_sources().items()
+        if not record.timed
+    ),
+    *(
+        (
+            {"clock": "work", "source": source},
+            "clock",
+            "only the simulator knows the work done: take `source: simulated`, or another clock",
+        )
+        for source, record in find_sources().items()
+        if not record.simulated
+    ),
+)
+"""Settings that exclude each other, the one that is reported, and the message."""
+
+
+def _check(draft: Draft) -> None:
+    check_metrics(draft)
+    given = {name: draft.value("measure", name) for name in Measure.model_fields if draft.has("measure", name)}
+    settings = {name: field.default for name, field in Measure.model_fields.items()} | given
+    for field, why in (_INSIDE_ONLY if settings["sampler"] == "outside" else _OUTSIDE_ONLY).items():
+        if field in given and (field == "threads" or given[field] != Measure.model_fields[field].default):
+            draft.report_key(("measure", field), f"`{field}` has no meaning here: {why}")
+    for conflict, field, message in _CONFLICTS:
+        if all(settings[name] == value for name, value in conflict.items()):
+            report = draft.report_key if given[field] is True else draft.report
+            report(("measure", field), message)
+    if settings["sampler"] == "outside":
+        _check_outside(draft)
+    _check_interval(draft, settings["clock"])
+    for path in draft.keys("measure", "software").values():
+        _check_event(draft, path, draft.value(*path))
+
+
+def _check_outside(draft: Draft) -> None:
+    if draft.value("program", "shell") is True and draft.value("measure", "children") is not True:
+        draft.report_key(
+            ("measure", "sampler"),
+            "with `shell: true` the program is a child of the shell: set `children: true` to have it counted",
+        )
+    for path, name in draft.texts("measure", "os"):
+        if name in _UNSEEN_OUTSIDE:
+            what = f"the kernel does not tell another process about `{name}`; take `{_UNSEEN_OUTSIDE[name]}`"
+            draft.report(path, what)
+
+
+def _check_interval(draft: Draft, clock: object) -> None:
+    path = ("measure", "interval")
+    interval = draft.value(*path)
+    if clock == "work" and interval is not None and not isinstance(interval, dict):
+        draft.report(path, "work is not measured in time: ask for a number of intervals, as in `{records: 200}`")
+    try:
+        length = parse_duration(interval)
+        timeout = parse_duration(
+            draft.value("program", "timeout") if draft.has("program", "timeout") else DEFAULT_TIMEOUT
+        )
+    except ValueError:
+        return  # one is not given, or its own check has a message
+    if length >= timeout:
+        draft.report(path, f"an interval of {length} is not shorter than the timeout of a run, {timeout}")
+
+
+def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
+    """Check a software metric against what counts it, if that is not compiled in."""
+    _check_known_part(draft, path, event)
+    means = means_of(event)
+    if "kernel" in means and draft.value("measure", "source") == "simulated":
+        draft.report_key(
+            path,
+            "the kernel's probes do not work in a simulated program: measure its real counters (source: perf_event), "
+            "or compile the metric in",
+        )
+    if means & PRELOADED and draft.value("program", "shell") is True and not draft.has("program", "build"):
+        draft.report_key(
+            path,
+            "a program that is not built here is found by its name: give the program itself in `run`, without "
+            "`shell: true`",
+        )
+
+
+def _check_known_part(draft: Draft, path: YamlPath, event: object) -> None:
+    """Check the rest of an event that has unknown keys: the model looks no further then."""
+    known = {field.alias or name for name, field in EventFields.model_fields.items()}
+    if not isinstance(event, dict) or known >= set(event) or set(event_keys()).isdisjoint(event):
+        return
+    try:
+        parse_event({key: value for key, value in event.items() if key in known})
+    except SpecError as error:
+        draft.report(path, str(error))
+
+
+MEASURE = SpecKey(
+    "measure",
+    Measure,
+    "What is measured of it, and how often.",
+    _check,
+    required=True,
+    sample="""\
+measure:
+  interval: 20 ms                    # or   {records: 3000}
+  clock: auto
+  sampler: inside                    # or   outside, with   observer_cpu: 1
+  threads: main
+  children: false
+  reading: read
+  multiplex: false
+  signal: 38
+  alternate_stack: false
+  pin: true
+  source: auto
+  hardware: [PAPI_TOT_INS, PAPI_TOT_CYC, PAPI_L1_DCM]
+  os: [minor_faults]
+  software:
+    blocks: {enter: compress_block}
+    compares: {call: compare, in: "sort_*", file: "*.c"}
+    pushes: {write: Stack.depth, threads: exact}
+    depth: {gauge: "stack.c::depth"}
+    allocations: {preload: malloc}
+    reads: {probe: {uprobe: "libc.so.6:read", max_rate: 20000}}
+  derived: {IPC: PAPI_TOT_INS / PAPI_TOT_CYC}
+  simulator: {I1: 32 KiB 8-way 64 B, D1: 32 KiB 8-way 64 B, LL: 1 MiB 16-way 64 B}
+""",
+    notes="""\
+- The metrics' names are unique over `hardware`, `os`, `software` and `derived`.
+- At least one metric is listed under `hardware` or `os`: the baseline measures these alone.
+- A derived metric is computed from measured metrics, not from derived ones, and needs a subset that holds all its
+  software metrics.
+- The observer (`sampler: outside`) reads counters by wall-clock time as they run, of all threads: `clock`, `reading`,
+  `threads`, `signal` and `alternate_stack` are the inside sampler's, `children`, `observer_cpu` and `pin` the
+  observer's. Simulated counts need the inside sampler.
+- `clock: work` is the simulator's; its interval is a number of records.
+""",
+)

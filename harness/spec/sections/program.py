@@ -1,0 +1,422 @@
+"""`program`: its source, how it is built and run, and rules on commands, placeholders and files that must exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Frozen, Section, SpecKey, empty, reading
+from unperturbed.harness.spec.values.events import PRELOADED, means_of
+from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, find_placeholders
+from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.values.text import PackageName, Sha256, Text, Texts, VariableName
+from unperturbed.harness.spec.yaml.positions import YamlPath
+
+DEFAULT_TIMEOUT = "10 min"
+
+PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of a measured program whose spec sets none."""
+
+_COMMANDS = ("build", "prepare", "run")
+_WORKING_FOLDER = re.compile(r"\{(scratch|build|source|spec)\}(/.*)?|/.*")
+_SHELL_WORD = re.compile(r"\|\|?|&&?|;|[0-9]?[<>].*|.*;")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_MOST_LISTED = 500
+
+
+class CompilerFields(Section):
+    """The compilers that {cc} and {cxx} call after instrumenting the source."""
+
+    cc: Text = Field(default="gcc", description="C compiler.", examples=["gcc", "clang"])
+    cxx: Text = Field(default="g++", description="C++ compiler.", examples=["g++", "clang++"])
+
+
+Compilers = Annotated[
+    Mapping[str, str], reading(CompilerFields, lambda fields: MappingProxyType({"cc": fields.cc, "cxx": fields.cxx}))
+]
+OutputDigest = Annotated[str, reading(Sha256, lambda text: text.removeprefix("sha256:"))]
+
+
+class Program(Section):
+    """The program: where its source is, how it is built and run, and what a right run gives."""
+
+    source: Text | None = Field(
+        default=None,
+        description="Folder of the program's source, relative to the spec. It is copied for each build and never "
+        "written to.",
+        examples=["blocksort"],
+    )
+    debian: PackageName | None = Field(
+        default=None,
+        description="Debian source package to build instead of a folder; `upstream:NAME` for its upstream source "
+        "without Debian's patches.",
+        examples=["bzip2"],
+    )
+    build: Text | None = Field(
+        default=None,
+        description="Command that builds the program, run in a copy of its source, once for each configuration. `{cc}` "
+        "and `{cxx}` are the instrumenting compilers. Without it nothing is built, and `run` names a program that is "
+        "there already.",
+        examples=["make CC={cc}"],
+    )
+    compilers: Compilers = Field(
+        default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}),
+        description="The compilers that the instrumenting ones call.",
+        json_schema_extra={"default": {"cc": "gcc", "cxx": "g++"}},
+    )
+    prepare: Text | None = Field(
+        default=None,
+        description="Command that makes input files in `{inputs}`. Run once in a campaign, without a shell, in the "
+        "folder of the untouched build.",
+        examples=["{python} make_corpus.py --size 600000 {inputs}/corpus.txt"],
+    )
+    run: Text = Field(
+        description="Command that runs the program. It is split into words as a shell would, but no shell runs it "
+        "unless `shell: true`.",
+        examples=["{build}/blocksort -c {inputs}/corpus.txt"],
+    )
+    sampled: Annotated[Text | None, ADDED_LATER] = Field(
+        default=None,
+        description="Name of the program into which the sampler is put, where `run` starts it by another one (`perf`, "
+        "`env`) and nothing is built. By default the first word of `run`.",
+        examples=["sorter"],
+    )
+    shell: bool = Field(
+        default=False,
+        description="Have `/bin/sh` run `build` and `run`, for pipes, redirections and lists of commands.",
+    )
+    inputs: Texts = Field(
+        default=(),
+        description="Input files, relative to the spec. They are copied into `{inputs}` under their last name.",
+    )
+    stdin: Text | None = Field(
+        default=None,
+        description="File that the program reads as its standard input; nothing by default.",
+        examples=["{inputs}/corpus.txt"],
+    )
+    outputs: Texts = Field(
+        default=(),
+        description="Files, relative to the working folder, whose content is part of the result beside standard "
+        "output.",
+    )
+    environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
+        default_factory=empty,
+        description="Environment variables. The program gets these, PATH, HOME (the scratch folder) and LC_ALL (C), "
+        "and no others.",
+        json_schema_extra={"default": {}},
+    )
+    working_folder: Text = Field(
+        default="{scratch}",
+        description="Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of them, "
+        "or an absolute path. Only `{scratch}` is fresh for each run; elsewhere runs meet what those before them left.",
+    )
+    timeout: Annotated[TimeSpan, MAY_CHANGE] = Field(
+        default_factory=lambda: parse_duration(DEFAULT_TIMEOUT),
+        description="Time after which a run is stopped and counts as failed. A simulated run is 25 to 60 times slower "
+        "than the program alone.",
+        examples=["2 min"],
+        json_schema_extra={"default": DEFAULT_TIMEOUT},
+    )
+    exit_code: Annotated[int, Because("a process cannot end with another; 128 + n means killed by signal n")] = Field(
+        default=0, ge=0, le=255, description="Exit code of a right run."
+    )
+    output_digest: OutputDigest | None = Field(
+        default=None,
+        description="`sha256:` and the SHA-256 of standard output followed by the outputs. By default, whatever the "
+        "untouched program gives, run once before all others.",
+    )
+    result: Annotated[Literal["same", "any"], ADDED_LATER] = Field(
+        default="same",
+        description="Whether each run must give the result of the untouched program, byte for byte: a counter must not "
+        "change it. `any`, for a program that prints times or addresses: only its exit code must be right.",
+    )
+
+
+def _check(draft: Draft) -> None:
+    if draft.recorded:
+        return  # whether the files are still there is not asked
+    _check_source(draft)
+    _check_compiled(draft)
+    for path, field, text in templates(draft):
+        check_placeholders(draft, path, field, text)
+    for field in _COMMANDS:
+        check_words(draft, ("program", field))
+    _check_program_is_there(draft)
+    _check_working_folder(draft)
+    _check_inputs(draft)
+    _check_stdin(draft)
+    _check_outputs(draft)
+    _check_environment(draft)
+    if draft.value("program", "result") == "any" and draft.has("program", "output_digest"):
+        draft.report_key(("program", "output_digest"), "`output_digest` means nothing beside `result: any`: remove one")
+
+
+def _check_source(draft: Draft) -> None:
+    has_build = draft.has("program", "build")
+    if draft.has("program", "source") and draft.has("program", "debian"):
+        draft.report_key(("program", "debian"), "`source` and `debian` exclude each other: remove one")
+    if has_build and not (draft.has("program", "source") or draft.has("program", "debian")):
+        draft.report_key(
+            ("program", "build"),
+            "`build` needs a source: name its folder by `source`, or a Debian source package by `debian`",
+        )
+    source = draft.text("program", "source")
+    if source is not None and not os.path.isdir(draft.folder / source):  # noqa: PTH112  as `_is_file`
+        draft.report(("program", "source"), _no_such(draft, "folder", source))
+
+
+def _check_compiled(draft: Draft) -> None:
+    """Metrics that are compiled in need a build, by a compiler that puts them in."""
+    compiled = [
+        path for path in draft.keys("measure", "software").values() if means_of(draft.value(*path)) == {"compiled"}
+    ]
+    build = draft.text("program", "build")
+    if compiled and not draft.has("program", "build"):
+        everything = len(compiled) == len(draft.keys("measure", "software"))
+        metrics = "software metrics are" if everything else "this software metric is"
+        what = "compiled into the program, but nothing is compiled: `program:` has no `build`"
+        for path in [("measure", "software")] if everything else compiled:
+            draft.report_key(path, f"{metrics} {what}")
+    elif compiled and build is not None and not {"cc", "cxx"} & set(find_placeholders(build)):
+        draft.report(
+            ("program", "build"),
+            "software metrics need the instrumenting compiler: write `{cc}` or `{cxx}` where this command names its "
+            "compiler, as in `make CC={cc}`",
+        )
+
+
+def _means(draft: Draft) -> set[str]:
+    """Return by what means the software metrics are counted."""
+    return {means for path in draft.keys("measure", "software").values() for means in means_of(draft.value(*path))}
+
+
+def templates(draft: Draft) -> Iterator[tuple[YamlPath, str, str]]:
+    """Yield path, field and text of everything that may hold placeholders."""
+    for field in (*_COMMANDS, "stdin", "working_folder"):
+        text = draft.text("program", field)
+        if text is not None:
+            yield ("program", field), field, text
+    for path in draft.keys("program", "environment").values():
+        text = draft.text(*path)
+        if text is not None:
+            yield path, "environment", text
+
+
+def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> None:
+    """Report placeholders that a key of a program cannot have."""
+    allowed = [name for name, placeholder in PLACEHOLDERS.items() if field in placeholder.fields]
+    parameters = draft.keys("parameters")
+    for name in find_placeholders(text):
+        if name.startswith(PARAMETER):
+            continue  # the section of parameters checks these
+        if name not in allowed and name not in PLACEHOLDERS and name in parameters:
+            draft.report(path, f"unknown placeholder `{{{name}}}`; did you mean `{{{PARAMETER}{name}}}`?")
+        elif name not in allowed:
+            known = name in PLACEHOLDERS
+            what = f"`{{{name}}}` cannot stand in `{field}`" if known else f"unknown placeholder `{{{name}}}`"
+            here = f"here one may write {', '.join(f'{{{one}}}' for one in allowed)}"
+            hint = draft.did_you_mean(name, allowed, before="{", after="}") or here
+            draft.report(path, f"{what}; {hint} (the text itself is written `{{{{{name}}}}}`)")
+        elif name in ("build", "source") and not draft.has("program", "build"):
+            draft.report(path, f"`{{{name}}}` stands for nothing: without `build` nothing is built")
+        elif name == "inputs" and field != "prepare" and not _has_inputs(draft):
+            draft.report(path, "`{inputs}` would be empty: list files under `inputs`, or make them by `prepare`")
+
+
+def _has_inputs(draft: Draft) -> bool:
+    return draft.has("program", "inputs") or draft.has("program", "prepare")
+
+
+def check_words(draft: Draft, path: YamlPath) -> None:
+    """Refuse a command that only a shell would understand, when none runs it."""
+    text, field = draft.text(*path), path[-1]
+    by_shell = draft.value(*path[:-1], "shell")
+    if by_shell is None:
+        by_shell = draft.value("program", "shell")
+    if text is None or (by_shell is True and field != "prepare"):
+        return
+    way_out = "put the commands into a script" if field == "prepare" else "set `shell: true`"
+    try:
+        words = shlex.split(text)
+        quoted = shlex.split(text, posix=False)
+    except ValueError:
+        draft.report(path, f"`{field}`: a quote is opened and never closed")
+        return
+    if not words or not words[0].strip():
+        draft.report(path, f"`{field}`: this names no program")
+    elif _ASSIGNMENT.match(words[0]):
+        draft.report(
+            path, f"`{words[0]}` before a command means something to a shell, and none runs `{field}`: {way_out}"
+        )
+    for word in quoted:
+        if _SHELL_WORD.fullmatch(word):
+            draft.report(path, f"`{word}` means something to a shell, and none runs `{field}`: {way_out}")
+            break
+
+
+def _first_word(draft: Draft) -> str | None:
+    text = draft.text("program", "run")
+    if text is None or draft.value("program", "shell") is True:
+        return None
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    return words[0] if words and words[0].strip() else None
+
+
+def _check_program_is_there(draft: Draft) -> None:
+    """Without a build the program must exist; with one, it must be looked for where it was built."""
+    word = _first_word(draft)
+    if word is None:
+        return
+    path: YamlPath = ("program", "run")
+    working_folder = draft.text("program", "working_folder") or "{scratch}"
+    if "/" in word and not word.startswith(("/", "{")) and working_folder.startswith(("{scratch}", "{spec}", "/")):
+        start = "{build}" if draft.has("program", "build") else "{spec}"
+        name = PurePosixPath(word).as_posix()
+        empty_there = ", which is empty when a run starts" if working_folder.startswith("{scratch}") else ""
+        what = f"`{word}` would be looked for in the working folder{empty_there}: write `{start}/{name}`"
+        draft.report(path, what)
+    elif any(name.startswith(PARAMETER) for name in find_placeholders(word)) and _is_looked_into(draft):
+        draft.report(
+            path,
+            f"`{word}`: the program itself cannot be another at each point where the sampler or a metric is put into "
+            "it by its name: hand the parameter over as an argument, or build all programs and count in them by what "
+            "is compiled in",
+        )
+    elif not draft.has("program", "build") and set(find_placeholders(word)) <= {"spec"} and not _ASSIGNMENT.match(word):
+        program = word.replace("{spec}", str(draft.folder))
+        search = draft.text("program", "environment", "PATH") or PROGRAM_PATH
+        if shutil.which(program, path=search) is None:
+            where = "is no program" if "/" in word else f"is no program on the PATH ({search})"
+            draft.report(path, f"`{word}` {where}, and without `build` none is made: install it, or give its path")
+
+
+def _is_looked_into(draft: Draft) -> bool:
+    """Return whether a preloaded sampler, or a metric that is not compiled in, needs to know which program runs."""
+    return not draft.has("program", "build") or bool(_means(draft) - {"compiled"})
+
+
+def _check_working_folder(draft: Draft) -> None:
+    text = draft.text("program", "working_folder")
+    if text is not None and (not _WORKING_FOLDER.fullmatch(text) or ".." in PurePosixPath(text).parts):
+        draft.report(
+            ("program", "working_folder"),
+            f"`{text}`: the working folder is `{{scratch}}`, `{{build}}`, `{{spec}}` or a folder below one of them, as "
+            f"in `{{build}}/tests`, or an absolute path",
+        )
+
+
+def _check_inputs(draft: Draft) -> None:
+    taken: dict[str, str] = {}
+    for path, text in draft.texts("program", "inputs"):
+        name = PurePosixPath(text).name
+        if name in taken:
+            what = f"`{text}` and `{taken[name]}` would both become `{{inputs}}/{name}`: rename one"
+            draft.report(path, f"`{text}` stands here twice" if taken[name] == text else what)
+            continue
+        taken[name] = text
+        if not _is_file(draft.folder / text):
+            draft.report(path, _no_such(draft, "file", text))
+
+
+def _check_stdin(draft: Draft) -> None:
+    text = draft.text("program", "stdin")
+    path: YamlPath = ("program", "stdin")
+    if text is None:
+        return
+    if not text.startswith(("/", "{")):
+        draft.report(
+            path,
+            f"`{text}`: say where the file is: `{{inputs}}/{text}`, or `{{spec}}/{text}` for a file beside the spec",
+        )
+        return
+    made = draft.has("program", "prepare")
+    listed = {PurePosixPath(item).name for _, item in draft.texts("program", "inputs")}
+    folder, _, rest = text.partition("/")
+    if folder == "{inputs}" and listed and not made and rest not in listed and not find_placeholders(rest):
+        draft.report(path, f"`{rest}` is not among `inputs`, and no `prepare` makes it")
+    elif folder in ("", "{spec}") and not find_placeholders(rest):
+        file = Path(f"/{rest}") if folder == "" else draft.folder / rest
+        if not _is_file(file):
+            draft.report(path, f"there is no file `{text}`")
+
+
+def _check_outputs(draft: Draft) -> None:
+    seen: set[str] = set()
+    for path, text in draft.texts("program", "outputs"):
+        if text.startswith(("/", "{")) or ".." in PurePosixPath(text).parts:
+            draft.report(path, f"`{text}`: an output is named relative to the working folder, and lies in it")
+        if text in seen:
+            draft.report(path, f"`{text}` stands here twice")
+        seen.add(text)
+
+
+def _check_environment(draft: Draft) -> None:
+    for name, path in draft.keys("program", "environment").items():
+        if name.startswith("UNPERTURBED_"):
+            draft.report_key(path, f"`{name}`: variables that begin with UNPERTURBED_ belong to the sampler")
+        elif name == "LD_PRELOAD" and not draft.has("program", "build"):
+            draft.report_key(path, "`LD_PRELOAD` belongs to the sampler, as the program is not built here")
+        elif name == "LD_PRELOAD" and PRELOADED & _means(draft):
+            draft.report_key(
+                path, "`LD_PRELOAD` belongs to the software metrics that are counted by a library in between"
+            )
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113  unlike `Path.is_file` it never raises, however long the name is
+
+
+def _no_such(draft: Draft, kind: str, text: str) -> str:
+    parent, _, name = text.rpartition("/")
+    try:
+        with os.scandir(draft.folder / parent) as entries:
+            present = [entry.name for entry, _ in zip(entries, range(_MOST_LISTED), strict=False)]
+    except (OSError, ValueError):
+        present = []
+    if name in present:
+        return f"`{text}` is not a {kind}"
+    hint = draft.did_you_mean(name, present, before=f"{parent}/" if parent else "")
+    return f"there is no {kind} `{text}` (looked for from the spec's folder){f'; {hint}' if hint else ''}"
+
+
+PROGRAM = SpecKey(
+    "program",
+    Program,
+    "Which program: its source, how it is built and run.",
+    _check,
+    required=True,
+    sample="""\
+program:
+  source: blocksort                  # or   debian: bzip2
+  prepare: "{python} make_corpus.py --size 600000 {inputs}/corpus.txt"
+  build: make CC={cc}
+  compilers: {cc: gcc, cxx: g++}
+  run: "{build}/blocksort -c {inputs}/corpus.txt"
+  shell: false
+  inputs: [words.txt]
+  stdin: "{inputs}/words.txt"
+  outputs: [out.bin]
+  environment: {TZ: UTC}
+  working_folder: "{scratch}"
+  timeout: 2 min
+  exit_code: 0
+  result: same                       # or   any, for a program that prints times
+""",
+    notes="""\
+- Give `source` or `debian`, not both. With neither, leave `build` out too: `run` then names a program that this host
+  has, and software metrics are those that need no source (`probe`, `preload`, `python`), since nothing is compiled.
+- With software metrics that are compiled in, `build` must call `{cc}` or `{cxx}`.
+""",
+)

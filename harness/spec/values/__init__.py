@@ -1,0 +1,1 @@
+"""Values of a spec that are more than text, numbers and lists: quantities, parameters, placeholders."""

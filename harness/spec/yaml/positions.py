@@ -1,0 +1,294 @@
+"""YAML text to plain data, with the position of every key and value.
+
+PyYAML composes the nodes. Nothing is constructed from them but text, numbers, booleans, lists and mappings, and depth
+and number of values are bounded before anything is built. Plain scalars are resolved by the core schema of YAML 1.2
+plus the booleans of YAML 1.1; what only YAML 1.1 reads as a number (`010`, `1_000`, `1:30`) is kept as text and
+marked, because readers disagree on it.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import yaml
+
+from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
+from unperturbed.harness.spec.yaml.advice import explain
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 20
+MAX_VALUES = 5_000
+"""Values of a document after its aliases are put in: a handful of lines can stand for billions of values."""
+
+YamlPath = tuple[str | int, ...]
+
+_NOT_TEXT = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_HOLDS_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_TRUE = re.compile(r"true|True|TRUE|yes|Yes|YES|on|On|ON")
+_KINDS = {
+    "null": r"~|null|Null|NULL|",
+    "boolean": rf"{_TRUE.pattern}|false|False|FALSE|no|No|NO|off|Off|OFF",
+    "integer": r"(?=.{1,40}$)[-+]?(0|[1-9][0-9]*)",
+    "fraction": r"(?=.{1,40}$)(?![-+]?0[0-9])[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?",
+    "not finite": r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+    "odd number": (
+        r"[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|\.[0-9][0-9_]*"
+        r"|[0-9][0-9_]*(:[0-5]?[0-9])*(\.[0-9_]*)?([eE][-+]?[0-9]+)?)"
+    ),
+}
+"""What a plain scalar is, by the first pattern that it has; text else. Numbers have at most 40 characters."""
+_REFUSED = "refused"
+_NUMBERS = ("integer", "fraction", "not finite")
+_SCALAR = re.compile("|".join(f"(?P<{kind.replace(' ', '_')}>(?:{form})$)" for kind, form in _KINDS.items()))
+
+
+@dataclass(frozen=True)
+class Place:
+    """The position of a value.
+
+    Attributes
+    ----------
+    key : Position
+        First character of its key; of the item itself, in a list.
+    value : Position
+        First character of the value.
+    text : str, default ""
+        A scalar as it was written.
+    kind : str, optional
+        What YAML reads a scalar as: `text`, `null`, `boolean`, `number` or `odd number`; `refused` where a diagnostic
+        gives the reason why there is no value; None for lists and mappings.
+    """
+
+    key: Position
+    value: Position
+    text: str = ""
+    kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """A YAML document.
+
+    Attributes
+    ----------
+    data : object
+        Dictionary, list, str, int, float, bool or None; also None for a value that was refused.
+    places : mapping of tuple to Place
+        The position of each value, by its path of keys and indices. The document itself has the path `()`.
+    diagnostics : tuple of Diagnostic
+        Faults that did not hinder the reading of the rest: duplicate keys, keys that are not text, tags.
+    """
+
+    data: Any
+    places: Mapping[YamlPath, Place]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def decode(content: bytes, name: str) -> str:
+    """Return the text of a file's content.
+
+    Parameters
+    ----------
+    content : bytes
+        What the file holds.
+    name : str
+        The file's name, for messages.
+
+    Returns
+    -------
+    str
+        The text, without a byte order mark.
+
+    Raises
+    ------
+    InvalidSpec
+        It is too large, or not UTF-8.
+    """
+    if len(content) > MAX_BYTES:
+        what = "the file is larger than 1 MiB: this cannot be a spec; check the file's name"
+        raise InvalidSpec(name, [Diagnostic(Position(1, 1), what)])
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = _end_of(content[: error.start].decode("utf-8", "replace"))
+        byte = content[error.start]
+        what = f"byte 0x{byte:02x} is not UTF-8: the file is binary or in another encoding; save it as UTF-8 text"
+        raise InvalidSpec(name, [Diagnostic(place, what)]) from None
+
+
+def read_yaml(text: str, name: str) -> Document:
+    """Read one YAML document.
+
+    Parameters
+    ----------
+    text : str
+        The document.
+    name : str
+        The file's name, for messages.
+
+    Returns
+    -------
+    Document
+        Its data and positions.
+
+    Raises
+    ------
+    InvalidSpec
+        Nothing in it, control characters, a syntax error, several documents, too deep, too many values.
+    """
+    reader = _Reader(name)
+    if odd := _NOT_TEXT.search(text):
+        what = f"the character U+{ord(odd[0]):04X} cannot stand in a text: the file is binary or damaged"
+        reader.fail(_end_of(text[: odd.start()]), what)
+    root = reader.compose(text)
+    data = reader.value(root, (), _position(root.start_mark), 1)
+    return Document(data, MappingProxyType(reader.places), tuple(reader.diagnostics))
+
+
+class _Composer(yaml.SafeLoader):
+    """Composes nodes within bounds: aliases are nodes at their own position, tags and unknown anchors are reported."""
+
+    def __init__(self, text: str, reader: _Reader) -> None:
+        super().__init__(text)
+        self._reader = reader
+        self._depth = self._nodes = 0
+        self._open: list[str | None] = []
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        position = _position(event.start_mark)
+        self._nodes += 1
+        if len(self._open) >= MAX_DEPTH:
+            what = f"lists and mappings are nested more than {MAX_DEPTH} deep: a spec needs 5 levels at most"
+            self._reader.fail(position, what)
+        if self._nodes > 2 * MAX_VALUES:
+            what = f"the document has more than {MAX_VALUES:,} values: this cannot be a spec; check the file's name"
+            self._reader.fail(position, what)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        if event.tag is not None:
+            tag = re.sub("^tag:yaml.org,2002:", "!!", event.tag)
+            what = f"`{tag}` is a YAML tag, and a spec has none; quote text that begins with `!`"
+            self._reader.report(position, what)
+        self.anchors.pop(event.anchor, None)  # PyYAML refuses an anchor that is defined again
+        self._open.append(event.anchor)
+        node = super().compose_node(parent, index)
+        self._open.pop()
+        if isinstance(node, yaml.ScalarNode) and _HOLDS_CONTROL.search(node.value):
+            what = "an escape in this text stands for a control character, which a spec cannot hold"
+            self._reader.report(position, what)
+            node.tag = _REFUSED
+        return node
+
+    def _alias(self, event: Any) -> yaml.Node:
+        self.get_event()  # type: ignore[no-untyped-call]
+        name = event.anchor
+        shared = self.anchors.get(name)
+        if shared is None or name in self._open:
+            what = f"`*{name}` repeats an anchor `&{name}` that is not above it; quote text that begins with `*`"
+            self._reader.report(_position(event.start_mark), what)
+            return yaml.ScalarNode(_REFUSED, "", event.start_mark, event.end_mark)
+        node = copy.copy(shared)
+        node.start_mark = event.start_mark
+        return node
+
+
+@dataclass
+class _Reader:
+    """Turns nodes into plain data and places, one a value: aliases count as often as they are used."""
+
+    name: str
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    places: dict[YamlPath, Place] = field(default_factory=dict)
+
+    def report(self, position: Position, message: str) -> None:
+        self.diagnostics.append(Diagnostic(position, message))
+
+    def fail(self, position: Position, message: str) -> NoReturn:
+        raise InvalidSpec(self.name, [*self.diagnostics, Diagnostic(position, message)])
+
+    def compose(self, text: str) -> yaml.Node:
+        try:
+            root = _Composer(text, self).get_single_node()
+        except yaml.MarkedYAMLError as error:
+            raise InvalidSpec(self.name, [*self.diagnostics, explain(error, text)]) from None
+        except (ValueError, OverflowError):
+            # The scanner turns `%YAML 9999…` and "\UFFFFFFFF" into numbers and characters without looking.
+            self.fail(Position(1, 1), "a number in a `%YAML` line or a `\\U` escape in double quotes is out of range")
+        return root or self.fail(Position(1, 1), "the spec is empty: `unperturbed schema` says what belongs into it")
+
+    def value(self, node: yaml.Node, path: YamlPath, key: Position, depth: int) -> Any:
+        position = _position(node.start_mark)
+        if len(self.places) >= MAX_VALUES or depth > MAX_DEPTH:
+            what = f"the document has more than {MAX_VALUES:,} values, or is more than {MAX_DEPTH} deep, "
+            self.fail(position, f"{what}when its aliases are put in")
+        if isinstance(node, yaml.ScalarNode):
+            kind, value = _scalar(node)
+            self.places[path] = Place(key, position, "" if kind == _REFUSED else node.value, kind)
+            return value
+        self.places[path] = Place(key, position)
+        if isinstance(node, yaml.SequenceNode):
+            items = enumerate(node.value)
+            return [self.value(item, (*path, at), _position(item.start_mark), depth + 1) for at, item in items]
+        data: dict[str, Any] = {}
+        for inner, value in node.value:
+            place, name = _position(inner.start_mark), self._key(inner)
+            if name in data:
+                first = self.places[*path, name].key.line
+                self.report(place, f"the key `{name}` stands here a second time (first in line {first}); remove one")
+            elif name is not None:
+                data[name] = self.value(value, (*path, name), place, depth + 1)
+        return data
+
+    def _key(self, node: yaml.Node) -> str | None:
+        """Return a key's text; None, with a diagnostic, where it has none."""
+        position = _position(node.start_mark)
+        if not isinstance(node, yaml.ScalarNode):
+            self.report(position, "a list or a mapping cannot be a key; quote text that begins with `{` or `[`")
+            return None
+        text: str = node.value
+        kind, _ = _scalar(node)
+        if kind == _REFUSED:
+            return None
+        if text == "<<" and not node.style:
+            what = "the merge key `<<` is not supported: write the keys out, or repeat a whole value by its alias"
+            self.report(position, what)
+            return None
+        if kind == "null":
+            what = f'the key `{text}` means "nothing" in YAML' if text else "a key is missing before the `:`"
+            self.report(position, what)
+            return None
+        if kind != "text":
+            what = "a truth value" if kind == "boolean" else "a number"
+            self.report(position, f'the key `{text}` is {what} in YAML; quote it: "{text}"')
+        return text
+
+
+def _scalar(node: yaml.ScalarNode) -> tuple[str, Any]:
+    """Return what a scalar is and its value; one that is not plain is quoted, hence text."""
+    text: str = node.value
+    if node.tag == _REFUSED:
+        return _REFUSED, None
+    found = None if node.style else _SCALAR.match(text)
+    kind = (found.lastgroup or "").replace("_", " ") if found else "text"
+    if kind == "null":
+        return kind, None
+    if kind == "boolean":
+        return kind, _TRUE.fullmatch(text) is not None
+    if kind in _NUMBERS:
+        return "number", int(text) if kind == "integer" else float(re.sub(r"\.(?=[a-zA-Z])", "", text))
+    return kind, text
+
+
+def _position(mark: Any) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
+
+
+def _end_of(text: str) -> Position:
+    """Return the position behind a text's last character."""
+    return Position(text.count("\n") + 1, len(text) - text.rfind("\n"))

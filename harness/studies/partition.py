@@ -1,0 +1,358 @@
+"""Search for a partition on a real program: candidates are built and run on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from unperturbed.analysis.partition import Forecast, Measurement, Plan, Reference, Settings, Stop, forecast, partition
+from unperturbed.analysis.perturbation import Baseline
+from unperturbed.analysis.report import write_partition
+from unperturbed.collectors.data import Trace
+from unperturbed.errors import DataError, RunError, SpecError
+from unperturbed.harness.campaign import (
+    Configuration,
+    Manifest,
+    Progress,
+    Sampling,
+    Session,
+    execute_plan,
+    plan_batch,
+    prepare_campaign,
+    with_configuration,
+)
+from unperturbed.harness.results.check import align_on, hardware_metrics
+from unperturbed.harness.results.recorded import read_traces
+from unperturbed.harness.results.reporting import partition_content
+from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, CampaignSpec
+from unperturbed.harness.studies.certified_plan import plan_text
+
+_PURPOSE = "a search for a partition"
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search.
+
+    Attributes
+    ----------
+    strategy : str
+        Name of a strategy of `analysis.partition`.
+    repetitions, max_repetitions : int
+        Runs of a candidate in each pass: at first, and at most.
+    max_runs : int or None
+        Limits.
+    max_hours : float or None
+        By default those of the spec.
+    """
+
+    strategy: str = "first-fit"
+    repetitions: int = 3
+    max_repetitions: int = 20
+    max_runs: int | None = None
+    max_hours: float | None = None
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """What a search ended with.
+
+    Attributes
+    ----------
+    plan : Plan
+        The best so far where the search was stopped.
+    failed : bool
+        A run failed for good, and the search cannot go on without it; `plan.stopped` says which.
+    notes : tuple of str
+        What else should be known: what speaks against the baselines, metrics that counted nothing. A sentence each.
+    """
+
+    plan: Plan
+    failed: bool
+    notes: tuple[str, ...] = ()
+
+
+class _RunFailed(Stop):
+    """A run that the search asked for failed for good."""
+
+
+def wanted_metrics(campaign: CampaignSpec) -> tuple[str, ...]:
+    """Return the software metrics to partition: all but the anchor, which every subset holds.
+
+    Raises
+    ------
+    SpecError
+        There is none, or no hardware metric in which perturbation could show.
+    """
+    if campaign.parameters:
+        raise SpecError(
+            f"{campaign.path}: this is a sweep (`parameters:`), and perturbation shows in intervals, which its whole "
+            "runs do not have: partition "
+            "the program at one point, by a spec with an interval"
+        )
+    found = tuple(name for name in campaign.measure.software if name != campaign.analysis.anchor)
+    if not found:
+        raise SpecError(
+            f"{campaign.path}: there is no software metric to partition; name some under measure: software:"
+        )
+    if not campaign.measure.hardware:
+        raise SpecError(f"{campaign.path}: perturbation shows in hardware metrics; name some under measure: hardware:")
+    return found
+
+
+def partition_campaign(
+    campaign: CampaignSpec,
+    folder: Path,
+    search: Search,
+    progress: Progress,
+    *,
+    announce: Callable[[Forecast], None],
+    observer: Callable[[Measurement], None],
+) -> Partitioned:
+    """Search for a partition of a spec's software metrics, or go on with a search.
+
+    `plan.yaml`, `plan.json` and `partition.html` are written into the folder.
+
+    Runs that an interrupted search made are not made again: the search depends on their outcomes alone, and so goes the
+    same way.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec; its subsets play no part.
+    folder : Path
+        The search's folder, made if need be.
+    search : Search
+        Strategy, repetitions and limits.
+    progress : Progress
+        Shows what goes on.
+    announce : callable
+        Called with the predicted effort, before the first run.
+    observer : callable
+        Called with each measurement.
+
+    Raises
+    ------
+    SpecError
+        Nothing to partition; the folder holds something else; no strategy of that name.
+    HostError, RunError
+        As `run_campaign`; or a run of the first baseline failed for good.
+    DataError
+        The baseline cannot be used.
+    """
+    metrics = wanted_metrics(campaign)
+    bare = campaign.model_copy(
+        update={
+            "programs": {},
+            "campaign": campaign.campaign.model_copy(
+                update={"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
+            ),
+        }
+    )
+    _settings(campaign, search, None)  # what is wrong with them is said before anything is built
+    with prepare_campaign(bare, folder, progress, purpose=_PURPOSE) as (session, samplings, manifest):
+        manifest.reopen()
+        runs = _Runs(session, samplings, manifest, progress)
+        runs.build(metrics)  # the first candidate: what is wrong with an event is said before hours of baseline runs
+        seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
+        settings = _settings(campaign, search, sum(seconds) / len(seconds))
+        anchored = campaign.analysis.anchor is not None
+        reference_runs = campaign.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
+        announce(forecast(len(metrics), search.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
+        try:
+            references = runs.references()
+        except _RunFailed as failure:
+            raise RunError(str(failure)) from None
+        plan = partition(
+            metrics,
+            runs.measure,
+            references,
+            strategy=search.strategy,
+            repetitions=settings.repetitions,
+            max_repetitions=settings.max_repetitions,
+            alpha=settings.alpha,
+            max_runs=settings.max_runs,
+            max_hours=settings.max_hours,
+            seconds_per_run=settings.seconds_per_run,
+            seed=settings.seed,
+            fresh_baseline=runs.references,
+            observer=observer,
+        )
+        _write(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
+        _write(folder / "plan.yaml", plan_text(campaign, plan))
+        notes = runs.notes(metrics)
+        content = partition_content(campaign, plan, read_traces(folder, manifest), manifest)
+        write_partition(folder / "partition.html", replace(content, notes=(*notes, *content.notes)), plan)
+    return Partitioned(plan, runs.failed, notes)
+
+
+def _settings(campaign: CampaignSpec, search: Search, seconds_per_run: float | None) -> Settings:
+    design = campaign.campaign
+    try:
+        return Settings(
+            repetitions=search.repetitions,
+            max_repetitions=search.max_repetitions,
+            alpha=campaign.analysis.alpha,
+            max_runs=search.max_runs or design.max_runs,
+            max_hours=search.max_hours or design.max_hours,
+            seconds_per_run=seconds_per_run,
+            seed=design.seed,
+        )
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+
+
+@dataclass
+class _Runs:
+    """Makes the runs that a search asks for, and hands out each once, in the order in which they were made.
+
+    Attributes
+    ----------
+    given : dict of str to int
+        Runs of each configuration that were handed out so far, in each pass: a search that is started again begins with
+        none, and gets the recorded ones before any is made.
+    failed : bool
+        A run failed for good.
+    against : dict of str to None
+        Sentences that speak against the baselines.
+    counted : dict of str to bool
+        Software metrics that counted something.
+    """
+
+    session: Session
+    samplings: Mapping[str, Sampling]
+    manifest: Manifest
+    progress: Progress
+    given: dict[str, int] = field(default_factory=dict)
+    failed: bool = False
+    against: dict[str, None] = field(default_factory=dict)
+    counted: dict[str, bool] = field(default_factory=dict)
+
+    def notes(self, metrics: tuple[str, ...]) -> tuple[str, ...]:
+        """Return what else a reader of the plan should know, a sentence each."""
+        silent = [metric for metric in metrics if self.counted.get(metric) is False]
+        sentence = (
+            f"{', '.join(silent)} counted nothing in any run: is that the event that you meant?" if silent else ""
+        )
+        return (*filter(None, [sentence]), *self.against)
+
+    def build(self, subset: tuple[str, ...]) -> str:
+        """Build a candidate unless it is built; return its configuration's name."""
+        anchor = self.session.campaign.analysis.anchor
+        name = self._name(subset)
+        if name not in self.session.built:
+            item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
+            self.session = with_configuration(self.session, item, self.samplings, self.manifest, self.progress)
+        return name
+
+    def measure(self, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
+        """Return traces of so many further runs of a subset in each pass."""
+        name = self.build(subset)
+        made = [trace for traces in self._further(name, repetitions).values() for trace in traces]
+        for metric in subset:
+            self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
+        return made
+
+    def references(self) -> dict[str, Reference]:
+        """Return the baselines that subsets are compared with, from runs that were not returned yet."""
+        campaign = self.session.campaign
+        anchor = campaign.analysis.anchor
+        count = campaign.campaign.baseline_runs
+        names = [BASELINE] if anchor is None else [BASELINE, ANCHOR]
+        self._plan(dict.fromkeys(names, count))  # together, so that both meet the same drift of the host
+        by_name = {name: self._further(name, count) for name in names}
+        found: dict[str, Reference] = {}
+        counted: list[str] = []
+        for pass_name, traces in by_name[BASELINE].items():
+            metrics = hardware_metrics(campaign, traces)
+            new_metrics = [metric for metric in metrics if metric not in counted]
+            if not new_metrics:
+                continue
+            counted += new_metrics
+            pure, anchored = (
+                Baseline(
+                    by_name[name][pass_name],
+                    metrics=metrics,
+                    focus=new_metrics,
+                    alpha=campaign.analysis.alpha,
+                    tolerance=campaign.analysis.tolerance,
+                    name=name,
+                )
+                for name in (BASELINE, names[-1])
+            )
+            self.against |= dict.fromkeys(pure.stability().sentences())
+            found[pass_name] = Reference(
+                pure, None if anchor is None else anchored, align_on(campaign, traces[0]), anchor
+            )
+        if not found:
+            raise DataError("no pass counts a hardware metric in which perturbation could show")
+        return found
+
+    def _name(self, subset: tuple[str, ...]) -> str:
+        """Return the name of a subset's configuration, numbered as subsets were first asked for."""
+        known: dict[str, list[str]] = dict(self.manifest.fact("candidates") or {})
+        for name, metrics in known.items():
+            if tuple(metrics) == subset:
+                return name
+        name = f"candidate-{len(known) + 1:03d}"
+        self.manifest.set_facts(candidates={**known, name: list(subset)})
+        return name
+
+    def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
+        """Return traces of the next runs of a configuration, by pass, made where they are not recorded."""
+        self._plan({name: count})
+        first = self.given.get(name, 0)
+        self.given[name] = first + count
+        wanted = [
+            state.run
+            for state in self.manifest.runs()
+            if state.run.configuration == name and first < state.run.repetition <= first + count
+        ]
+        ids = {run.id for run in wanted}
+        if any(state.run.id in ids and state.state != "done" for state in self.manifest.runs()):
+            execute_plan(self.session, self.samplings, self.manifest, self.progress)
+        found: dict[str, list[Trace]] = {pass_name: [] for pass_name in self.samplings}
+        states = {state.run.id: state for state in self.manifest.runs()}
+        for run in wanted:
+            if states[run.id].state != "done":
+                self.failed = True
+                raise _RunFailed(f"run {run.id} failed, and the search cannot go on without it: {states[run.id].error}")
+            trace = Trace.read(self.session.folder / "runs" / run.id / "trace.parquet")
+            found[run.pass_name].append(replace(trace, attributes={**trace.attributes, "pass": run.pass_name}))
+        return found
+
+    def _plan(self, more: Mapping[str, int]) -> None:
+        """Plan what runs of some configurations are missing, beyond those that were handed out."""
+        before = [state.run for state in self.manifest.runs()]
+        first_pass = next(iter(self.samplings))
+        missing = {}
+        for name, count in more.items():
+            planned = sum(run.configuration == name and run.pass_name == first_pass for run in before)
+            if (short := self.given.get(name, 0) + count - planned) > 0:
+                missing[name] = short
+        if missing:
+            design = self.session.campaign.campaign
+            batch = plan_batch(
+                missing,
+                list(self.samplings),
+                seed=design.seed,
+                before=before,
+                order=design.order,
+                layouts=design.layouts,
+            )
+            self.manifest.plan(batch)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all."""
+    aside = path.with_name(f".{path.name}")
+    try:
+        aside.write_text(text)
+        aside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            aside.unlink()
+        raise

@@ -1,0 +1,298 @@
+"""Check whether a spec can run on this host, and collect every reason why not."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from unperturbed.collectors.kernel_probes import probe_registry
+from unperturbed.collectors.planning import Passes
+from unperturbed.collectors.runtime import user_cache
+from unperturbed.collectors.sources import OS_GROUPS
+from unperturbed.errors import HostError, UnperturbedError
+from unperturbed.harness.campaign import (
+    Configuration,
+    check_budget,
+    check_clock,
+    check_probes,
+    check_processor,
+    check_sampled_program,
+    configurations,
+    no_verdict,
+    plan_counting,
+)
+from unperturbed.harness.host import REAL, Examination, Finding, setpriv
+from unperturbed.harness.program import cannot_preload, check_compilers
+from unperturbed.harness.spec import PROGRAM_PATH, CampaignSpec, Program, find_placeholders, substitute
+from unperturbed.harness.studies.sweep.plan import check_sweep_budget, count_points, steps
+
+_OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metrics}
+_OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/self/io"}
+"""Sources that a kernel may have been built without."""
+
+_MEANS = {"compiled": "compiled in", "kernel": "kernel probe", "preload": "interposition", "python": "import hook"}
+"""How software metrics are counted, in words."""
+
+_DEBIAN_TOOLS = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A reason why a spec cannot run here.
+
+    Attributes
+    ----------
+    finding : Finding
+        The reason.
+    exit_code : int, default 3
+        3 when the host lacks something, 2 when the spec itself cannot be met.
+    """
+
+    finding: Finding
+    exit_code: int = HostError.exit_code
+
+
+@dataclass(frozen=True)
+class MetricSource:
+    """The source of a metric.
+
+    Attributes
+    ----------
+    metric : str
+        The metric's name.
+    source : str
+        Of counters (`papi`, …), of the system (`getrusage`, …), `compiled in`, `kernel probe`, `interposition`,
+        `import hook`, or `computed`.
+    passes : tuple of str
+        The passes that count it.
+    """
+
+    metric: str
+    source: str
+    passes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """What a campaign would do on this host.
+
+    Attributes
+    ----------
+    passes : Passes
+        Who counts what; of the metrics that can be counted, when others cannot.
+    configurations : tuple of Configuration
+        The configurations, each with its runs in a pass.
+    problems : tuple of Problem
+        Everything that keeps the campaign from running.
+    """
+
+    campaign: CampaignSpec
+    passes: Passes
+    configurations: tuple[Configuration, ...]
+    problems: tuple[Problem, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 when the campaign can run here; what the host lacks (3) outranks limits of the spec (2)."""
+        return max((problem.exit_code for problem in self.problems), default=0)
+
+    @property
+    def no_verdict(self) -> str:
+        """Return why the campaign would give traces and no verdict; empty when it would, and for sweeps."""
+        return "" if self.campaign.parameters else no_verdict(self.campaign, self.passes)
+
+    @property
+    def planned(self) -> Mapping[str, int]:
+        """Return the runs of each configuration, or of each step of a sweep, in at least one pass."""
+        if self.campaign.parameters:
+            each = count_points(self.campaign) * self.campaign.campaign.repetitions
+            return {step.name: each for step in steps(self.campaign, self.passes)}
+        return {item.name: item.runs * max(1, len(self.passes.passes)) for item in self.configurations}
+
+    @property
+    def runs(self) -> int:
+        """Return the number of runs that the campaign would make."""
+        return sum(self.planned.values())
+
+    @property
+    def metrics(self) -> tuple[MetricSource, ...]:
+        """Return the source of each metric; of a derived one, with the passes that have all its parts."""
+        measure = self.campaign.measure
+        if self.campaign.parameters:
+            return self._metrics_of_sweep()
+        holding = {item.name: {metric.name for metric in item.metrics} for item in self.passes.passes}
+        sources = {item.name: item.source for item in self.passes.passes}
+        found = []
+        for name in measure.hardware:
+            passes = tuple(key for key, names in holding.items() if name in names)
+            found.append(MetricSource(name, sources[passes[0]] if passes else "", passes))
+        found += [MetricSource(name, _OS_SOURCES[name], tuple(holding)) for name in measure.os]
+        found += [MetricSource(name, _MEANS[event.means], tuple(holding)) for name, event in measure.software.items()]
+        for name, expression in measure.derived.items():
+            given = [set(item.passes) for item in found if item.metric in expression.names]
+            whole = set.intersection(*given) if len(given) == len(expression.names) else set()
+            found.append(MetricSource(name, "computed", tuple(key for key in holding if key in whole)))
+        return tuple(item for item in found if item.passes)
+
+    def _metrics_of_sweep(self) -> tuple[MetricSource, ...]:
+        measure, found = self.campaign.measure, []
+        for step in steps(self.campaign, self.passes):
+            for name in (*step.metrics, *step.software):
+                software = measure.software.get(name)
+                source = _MEANS[software.means] if software else _OS_SOURCES.get(name, step.collected.source)
+                found.append(MetricSource(name, source, (step.name,)))
+        where = {item.metric: item.passes[0] for item in found}
+        for name, expression in measure.derived.items():
+            if set(expression.names) <= set(where):
+                found.append(
+                    MetricSource(name, "computed", tuple(dict.fromkeys(where[part] for part in expression.names)))
+                )
+        return tuple(found)
+
+
+def check_spec(campaign: CampaignSpec, host: Examination) -> Readiness:
+    """Check whether a campaign can run on this host, without building or running its program.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The validated spec.
+    host : Examination
+        What was found out about this host, with the commands that change it.
+    """
+    problems = [
+        *_compilers(campaign.program),
+        *_needed_programs(campaign),
+        *_program_itself(campaign),
+        *_kernel(campaign),
+    ]
+    passes, uncounted = _plan(campaign, host)
+    has_compiler_problem = any(problem.finding.subject == "compiler" for problem in problems)
+    problems += [
+        problem for problem in uncounted if not (has_compiler_problem and problem.finding.subject == "counting")
+    ]
+    planned = configurations(campaign)
+    ready = Readiness(campaign, passes, planned, tuple(problems))
+    limits = (
+        [*_refusal("runs", check_sweep_budget, campaign, passes)]
+        if campaign.parameters
+        else [
+            *_refusal("clock", check_clock, campaign, passes),
+            *_refusal("probes", check_probes, campaign, passes),
+            *_refusal("runs", check_budget, campaign, max(1, len(passes.passes))),
+        ]
+    )
+    return replace(ready, problems=(*problems, *limits))
+
+
+def _plan(campaign: CampaignSpec, host: Examination) -> tuple[Passes, list[Problem]]:
+    """Plan the passes of all metrics that can be counted, with a problem for each other one."""
+    measure = campaign.measure
+    try:
+        return plan_counting(campaign), []
+    except HostError:
+        pass  # which metrics are at fault is found out below
+    counted: list[str] = []
+    problems: list[Problem] = []
+    for name in measure.hardware:
+        try:
+            plan_counting(campaign, [*counted, name])
+        except HostError as error:
+            problem = _uncounted(name, str(error), _elsewhere(campaign, name), host)
+            problems += [problem] if problem not in problems else []
+        else:
+            counted.append(name)
+    return (plan_counting(campaign, counted) if counted else Passes((), {})), problems
+
+
+def _elsewhere(campaign: CampaignSpec, name: str) -> str:
+    """Return which other source counts a metric that the spec's own cannot; empty when none does."""
+    if campaign.measure.source == "auto":
+        return ""
+    try:
+        found = plan_counting(campaign, [name], "auto").passes[0].source
+    except HostError:
+        return ""
+    return (
+        "With `source: auto` it is simulated." if found == "simulated" else f"With `source: auto`, {found} counts it."
+    )
+
+
+def _uncounted(name: str, message: str, elsewhere: str, host: Examination) -> Problem:
+    what, _, rest = message.partition("\n")
+    if name not in message:
+        return Problem(Finding("counting", "bad", what, rest))
+    known = {finding.subject: finding.mend for finding in host.counting if finding.status != "good"}
+    mend = None
+    if "Permission denied" in message or "Operation not permitted" in message:
+        mend = known.get("container") or known.get("permission")
+    elif "valgrind is not installed" in message:
+        mend = known.get("valgrind")
+    return Problem(Finding("metric", "bad", what, " ".join(filter(None, [*rest.splitlines(), elsewhere])), mend))
+
+
+def _compilers(program: Program) -> Iterator[Problem]:
+    for role, name in program.compilers.items():
+        yield from _refusal("compiler", check_compilers, program.model_copy(update={"compilers": {role: name}}))
+
+
+def _refusal(subject: str, check: Callable[..., object], *arguments: object) -> Iterator[Problem]:
+    """Yield what a rule of the campaign itself refuses."""
+    try:
+        check(*arguments)
+    except UnperturbedError as error:
+        yield Problem(Finding(subject, "bad", str(error)), error.exit_code)
+
+
+def _needed_programs(campaign: CampaignSpec) -> Iterator[Problem]:
+    """Yield the missing programs that a campaign needs to fetch, build, prepare or run its program."""
+    if (tied := setpriv(REAL)).status == "bad":
+        yield Problem(tied)
+    program = campaign.program
+    if (
+        program.debian is not None
+        and not (user_cache() / "sources" / program.debian.replace("/", "_") / "unpacked").is_dir()
+    ):
+        for tool, package in _DEBIAN_TOOLS.items():
+            if shutil.which(tool) is None:
+                why = f"Debian's source of {program.debian} cannot be fetched."
+                yield Problem(Finding("source", "bad", f"{tool} is missing", why, f"apt-get install {package}"))
+    commands = {"prepare": program.prepare, "build": None if program.shell else program.build}
+    for key, command in commands.items():
+        # What is in a placeholder, or is named with its folder, may be made by the build or belong to its source.
+        word = shlex.split(command)[0] if command else ""
+        if word and not find_placeholders(word) and "/" not in word and shutil.which(word) is None:
+            mend = f"apt-get install {word}"
+            yield Problem(Finding(key, "bad", f"{key} calls {word!r}, which is not on this host", "", mend))
+
+
+def _program_itself(campaign: CampaignSpec) -> Iterator[Problem]:
+    """Yield what keeps the sampler out of a program that is not built here; the spec's check knows that it exists."""
+    program = campaign.program
+    if program.build is not None:
+        return
+    yield from _refusal("program", check_sampled_program, campaign)
+    if campaign.measure.sampler == "outside" or program.shell:
+        return
+    word = substitute(shlex.split(program.run)[0], {"spec": str(campaign.folder)})
+    file = shutil.which(word, path=program.environment.get("PATH", PROGRAM_PATH))
+    if file is not None and (reason := cannot_preload(file)) is not None:
+        why = (
+            "It gets the sampler by LD_PRELOAD, as nothing is built. Give its source and build:, or take sampler: "
+            "outside."
+        )
+        yield Problem(Finding("program", "bad", f"{file} {reason}", why))
+
+
+def _kernel(campaign: CampaignSpec) -> Iterator[Problem]:
+    """Yield what the kernel lacks beside counters."""
+    measure = campaign.measure
+    for source, file in _OS_FILES.items():
+        wanted = [name for name in measure.os if _OS_SOURCES[name] == source]
+        if wanted and not file.exists():
+            yield Problem(Finding("os", "bad", f"{', '.join(wanted)} cannot be read: this kernel has no {file}"))
+    if any(event.means == "kernel" for event in measure.software.values()):
+        yield from _refusal("probes", probe_registry)
+    yield from _refusal("observer", check_processor, campaign)

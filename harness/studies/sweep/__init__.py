@@ -1,0 +1,1 @@
+"""A program run over its parameters, and the table of its runs."""

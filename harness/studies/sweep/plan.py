@@ -1,0 +1,210 @@
+"""The plan of a sweep: its points, what is run at each, and in which order.
+
+A point is run natively by the untouched program, for its time; once for each pass of the hardware metrics, without
+software metrics; and once with all software metrics. All runs of all points are shuffled together by the seed,
+repetition by repetition, so that drift of the host meets all points alike. Only the first native run of a point, which
+gives the result that its other runs must give, goes before these.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from unperturbed.collectors.planning import Passes
+from unperturbed.collectors.sources import Pass
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign import PAD_BYTES, PlannedRun, configurations
+from unperturbed.harness.spec import BASELINE, REFERENCE, Between, CampaignSpec, Chosen, Listed, Value
+
+NATIVE, _SYSTEM, _SOFTWARE = "native", "system", "software"
+
+_MOST_RUNS = 999_999
+"""Ids have six digits, so that no path differs in size between runs."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is run at each point.
+
+    Attributes
+    ----------
+    name : str
+        The run's pass in the manifest.
+    configuration : str
+        What is run.
+    collected : Pass
+        The hardware metrics that are counted; none in the native step, of which only the time is taken.
+    metrics : tuple of str
+        The hardware and operating-system metrics that the table takes from this step.
+    software : tuple of str
+        The software metrics that it takes.
+    """
+
+    name: str
+    configuration: str
+    collected: Pass
+    metrics: tuple[str, ...] = ()
+    software: tuple[str, ...] = ()
+
+
+def steps(campaign: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
+    """Return what is run at each point, the native step first.
+
+    Counters of the operating system are read in the first pass that is not simulated, as a simulator's process has
+    others than the program; where all are simulated, in a step of their own. A metric that several passes count is
+    taken from the first.
+    """
+    system, found, taken = campaign.measure.os, [Step(NATIVE, REFERENCE, Pass(NATIVE, "none", ()))], set[str]()
+    counting = [item for item in passes.passes if item.metrics]
+    real = next((item.name for item in counting if item.source != "simulated"), None)
+    for item in counting:
+        names = tuple(metric.name for metric in item.metrics if metric.name not in taken)
+        taken |= set(names)
+        if names:
+            found.append(Step(item.name, BASELINE, item, (*names, *(system if item.name == real else ()))))
+    if system and real is None:
+        found.append(Step(_SYSTEM, BASELINE, Pass(_SYSTEM, "none", ()), system))
+    counting_too = (item for item in configurations(campaign) if item.software)
+    return (
+        *found,
+        *(Step(_SOFTWARE, item.name, Pass(_SOFTWARE, "none", ()), (), item.software) for item in counting_too),
+    )
+
+
+def count_points(campaign: CampaignSpec) -> int:
+    """Return the number of points of a sweep."""
+    if campaign.campaign.points is not None:
+        return campaign.campaign.points
+    return math.prod(len(values.values) for values in campaign.parameters.values() if isinstance(values, Listed))
+
+
+def points(campaign: CampaignSpec) -> tuple[Mapping[str, Value], ...]:
+    """Return the points of a sweep, each with its value of every parameter in the order of the spec.
+
+    Lists and ranges alone give every combination. Where a parameter is drawn, each point is drawn by the seed, its own
+    number and the parameter's name alone: more points leave the first ones as they are, and so does the order of the
+    parameters in the spec.
+    """
+    parameters, count = campaign.parameters, campaign.campaign.points
+    if count is None:
+        listed = {name: values.values for name, values in parameters.items() if isinstance(values, Listed)}
+        names = sorted(listed)  # the order of keys means nothing, and must not change a point's number
+        every = (dict(zip(names, values, strict=True)) for values in product(*(listed[name] for name in names)))
+        return tuple({name: point[name] for name in parameters} for point in every)
+    seed = campaign.campaign.seed
+    return tuple(
+        {name: _draw(values, random.Random(f"{seed}/{number}/{name}").random()) for name, values in parameters.items()}
+        for number in range(1, count + 1)
+    )
+
+
+def _draw(values: Listed | Chosen | Between, chance: float) -> Value:
+    """Return the value that a number from [0, 1) stands for."""
+    if not isinstance(values, Between):
+        return values.values[int(chance * len(values.values))]
+    low, high = values.low, values.high
+    whole = isinstance(low, int) and isinstance(high, int)
+    top = high + 1 if whole else high
+    drawn = (
+        math.exp(math.log(low) + chance * (math.log(top) - math.log(low)))
+        if values.logarithmic
+        else low + chance * (top - low)
+    )
+    # Rounding may lead a hair out of the bounds.
+    return min(max(math.floor(drawn) if whole else drawn, low), high)
+
+
+def at_a_point(campaign: CampaignSpec) -> CampaignSpec:
+    """Return a sweep at the first of its points, for what is the same at all of them; any other campaign as it is."""
+    return campaign.at_point(points(campaign)[0]) if campaign.parameters else campaign
+
+
+def check_sweep_budget(campaign: CampaignSpec, passes: Passes) -> int:
+    """Return the number of runs of a sweep.
+
+    Raises
+    ------
+    SpecError
+        There are more than `max_runs`, or than a campaign can hold.
+    """
+    design = campaign.campaign
+    each = len(steps(campaign, passes))
+    runs = count_points(campaign) * design.repetitions * each
+    if runs > (most := min(design.max_runs or _MOST_RUNS, _MOST_RUNS)):
+        allowed = f"max_runs allows {most:,}" if design.max_runs == most else f"a sweep has at most {most:,}"
+        raise SpecError(
+            f"the plan has {runs:,} runs ({count_points(campaign):,} points × {design.repetitions} × {each}), "
+            f"{allowed}: ask for fewer points, "
+            "repetitions or metrics, or raise it"
+        )
+    return runs
+
+
+def plan_sweep(
+    steps: Sequence[Step], points: int, repetitions: int, *, seed: int, before: Sequence[PlannedRun] = ()
+) -> tuple[PlannedRun, ...]:
+    """Lay out the runs of a sweep, in the order in which they are made.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+        What is run at each point.
+    points, repetitions : int
+        How many there are.
+    seed : int
+        Seed of the order and of the environment's sizes.
+    before : sequence of PlannedRun
+        Runs that were planned earlier. Only the runs beyond them are planned, behind them.
+
+    Returns
+    -------
+    tuple of PlannedRun
+        Ids ascend in the order of the plan. A block is a repetition of all points; all runs of a point in it have the
+        same size of the environment.
+    """
+    chance = random.Random(f"sweep/{seed}/{len(before)}")
+    planned = {(run.point, run.repetition, run.pass_name) for run in before}
+    had_result = {run.point for run in before}
+    number = max((int(run.id) for run in before), default=0)
+    block = max((run.block for run in before), default=-1)
+    found: list[PlannedRun] = []
+    for repetition in range(1, repetitions + 1):
+        slots = [
+            (point, step)
+            for point in range(1, points + 1)
+            for step in steps
+            if (point, repetition, step.name) not in planned
+        ]
+        if not slots:
+            continue
+        block += 1
+        chance.shuffle(slots)
+        pads = {point: chance.randrange(PAD_BYTES) for point in sorted({point for point, _ in slots})}
+        if repetition == 1:
+            slots = _results_first(slots, {point for point in pads if point not in had_result})
+        for point, step in slots:
+            number += 1
+            found.append(
+                PlannedRun(f"{number:06d}", step.configuration, step.name, repetition, block, pads[point], point=point)
+            )
+    return tuple(found)
+
+
+def _results_first(slots: Sequence[tuple[int, Step]], wanted: set[int]) -> list[tuple[int, Step]]:
+    """Let the native run of each of these points change places with the first of the point's runs."""
+    ordered = list(slots)
+    first: dict[int, int] = {}
+    for place, (point, step) in enumerate(slots):
+        start = first.setdefault(point, place)
+        if point in wanted and step.name == NATIVE:
+            ordered[start], ordered[place] = ordered[place], ordered[start]
+    return ordered
+
+
+def surplus(runs: Sequence[PlannedRun], points: int, repetitions: int) -> list[str]:
+    """Return the ids of planned runs of points and repetitions that the spec no longer has."""
+    return [run.id for run in runs if run.point > points or run.repetition > repetitions]

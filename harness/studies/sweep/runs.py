@@ -1,0 +1,330 @@
+"""Execute a sweep: the program at points of its parameters, natively and counted, to a table of whole runs.
+
+Interrupted anywhere, the same call continues.
+
+A sweep is a campaign in all but its end: the same folder, manifest, lock, retries and limits. There are no intervals
+and no verdicts, so nothing is sampled between a program's begin and its end, and short programs will do.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from unperturbed.collectors.planning import Passes
+from unperturbed.errors import HostError, RunError
+from unperturbed.harness.backends import execute_parts
+from unperturbed.harness.campaign import (
+    SWEEP,
+    Attempt,
+    Durations,
+    Estimate,
+    Manifest,
+    PlannedRun,
+    ProgramResult,
+    Progress,
+    RunQueue,
+    RunResult,
+    Sampling,
+    Session,
+    build_and_stage,
+    configurations,
+    detect_host,
+    execute_in,
+    lock_campaign,
+    make_empty_folder,
+    run_plain,
+)
+from unperturbed.harness.program import Command, SoftwareMetrics, launch
+from unperturbed.harness.spec import PROGRAM_PATH, REFERENCE, CampaignSpec, Value
+from unperturbed.harness.studies.sweep.plan import (
+    NATIVE,
+    Step,
+    at_a_point,
+    check_sweep_budget,
+    plan_sweep,
+    points,
+    steps,
+    surplus,
+)
+from unperturbed.harness.studies.sweep.table import SweepTable, write_table
+
+_LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000
+_RECORDS, _RECORDS_OF_THREADS = 64, 8192
+"""A run has two records, and so has each of its threads where these are sampled."""
+_STARTS = 7
+_FEWEST_POINTS = 3
+"""When the program fails at so many points and has run at none, it will fail at all."""
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """What all runs of a sweep share.
+
+    Attributes
+    ----------
+    session : Session
+        As for a campaign.
+    untouched : Path or None
+        Build of the untouched program; None when nothing is built here.
+    steps : mapping of str to Step
+        What is run at each point.
+    points : sequence of mapping
+        The points of the parameters.
+    """
+
+    session: Session
+    untouched: Path | None
+    steps: Mapping[str, Step]
+    points: Sequence[Mapping[str, Value]]
+
+
+def run_sweep(campaign: CampaignSpec, folder: Path, progress: Progress, *, backend: str = "here") -> SweepTable:
+    """Run a sweep, or what is left of it, and write its table.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The validated spec, with parameters.
+    folder : Path
+        The campaign's folder, made if need be.
+    progress : Progress
+        Receives every step.
+    backend : str, default "here"
+        Where the runs are executed, see `unperturbed.harness.backends`.
+
+    Returns
+    -------
+    SweepTable
+        What was written: the rows that are complete, and what is missing.
+
+    Raises
+    ------
+    SpecError, HostError
+        As `run_campaign`; or this host counts otherwise than when the sweep was begun.
+    RunError
+        The build failed, the program failed at every point that was tried, or `max_hours` is over. A single run that
+        fails is recorded, and does not end the sweep. However it ends, the table of what is complete is written.
+    """
+    with lock_campaign(campaign, folder, SWEEP) as manifest:
+        sweep, passes = _prepare(campaign, folder, manifest, progress)
+        _plan(campaign, sweep, manifest)
+        manifest.reopen()
+        try:
+            _execute(sweep, passes, manifest, progress, backend)
+        finally:
+            table = write_table(campaign, folder, manifest, tuple(sweep.steps.values()), sweep.points)
+        return table
+
+
+def _prepare(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> tuple[_Sweep, Passes]:
+    """Do all that comes before the first run; what an earlier session did is kept."""
+    passes, here = detect_host(campaign, manifest, progress)
+    check_sweep_budget(campaign, passes)
+    wanted = steps(campaign, passes)
+    _check_same_counting(wanted, manifest)
+    if manifest.fact("starting") is None:
+        manifest.set_facts(starting=_time_of_starting(folder))
+    workspace = build_and_stage(campaign, folder, manifest, progress)
+    named = {step.name: step.collected for step in wanted}
+    somewhere = at_a_point(campaign)
+    # What a run must give is another at each point, and is put in when it is made.
+    session = Session(
+        somewhere,
+        folder,
+        named,
+        {},
+        workspace.inputs,
+        ProgramResult(campaign.program.exit_code, ""),
+        here,
+        workspace.program,
+    )
+    for item in configurations(campaign):
+        session = session.holding(item, workspace.builds[item.name])
+    return _Sweep(session, workspace.builds[REFERENCE], {step.name: step for step in wanted}, points(campaign)), passes
+
+
+def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
+    """Refuse to fill one column from two sources."""
+    counting = {step.name: [step.collected.source, *step.metrics, *step.software] for step in wanted}
+    known = manifest.fact("steps")
+    if known not in (None, counting) and manifest.runs("done"):
+        differing = sorted(name for name in {*known, *counting} if known.get(name) != counting.get(name))
+        raise HostError(
+            f"this host counts otherwise than when the sweep was begun ({', '.join(differing)}): a column cannot be "
+            "counted by two sources. Allow "
+            "counters as they were then (`unperturbed doctor`), or choose another folder with --campaign"
+        )
+    manifest.set_facts(steps=counting)
+
+
+def _time_of_starting(folder: Path) -> dict[str, float] | None:
+    """Return the least time of starting a program that does nothing; None without such a program."""
+    nothing = shutil.which("true", path=PROGRAM_PATH)
+    if nothing is None:
+        return None
+    own = make_empty_folder(folder / "runs" / "starting")
+    command = Command([nothing], own, {"PATH": PROGRAM_PATH}, own / "stdout", own / "stderr", timeout_s=10)
+    made = [launch(command) for _ in range(_STARTS)]
+    shutil.rmtree(own)
+    return {
+        "time_s": min(outcome.seconds for outcome in made),
+        "cpu_s": min(outcome.user_s + outcome.system_s for outcome in made),
+    }
+
+
+def _plan(campaign: CampaignSpec, sweep: _Sweep, manifest: Manifest) -> None:
+    """Enter the plan, or the runs beyond an earlier one."""
+    design, count = campaign.campaign, len(sweep.points)
+    manifest.forget_runs(surplus([state.run for state in manifest.runs()], count, design.repetitions))
+    before = [state.run for state in manifest.runs()]
+    manifest.plan(plan_sweep(tuple(sweep.steps.values()), count, design.repetitions, seed=design.seed, before=before))
+
+
+def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progress, backend: str) -> None:
+    """Execute every planned run."""
+    design, states = sweep.session.campaign.campaign, manifest.runs()
+    planned = [state.run for state in states if state.state == "planned" and state.run.point <= len(sweep.points)]
+    planned = [run for run in planned if run.repetition <= design.repetitions]
+    durations = Durations()
+    for state in manifest.runs("done"):
+        if state.seconds is not None:
+            durations.add(state.run.pass_name, state.seconds)
+    progress.planned(
+        Estimate(
+            runs=len(states),
+            done=sum(state.state == "done" for state in states),
+            seconds=durations.expected(Counter(run.pass_name for run in planned)),
+            configurations=Counter(state.run.pass_name for state in states),
+            passes=passes,
+            notes=(),
+        )
+    )
+    execute_parts([_SweepQueue(sweep, planned, manifest, progress, total=len(states), durations=durations)], backend)
+
+
+class _SweepQueue(RunQueue):
+    """The planned runs of a sweep. A point is given up when its first native run fails.
+
+    That run gives the result that the point's other runs must give; without it they stay planned.
+    """
+
+    def __init__(
+        self,
+        sweep: _Sweep,
+        planned: Sequence[PlannedRun],
+        manifest: Manifest,
+        progress: Progress,
+        *,
+        total: int,
+        durations: Durations,
+    ) -> None:
+        super().__init__(
+            sweep.session, planned, manifest, progress, total=total, durations=durations, make=self._make_at_point
+        )
+        self._sweep, self._manifest = sweep, manifest
+        self._points = {run.id: run.point for run in planned}
+        self._expected = _results(sweep, manifest)
+        self._failed: dict[int, str] = {}
+
+    def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
+        if run.pass_name == NATIVE:
+            return _run_native(self._sweep, run, self._expected, attempt)
+        return _run_counted(self._sweep, run, self._expected, self._manifest, attempt)
+
+    def skip(self, run: PlannedRun) -> bool:
+        """Return whether the run's point was given up."""
+        return run.point in self._failed
+
+    def execute(self, run: str) -> None:
+        """Make one run.
+
+        Raises
+        ------
+        RunError
+            The program has failed at each of the first points.
+        """
+        super().execute(run)
+        point = self._points[run]
+        if point in self._expected:
+            return
+        self._failed[point] = error = self._manifest.failures()[-1].error
+        if not self._expected and len(self._failed) >= _FEWEST_POINTS:
+            raise RunError(
+                f"the program failed at each of the first {len(self._failed)} points, so it will at all. The last "
+                "said: "
+                f"{error}"
+            )
+
+
+def _results(sweep: _Sweep, manifest: Manifest) -> dict[int, ProgramResult]:
+    """Return what each point must give, as far as its first native run is done."""
+    first = {
+        state.run.id: state.run.point
+        for state in manifest.runs("done")
+        if state.run.pass_name == NATIVE and state.run.repetition == 1
+    }
+    exit_code = sweep.session.campaign.program.exit_code
+    return {
+        first[run]: ProgramResult(exit_code, found["digest"], run)
+        for run, found in manifest.totals().items()
+        if run in first
+    }
+
+
+def _run_native(sweep: _Sweep, run: PlannedRun, expected: dict[int, ProgramResult], attempt: Attempt) -> RunResult:
+    """Run the untouched program: its time, and the result that the point's other runs must give."""
+    session = sweep.session
+    here = session.campaign.at_point(sweep.points[run.point - 1])
+    result, outcome = run_plain(
+        here, attempt.folder, build=sweep.untouched, inputs=session.inputs, pad_bytes=run.pad_bytes
+    )
+    known = expected.setdefault(run.point, replace(result, run=run.id))
+    if result != known:
+        raise RunError(
+            "the untouched program gave another result than in its first run at this point (sha256 "
+            f"{result.digest[:12]}…, then "
+            f"{known.digest[:12]}…): it is not deterministic, or prints times or addresses. Take these out of what "
+            "it prints, or write `result: any`"
+        )
+    shutil.rmtree(attempt.folder / "scratch", ignore_errors=True)
+    totals = {"time_s": outcome.seconds, "cpu_s": outcome.user_s + outcome.system_s, "digest": result.digest}
+    return RunResult(outcome.seconds, 0, totals)
+
+
+def _run_counted(
+    sweep: _Sweep, run: PlannedRun, expected: Mapping[int, ProgramResult], manifest: Manifest, attempt: Attempt
+) -> RunResult:
+    """Make one measured run; its counts are those of the program from its first record to its end."""
+    step, values = sweep.steps[run.pass_name], sweep.points[run.point - 1]
+    session = replace(sweep.session, campaign=sweep.session.campaign.at_point(values), expected=expected[run.point])
+    trace = execute_in(
+        session,
+        _whole(session.campaign, step, session.built[run.configuration].software_metrics),
+        run.configuration,
+        attempt.folder,
+        pad_bytes=run.pad_bytes,
+        run=run.id,
+        order=int(run.id),
+        point=run.point,
+        parameters=dict(values),
+        repetition=run.repetition,
+        block=run.block,
+        attempt=attempt.number,
+        host_before=attempt.host_before,
+    )
+    wanted = (*step.metrics, *step.software)
+    if manifest.fact(f"columns:{step.name}") is None:
+        manifest.set_facts(**{f"columns:{step.name}": [asdict(trace.metrics[name]) for name in wanted]})
+    totals: dict[str, Any] = {name: trace[name].item() for name in wanted}
+    return RunResult(trace.attributes["seconds"], len(trace), totals)
+
+
+def _whole(campaign: CampaignSpec, step: Step, software_metrics: SoftwareMetrics) -> Sampling:
+    """Return how a whole run is counted: no timer ticks in it, so that it has one interval."""
+    capacity = _RECORDS_OF_THREADS if campaign.measure.threads == "all" else _RECORDS
+    return Sampling(step.collected, software_metrics, _LONGER_THAN_ANY_RUN_NS, "monotonic", capacity, whole=True)

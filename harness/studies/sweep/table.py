@@ -1,0 +1,315 @@
+"""The table of a sweep: built from its finished runs, with what is missing and what limits its use."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from unperturbed.collectors.data import Column, Metric, read_sweep, read_sweep_facts, write_sweep
+from unperturbed.collectors.records import derived_metric, implausible
+from unperturbed.common.result import Result
+from unperturbed.common.table import Cell, Table
+from unperturbed.common.table import Column as TableColumn
+from unperturbed.common.wording import counted
+from unperturbed.harness.campaign import Manifest, RunState
+from unperturbed.harness.spec import TIME_COLUMNS, Between, CampaignSpec, Value
+from unperturbed.harness.studies.sweep.plan import Step
+
+_SHORT = 20
+"""A run is short when the program takes less than so many times what starting any process takes."""
+_MOST_VALUES = 6
+"""Different values of a text column that are shown."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A row that is missing from a sweep's table.
+
+    Attributes
+    ----------
+    point, repetition : int
+        Which row, both counted from 1.
+    parameters : mapping of str to int, float or str
+        The point's values.
+    why : str
+        The reason.
+    failed : bool
+        Whether a run of it failed; otherwise its runs were not all made.
+    """
+
+    point: int
+    repetition: int
+    parameters: Mapping[str, Value]
+    why: str
+    failed: bool
+
+
+@dataclass(frozen=True, repr=False)
+class SweepTable(Result):
+    """A sweep's table as it was written; nothing is written while no row is complete.
+
+    Attributes
+    ----------
+    frame : polars.DataFrame
+        One row a point and repetition.
+    columns : tuple of Column
+        What each column of the frame is.
+    missing : tuple of Missing
+        The rows that are not complete.
+    notes : tuple of str
+        What limits the use of the numbers, a sentence each.
+    facts : mapping of str to object
+        What is known about the sweep as a whole, as `table.json` has it.
+    """
+
+    frame: pl.DataFrame
+    columns: tuple[Column, ...]
+    missing: tuple[Missing, ...]
+    notes: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+    _page = "unperturbed.analysis.report:render_result"
+
+    def headline(self) -> str:
+        """Return the sweep's name and its number of rows."""
+        missing = f", {counted(len(self.facts['missing']), 'row')} missing" if self.facts["missing"] else ""
+        return f"{self.facts['name']}: {counted(self.frame.height, 'row')}{missing}"
+
+    def tables(self) -> Sequence[Table]:
+        """Return a table that describes the columns; none while there is no row."""
+        if not self.frame.height:
+            return ()
+        rows: list[list[Cell | str]] = [
+            [
+                column.name,
+                Cell(column.kind, "undecided" if column.kind == "simulated" else ""),
+                column.unit,
+                describe_values(self.frame[column.name]),
+            ]
+            for column in self.columns
+        ]
+        heads = (TableColumn("column"), TableColumn("kind"), TableColumn("unit"), TableColumn("values"))
+        return (Table(heads, rows, self.headline()),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the rows."""
+        return self.frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description of the columns and what is known about the sweep; the rows are in its files."""
+        return {"columns": [vars(column) for column in self.columns], **self.facts}
+
+
+def describe_values(series: pl.Series) -> str:
+    """Return the range of a column of numbers, or the first few of its texts."""
+    if series.dtype == pl.String:
+        values = series.unique(maintain_order=True).sort().to_list()
+        return ", ".join(values[:_MOST_VALUES]) + (f", … ({len(values)})" if len(values) > _MOST_VALUES else "")
+    known = series.drop_nulls()
+    if not len(known):
+        return "no value"
+    least, most = known.min(), known.max()
+    empty = f"; {series.null_count()} empty" if series.null_count() else ""
+    form = "{:,}".format if series.dtype == pl.Int64 else "{:.4g}".format
+    return (form(least) if least == most else f"{form(least)} … {form(most)}") + empty
+
+
+def read_table(folder: Path) -> SweepTable:
+    """Read the table of a recorded sweep.
+
+    Parameters
+    ----------
+    folder : Path
+        The campaign's folder.
+
+    Returns
+    -------
+    SweepTable
+        Its facts name the rows that are missing.
+
+    Raises
+    ------
+    DataError
+        There is no table.
+    """
+    frame, columns = read_sweep(folder)
+    facts = read_sweep_facts(folder)
+    return SweepTable(frame, tuple(columns.values()), (), tuple(facts["notes"]), facts)
+
+
+def write_table(
+    campaign: CampaignSpec,
+    folder: Path,
+    manifest: Manifest,
+    steps: Sequence[Step],
+    points: Sequence[Mapping[str, Value]],
+) -> SweepTable:
+    """Build the table of all rows whose runs are done, and write it into the campaign's folder.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    folder : Path
+        The campaign's folder.
+    manifest : Manifest
+        What is known of its runs.
+    steps : sequence of Step
+        What is run for each row.
+    points : sequence of mapping
+        The points of the sweep, in the order of their numbers.
+
+    Returns
+    -------
+    SweepTable
+        What was written, and what is missing.
+    """
+    runs: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
+    for state in manifest.runs():
+        if state.run.point <= len(points):
+            runs[state.run.point, state.run.repetition][state.run.pass_name] = state
+    whole = [
+        row
+        for row in sorted(runs)
+        if all(step.name in runs[row] and runs[row][step.name].state == "done" for step in steps)
+    ]
+    complete = set(whole)
+    wanted = [
+        (point, number) for point in range(1, len(points) + 1) for number in range(1, campaign.campaign.repetitions + 1)
+    ]
+    missing = tuple(_missing(row, runs.get(row, {}), points) for row in wanted if row not in complete)
+    metrics = {
+        entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])})
+        for step in steps
+        for entry in manifest.fact(f"columns:{step.name}") or ()
+    }
+    content = manifest.totals()
+    rows = [
+        {
+            **points[row[0] - 1],
+            **{name: value for step in steps for name, value in content[runs[row][step.name].run.id].items()},
+        }
+        for row in whole
+    ]
+    frame, columns = _frame(campaign, rows, metrics)
+    notes = _notes(frame, columns, manifest.fact("starting"))
+    facts = {
+        "name": campaign.name,
+        "program": manifest.fact("program"),
+        "host": manifest.fact("host"),
+        "begun": manifest.fact("begun"),
+        "seed": campaign.campaign.seed,
+        "complete": not missing,
+        "missing": [{"point": item.point, "repetition": item.repetition, "why": item.why} for item in missing],
+        "starting": manifest.fact("starting"),
+        "notes": list(notes),
+        "rows": [
+            {"point": row[0], "repetition": row[1], "runs": {step.name: runs[row][step.name].run.id for step in steps}}
+            for row in whole
+        ],
+    }
+    if rows:
+        write_sweep(folder, frame, columns, facts)
+    return SweepTable(frame, columns, missing, notes, facts)
+
+
+def _missing(row: tuple[int, int], runs: Mapping[str, RunState], points: Sequence[Mapping[str, Value]]) -> Missing:
+    failed = [state for state in runs.values() if state.state == "failed"]
+    why = (
+        f"run {failed[0].run.id} ({failed[0].run.pass_name}): {failed[0].error}"
+        if failed
+        else "its runs were not all made"
+    )
+    return Missing(row[0], row[1], points[row[0] - 1], why, bool(failed))
+
+
+def _frame(
+    campaign: CampaignSpec, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Metric]
+) -> tuple[pl.DataFrame, tuple[Column, ...]]:
+    """Arrange rows as columns: parameters, times, metrics in the order of the spec, what is computed from these."""
+    measure = campaign.measure
+    columns = [
+        Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in campaign.parameters
+    ]
+    columns += [
+        Column(
+            "time_s",
+            "time",
+            "s",
+            "clock",
+            "wall-clock time of the untouched program, from its start to its end, without any sampler",
+        ),
+        Column(
+            "cpu_s", "time", "s", "wait4", "processor time (user and system) of the same run, with that of its children"
+        ),
+    ]
+    measured = [name for name in (*measure.hardware, *measure.os, *measure.software) if name in metrics]
+    columns += [_column(metrics[name]) for name in measured]
+    values_of = {column.name: [row[column.name] for row in rows] for column in columns}
+    parts = {name: np.asarray(values_of[name]) for name in measured}
+    known = dict(metrics)
+    for name, expression in measure.derived.items():
+        if set(expression.names) <= set(measured):
+            known[name] = derived_metric(name, expression, known)
+            columns.append(_column(known[name]))
+            values = expression.evaluate(parts) if rows else np.zeros(0)
+            values_of[name] = [None if np.isnan(value) else value for value in values.tolist()]
+    types = {column.name: _type(campaign, column, values_of[column.name]) for column in columns}
+    return pl.DataFrame(values_of, schema=types), tuple(columns)
+
+
+def _column(metric: Metric) -> Column:
+    meaning = metric.meaning.replace("at the end of the interval", "at the end of the run")
+    return Column(metric.name, metric.kind, metric.unit, metric.source, meaning, metric.semantics, metric.components)
+
+
+def _type(campaign: CampaignSpec, column: Column, values: Sequence[Any]) -> type[pl.DataType]:
+    """Return a column's type; that of a parameter follows from the spec, whichever of its values were drawn."""
+    parameter = campaign.parameters.get(column.name)
+    if isinstance(parameter, Between):
+        values = (parameter.low, parameter.high)
+    elif parameter is not None:
+        values = parameter.values
+    if column.kind in ("time", "derived") or any(isinstance(value, float) for value in values):
+        return pl.Float64
+    return pl.String if any(isinstance(value, str) for value in values) else pl.Int64
+
+
+def _notes(frame: pl.DataFrame, columns: Sequence[Column], starting: Mapping[str, float] | None) -> tuple[str, ...]:
+    """Return what limits the use of the numbers, a sentence each."""
+    notes = []
+    if frame.height and starting is not None:
+        short = frame.filter(*(pl.col(name) < _SHORT * starting[name] for name in TIME_COLUMNS)).height
+        if short:
+            notes.append(
+                f"In {short} of {frame.height} rows the program takes less than {_SHORT} times what starting any "
+                "process takes here "
+                f"({starting['time_s'] * 1e3:.2g} ms, {starting['cpu_s'] * 1e3:.2g} ms of a processor): much of their "
+                f"{' and '.join(TIME_COLUMNS)} is that. Give the program more work."
+            )
+    counts = {
+        column.name: frame[column.name].to_numpy()
+        for column in columns
+        if column.kind in ("hardware", "simulated", "software", "os")
+    }
+    notes += [f"A count cannot be right: {sentence.split('; in ', 1)[0]}." for sentence in implausible(counts)]
+    notes += [
+        f"{column.name} counted nothing in any run: is that the event that you meant?"
+        for column in columns
+        if column.kind == "software"
+        and column.semantics == "counter"
+        and frame.height
+        and not (frame[column.name] != 0).any()
+    ]
+    cycles = [column.name for column in columns if column.kind == "simulated" and column.unit == "cycles"]
+    notes += [
+        f"{name} is simulated: a formula of the other events, and no time. Times are {' and '.join(TIME_COLUMNS)}."
+        for name in cycles
+    ]
+    return tuple(notes)

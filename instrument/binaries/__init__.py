@@ -1,0 +1,18 @@
+"""Programs that are not built here: ELF symbols, places for kernel probes, library functions to interpose."""
+
+from unperturbed.instrument.binaries.elf import read_binary
+from unperturbed.instrument.binaries.interposition import Interposed, find_function, find_functions, interposer_source
+from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, Hit, ProbeSite, find_probes
+
+__all__ = [
+    "HIT_COSTS",
+    "HIT_NS",
+    "Hit",
+    "Interposed",
+    "ProbeSite",
+    "find_function",
+    "find_functions",
+    "find_probes",
+    "interposer_source",
+    "read_binary",
+]

@@ -1,0 +1,388 @@
+"""Functions, static probes and needed libraries of an ELF binary, from its own symbols or those of a debug file."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unperturbed.common.wording import nearest
+from unperturbed.errors import SpecError
+from unperturbed.instrument.binaries.demangle import spellings
+from unperturbed.instrument.events.targets import is_glob
+
+DEBUG_FOLDER = Path("/usr/lib/debug")
+"""Where distributions put symbols that they stripped."""
+
+_FUNCTION, _INDIRECT = 2, 10
+_EXPORTED_BINDINGS = (1, 2, 10)
+_HIDDEN = (1, 2)
+_EXECUTABLE = 1
+_PROBE_NOTE = 3
+_DAMAGE = (
+    struct.error,
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    ArithmeticError,
+    MemoryError,
+    lzma.LZMAError,
+)
+"""What reading a file raises whose sizes and places make no sense."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A name of a function that a binary defines.
+
+    Attributes
+    ----------
+    name : str
+        Symbol, mangled if C++.
+    offset : int
+        Of its first instruction in the file.
+    size : int
+        Bytes; 0 if the symbol does not have it.
+    exported : bool
+        Other binaries can call it by this name.
+    indirect : bool
+        It has no code of its own: at load time the binary chooses one of several functions for this name (IFUNC).
+        `offset` is that of the chooser.
+    """
+
+    name: str
+    offset: int
+    size: int
+    exported: bool
+    indirect: bool
+
+
+@dataclass(frozen=True)
+class StaticProbe:
+    """One location of a static probe (USDT): a nop that the program's author put there, and a note that describes it.
+
+    Attributes
+    ----------
+    offset : int
+        Of the instruction in the file.
+    semaphore : int
+        Offset in the file of a counter that the program tests before it prepares the probe's arguments; 0 for none.
+    """
+
+    provider: str
+    name: str
+    offset: int
+    semaphore: int
+
+
+@dataclass(frozen=True)
+class Binary:
+    """An executable or a shared library.
+
+    Attributes
+    ----------
+    functions : tuple of Function
+        Every name of every function that it defines, by offset; exported names before others.
+    imported : frozenset of str
+        Names that it asks other binaries for.
+    static_probes : tuple of StaticProbe
+        In the order of the file.
+    needed : tuple of str
+        Names of the libraries that it asks for itself (DT_NEEDED).
+    interpreter : str
+        The dynamic linker that starts it; '' for a library or a static program.
+    machine : str
+        Its kind of processor, `EM_X86_64`.
+    has_symbols : bool
+        A full symbol table was found, its own or a debug file's; otherwise only what it exports is known.
+    """
+
+    path: Path
+    functions: tuple[Function, ...]
+    imported: frozenset[str]
+    static_probes: tuple[StaticProbe, ...]
+    needed: tuple[str, ...]
+    interpreter: str
+    machine: str
+    has_symbols: bool
+
+    def exports(self, name: str) -> bool:
+        """Return whether other binaries can call a function of this by that name."""
+        return any(function.exported for function in self.functions if function.name == name)
+
+    def code(self, offset: int, length: int = 16) -> bytes:
+        """Return the bytes at an offset of the file."""
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def find_functions(self, target: str) -> tuple[Function, ...]:
+        """Return the functions of a binary that a target names, one for each place in the file.
+
+        Parameters
+        ----------
+        target : str
+            A symbol; in C++ also `ns::f` (all overloads and instances), `ns::f(int)`, `ns::f<int>`; globs are those of
+            fnmatch. Clones that the compiler made of a function are found by its name.
+
+        Raises
+        ------
+        SpecError
+            No function matches (the message has the nearest names), or it is chosen at load time and has no code of
+            its own (a glob leaves it out).
+
+        Notes
+        -----
+        A constructor has one function for a complete object and one for a base; compilers merge them if they can, but
+        clang without optimisation has the first call the second: then name one of them by its symbol.
+        """
+        named = [function for function in self.functions if function.name == target]
+        if not named or not self.exports(target):
+            # Of a function that stays in the self, the compiler may keep clones only, or clones too.
+            pattern = re.compile(
+                translate(_without_spaces(target)) if is_glob(target) else f"{re.escape(_without_spaces(target))}\\Z"
+            )
+            named = [
+                function
+                for function in self.functions
+                if any(pattern.match(_without_spaces(name)) for name in spellings(function.name))
+            ]
+        choosers = {function.offset for function in self.functions if function.indirect}
+        found = {function.offset: function for function in reversed(named) if function.offset not in choosers}
+        # An IFUNC may have a plain twin for programs linked long ago: counting that would count nothing.
+        is_chosen = any(function.indirect for function in named) and not is_glob(target)
+        if found and not is_chosen:
+            return tuple(found[offset] for offset in sorted(found))
+        if named:
+            raise SpecError(
+                f"{self.path}: {target} is chosen among several functions when the program is loaded (an "
+                f"IFUNC), and has no code of its own; "
+                f"take {{preload: {target}}}, or name the function that is chosen"
+            )
+        raise SpecError(_missing_function(self, target))
+
+    def find_static_probes(self, provider: str, name: str) -> tuple[StaticProbe, ...]:
+        """Return every location of the static probes of that provider and name; globs are those of fnmatch.
+
+        Raises
+        ------
+        SpecError
+            There is none; the message has the nearest names.
+        """
+        pattern = re.compile(translate(f"{provider}:{name}"))
+        found = tuple(probe for probe in self.static_probes if pattern.match(f"{probe.provider}:{probe.name}"))
+        if found:
+            return found
+        message = f"{self.path}: no static probe {provider}:{name}"
+        if not self.static_probes:
+            raise SpecError(
+                f"{message}; it has no static probes at all (readelf --notes lists them): was it built without them?"
+            )
+        known = sorted({f"{probe.provider}:{probe.name}" for probe in self.static_probes})
+        raise SpecError(f"{message}{nearest_names(f'{provider}:{name}', known)}")
+
+
+def read_binary(path: Path) -> Binary:
+    """Read an executable or shared library, with its debug file where this host has it (by build-id or .gnu_debuglink).
+
+    Raises
+    ------
+    SpecError
+        There is no such file, it cannot be read, or it is no ELF binary (of a script, the message has its interpreter).
+    """
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
+    return _read_version(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415  some 20 ms, for who probes or preloads
+    from elftools.construct import ConstructError  # noqa: PLC0415
+
+    del modified_ns, size  # a file built anew is read anew
+    try:
+        with path.open("rb") as file:
+            _check_magic(path, file.read(256))
+            return _described(path, file)
+    except OSError as error:
+        raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
+    except (*_DAMAGE, ELFError, ConstructError) as error:
+        raise SpecError(f"{path}: a damaged ELF file ({type(error).__name__}: {error})") from None
+
+
+def _check_magic(path: Path, begin: bytes) -> None:
+    if begin.startswith(b"#!"):
+        interpreter = begin[2:].split(b"\n", maxsplit=1)[0].strip().decode(errors="replace")
+        raise SpecError(f"{path}: a script that {interpreter} runs; name the binary that does the work, by its path")
+    if not begin.startswith(b"\x7fELF"):
+        raise SpecError(f"{path}: no ELF binary; name an executable or a shared library")
+
+
+class _Load(NamedTuple):
+    """A segment that is mapped into memory: address, offset in the file, bytes there, whether it is code."""
+
+    address: int
+    offset: int
+    length: int
+    is_code: bool
+
+
+class _Symbols(NamedTuple):
+    functions: list[Function]
+    imported: set[str]
+
+
+def _described(path: Path, file: Any) -> Binary:
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+
+    elf: Any = ELFFile(file)
+    loads = [
+        _Load(load["p_vaddr"], load["p_offset"], load["p_filesz"], bool(load["p_flags"] & _EXECUTABLE))
+        for load in elf.iter_segments("PT_LOAD")
+    ]
+    dynamic = _symbols(elf, ".dynsym", loads)
+    full = _symbols(elf, ".symtab", loads).functions
+    for debug in () if full else _debug_files(path, elf):
+        with debug as opened:
+            full = _symbols(ELFFile(opened), ".symtab", loads).functions
+        if full:
+            break
+    names = {(function.name, function.offset): function for function in (*full, *dynamic.functions)}
+    tags = [tag for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()]
+    return Binary(
+        path=path,
+        functions=tuple(
+            sorted(names.values(), key=lambda function: (function.offset, not function.exported, function.name))
+        ),
+        imported=frozenset(dynamic.imported),
+        static_probes=tuple(_static_probes(elf, loads)),
+        needed=tuple(tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"),
+        interpreter=next((segment.get_interp_name() for segment in elf.iter_segments("PT_INTERP")), ""),
+        machine=str(elf.header.e_machine),
+        has_symbols=bool(full),
+    )
+
+
+def _file_offset(loads: Sequence[_Load], address: int, *, code: bool) -> int | None:
+    for load in loads:
+        if load.address <= address < load.address + load.length and (load.is_code or not code):
+            return address - load.address + load.offset
+    return None
+
+
+def _symbols(elf: Any, section_name: str, loads: Sequence[_Load]) -> _Symbols:
+    """Read one symbol table. By hand: pyelftools takes 20 us a symbol, and a large program has a million."""
+    section = elf.get_section_by_name(section_name)
+    found = _Symbols([], set())
+    if section is None or section["sh_type"] == "SHT_NOBITS":
+        return found
+    names = elf.get_section(section["sh_link"]).data()
+    order = "<" if elf.little_endian else ">"
+    # Elf64_Sym: name, info, other, shndx, value, size; Elf32_Sym: name, value, size, info, other, shndx.
+    rows = struct.iter_unpack(f"{order}IBBHQQ" if elf.elfclass == 64 else f"{order}IIIBBH", section.data())
+    is_dynamic = section_name == ".dynsym"
+    thumb = elf.header.e_machine == "EM_ARM"
+    for row in rows:
+        name_at, info, other, index, address, size = row if elf.elfclass == 64 else (*row[:1], *row[3:], *row[1:3])
+        kind, binding = info & 15, info >> 4
+        if not index and is_dynamic:
+            found.imported.add(_name(names, name_at))
+        if not index or kind not in (_FUNCTION, _INDIRECT):
+            continue
+        offset = _file_offset(loads, address & ~1 if thumb else address, code=True)
+        if offset is not None:
+            exported = is_dynamic and binding in _EXPORTED_BINDINGS and other & 3 not in _HIDDEN
+            found.functions.append(Function(_name(names, name_at), offset, size, exported, kind == _INDIRECT))
+    return found
+
+
+def _name(names: bytes, begin: int) -> str:
+    name = names[begin : names.index(b"\0", begin)].decode(errors="surrogateescape")
+    return name.partition("@")[0] or name  # the linker writes f@@VERSION_1 into a full table
+
+
+def _debug_files(path: Path, elf: Any) -> Iterator[Any]:
+    """Open what may have the symbols stripped from a binary: its debug file, or its own .gnu_debugdata."""
+    identity = elf.get_section_by_name(".note.gnu.build-id")
+    for note in identity.iter_notes() if identity else ():
+        number = str(note["n_desc"])
+        by_number = DEBUG_FOLDER / ".build-id" / number[:2] / f"{number[2:]}.debug"
+        if note["n_type"] == "NT_GNU_BUILD_ID" and by_number.is_file():
+            yield by_number.open("rb")
+    link = elf.get_section_by_name(".gnu_debuglink")
+    if link:
+        name, _, rest = link.data().partition(b"\0")
+        folder = path.resolve().parent
+        for candidate in (folder, folder / ".debug", DEBUG_FOLDER / folder.relative_to("/")):
+            debug = candidate / name.decode(errors="surrogateescape")
+            if (
+                debug.is_file()
+                and struct.pack("<I" if elf.little_endian else ">I", zlib.crc32(debug.read_bytes())) == rest[-4:]
+            ):
+                yield debug.open("rb")
+    packed = elf.get_section_by_name(".gnu_debugdata")
+    if packed:
+        yield io.BytesIO(lzma.decompress(packed.data()))
+
+
+def _static_probes(elf: Any, loads: Sequence[_Load]) -> Iterator[StaticProbe]:
+    """Read .note.stapsdt: each note has three addresses, then names of provider and probe, and its arguments' places.
+
+    https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation: if a tool moved the sections after linking, the
+    note's address of .stapsdt.base is not that section's any more, and all its addresses have moved as far.
+    """
+    section = elf.get_section_by_name(".note.stapsdt")
+    base_section = elf.get_section_by_name(".stapsdt.base")
+    order, width = "<" if elf.little_endian else ">", elf.elfclass // 8
+    content = section.data() if section else b""
+    place = 0
+    while place + 12 <= len(content):
+        name_bytes, note_bytes, kind = struct.unpack_from(f"{order}III", content, place)
+        begin = place + 12 + (name_bytes + 3 & ~3)
+        note = content[begin : begin + note_bytes]
+        place = begin + (note_bytes + 3 & ~3)
+        if kind != _PROBE_NOTE:
+            continue
+        location, base, semaphore = struct.unpack_from(f"{order}3{'Q' if width == 8 else 'I'}", note)
+        moved = base_section["sh_addr"] - base if base_section and base else 0
+        provider, name = (text.decode(errors="replace") for text in note[3 * width :].split(b"\0")[:2])
+        offset = _file_offset(loads, location + moved, code=True)
+        counter = _file_offset(loads, semaphore + moved, code=False) if semaphore else 0
+        if offset is not None and counter is not None:
+            yield StaticProbe(provider, name, offset, counter)
+
+
+def _missing_function(binary: Binary, target: str) -> str:
+    message = f"{binary.path}: no function {target}"
+    if target in binary.imported:
+        return f"{message} of its own; it asks a library for it: write library:{target}"
+    known = {name for function in binary.functions for name in spellings(function.name)[:2]} | binary.imported
+    message += nearest_names(target, known)
+    if binary.has_symbols:
+        return f"{message}; if it is there in the source, the compiler has put it into its callers (inlined)"
+    return (
+        f"{message}; the binary is stripped, only what it exports is known: build it with symbols, or install its "
+        f"debug package"
+    )
+
+
+def nearest_names(target: str, known: Iterable[str]) -> str:
+    """Return the end of a message: the known names that are nearest to a target."""
+    near = nearest(target, known)
+    return f"; nearest names: {', '.join(near)}" if near else "; no name is near it"
+
+
+def _without_spaces(name: str) -> str:
+    return re.sub(r"\s+", "", name).removeprefix("::")

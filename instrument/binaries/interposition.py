@@ -1,0 +1,394 @@
+"""Counting calls of library functions of a program that is not built here, by a library for LD_PRELOAD.
+
+A call from one binary to another goes by way of a place that the dynamic linker fills with the address of the first
+function of that name. A preloaded library comes first. It must have the symbol's version, and sees only calls that pass
+the linker's table.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unperturbed.errors import SpecError
+from unperturbed.instrument.binaries.elf import Binary, nearest_names, read_binary
+from unperturbed.instrument.binaries.libraries import needed_libraries
+from unperturbed.instrument.events.event import Event
+
+_OBJECT, _FUNCTION, _INDIRECT = 1, 2, 10
+_HIDDEN_VERSION = 0x8000
+_SYMBOLIC = 2
+_LINKED_KINDS = {"EM_X86_64": (1, 6, 7), "EM_AARCH64": (257, 1025, 1026)}
+"""Relocations that bind a place to a symbol by its name: an address in data, in the table of addresses, in the table
+of calls."""
+
+
+class _Symbol(NamedTuple):
+    place: int
+    kind: int
+    defined: bool
+    version: str | None
+    default: bool
+
+
+def read_version(path: Path, name: str, *, defined: bool, functions: bool = True) -> tuple[str | None, tuple[str, ...]]:
+    """Return the version of a symbol that a binary defines or asks for.
+
+    Parameters
+    ----------
+    path : Path
+        The binary.
+    name : str
+        The symbol.
+    defined : bool
+        Look among what it defines, not among what it imports.
+    functions : bool, default True
+        Look among functions, not among variables.
+
+    Returns
+    -------
+    default : str or None
+        The version that a program linked today gets, or that the binary imports; '' if it has none; None if there is
+        no such symbol.
+    versions : tuple of str
+        All.
+    """
+    kinds = (_FUNCTION, _INDIRECT) if functions else (_OBJECT,)
+    found = [
+        symbol
+        for symbol in _symbols(path, name, path.stat().st_mtime_ns)[0]
+        if symbol.defined == defined and (symbol.kind in kinds or not defined)
+    ]
+    default = next((symbol.version for symbol in found if symbol.default), found[0].version if found else None)
+    return default, tuple(symbol.version or "" for symbol in found)
+
+
+def is_bound_within(path: Path, name: str) -> bool:
+    """Return whether a library's own calls of a function are bound at link time, so that none can be interposed."""
+    symbols, linked, symbolic = _symbols(path, name, path.stat().st_mtime_ns)
+    return symbolic or not any(symbol.place in linked for symbol in symbols if symbol.defined)
+
+
+@lru_cache(maxsize=256)
+def _symbols(path: Path, name: str, modified_ns: int) -> tuple[tuple[_Symbol, ...], frozenset[int], bool]:
+    """Return the symbols of a name, the indices of all that the linker binds, and whether own symbols come first."""
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  some 20 ms, for who preloads
+
+    del modified_ns  # a file built anew is read anew
+    with path.open("rb") as file:
+        elf: Any = ELFFile(file)
+        table = elf.get_section_by_name(".dynsym")
+        if table is None or elf.elfclass != 64:
+            return (), frozenset(), False
+        order = "<" if elf.little_endian else ">"
+        names = elf.get_section(table["sh_link"]).data()
+        versions = _versions(elf)
+        numbers = elf.get_section_by_name(".gnu.version")
+        number_of = [row[0] for row in struct.iter_unpack(f"{order}H", numbers.data())] if numbers else []
+        encoded = name.encode() + b"\0"
+        found = []
+        for index, row in enumerate(struct.iter_unpack(f"{order}IBBHQQ", table.data())):
+            if not names.startswith(encoded, row[0]):
+                continue
+            number = number_of[index] if index < len(number_of) else 1
+            version = versions.get(number & ~_HIDDEN_VERSION, "")
+            found.append(_Symbol(index, row[1] & 15, bool(row[3]), version, not number & _HIDDEN_VERSION))
+        kinds = _LINKED_KINDS.get(str(elf.header.e_machine), ())
+        linked = frozenset(
+            info >> 32
+            for section in elf.iter_sections()
+            if section["sh_type"] == "SHT_RELA"
+            for _, info, _ in struct.iter_unpack(f"{order}QQq", section.data())
+            if info & 0xFFFFFFFF in kinds
+        )
+        return tuple(found), linked, _is_symbolic(elf)
+
+
+def _versions(elf: Any) -> dict[int, str]:
+    """Return number → version, of those that the binary defines and those that it asks for."""
+    found: dict[int, str] = {}
+    defined = elf.get_section_by_name(".gnu.version_d")
+    for entry, names in defined.iter_versions() if defined else ():
+        found[entry["vd_ndx"]] = next(names).name
+    needed = elf.get_section_by_name(".gnu.version_r")
+    for _, auxiliaries in needed.iter_versions() if needed else ():
+        for auxiliary in auxiliaries:
+            found[auxiliary["vna_other"] & ~_HIDDEN_VERSION] = auxiliary.name
+    return found
+
+
+def _is_symbolic(elf: Any) -> bool:
+    tags = {
+        tag.entry.d_tag: tag.entry.d_val for segment in elf.iter_segments("PT_DYNAMIC") for tag in segment.iter_tags()
+    }
+    return "DT_SYMBOLIC" in tags or bool(tags.get("DT_FLAGS", 0) & _SYMBOLIC)
+
+
+_FIXED_TEXT = Path(__file__).with_name("interposer.c")
+_RUNTIME = "unperturbed_register"
+"""A program that exports this has the runtime linked in."""
+
+_THREAD_STARTERS = ("pthread_create", "thrd_create")
+"""The runtime defines these and passes the call on to the next one: it defines nothing that would hide a call."""
+
+_RUNTIME_CALLS = (
+    "clock_gettime read pread pread64 ioctl getrusage getpid syscall timer_settime timer_create memset "
+    "memcpy strlen sigaction mmap mmap64 "
+    "munmap open open64 close snprintf pthread_setcancelstate pthread_sigmask malloc calloc free dladdr "
+    "dlopen dlsym dlerror"
+)
+"""What the sampler in a program calls itself, most of it once, clock_gettime, read and timer_settime at each record."""
+
+_BUILTINS = (
+    "abs calloc ceil exit floor fprintf fputs free isalpha isdigit labs malloc memchr memcmp memcpy memmove "
+    "mempcpy memset printf putchar puts "
+    "realloc sin cos sprintf sqrt stpcpy strcat strchr strcmp strcpy strlen strncat strncmp strncpy strrchr "
+    "strstr vprintf"
+)
+"""Functions that compilers know: they compute some calls themselves, or put another function in their place."""
+
+_ALSO_KNOWN_AS = (
+    "__{}_chk",
+    "{}64",
+    "__isoc99_{}",
+    "__isoc23_{}",
+    "__{}",
+    "_IO_{}",
+    "__libc_{}",
+    "{}_unlocked",
+    "{}at",
+    "{}at2",
+)
+"""Names by which compilers and headers call the same: checked for overflow, for large files, of a newer standard,
+thread-unsafe."""
+
+
+@dataclass(frozen=True)
+class Interposed:
+    """A library function whose calls are counted.
+
+    Attributes
+    ----------
+    function : str
+        Symbol; mangled if C++.
+    exact : bool, default False
+        Count by a locked instruction, so that threads that call at once lose nothing.
+    library : Path, default Path()
+        File that defines the function; calls go on to it.
+    notes : tuple of str, default ()
+        What is to be known of it.
+    uncounted : tuple of str, default ()
+        Which calls are not counted, and why.
+    """
+
+    function: str
+    exact: bool = False
+    library: Path = Path()
+    notes: tuple[str, ...] = ()
+    uncounted: tuple[str, ...] = ()
+
+
+def interposer_source(functions: Mapping[int, Interposed]) -> str:
+    """Return the C text of a library for LD_PRELOAD that counts calls.
+
+    Parameters
+    ----------
+    functions : mapping of int to Interposed
+        Number of the metric among all software metrics → what it counts. Several metrics may count one function.
+
+    Returns
+    -------
+    str
+        GNU C for x86-64 and aarch64. It has to be linked between the first and the last object of a module (see
+        ARCHITECTURE, "Contracts in C"), with `-z initfirst`, and preloaded behind the runtime.
+    """
+    names = list(dict.fromkeys(item.function for item in functions.values()))
+    slots = list(functions.items())
+    head = [
+        f"#define NAMES {', '.join(_quoted(name) for name in names)}",
+        f"#define METRICS {', '.join(str(number) for number, _ in slots)}",
+        f"#define SITES {len(slots)}",
+    ]
+    tail = []
+    for index, name in enumerate(names):
+        counting = " ".join(
+            f"{'EXACT' if item.exact else 'PLAIN'}({slot})"
+            for slot, (_, item) in enumerate(slots)
+            if item.function == name
+        )
+        tail.append(f"FUNCTION({index}, {_quoted(name)}, {counting});")
+    return "\n".join([*head, _FIXED_TEXT.read_text(), *tail, ""])
+
+
+def _quoted(name: str) -> str:
+    if not re.fullmatch(r"[\w$.]+", name):
+        raise SpecError(
+            f"preload: {name!r} is no symbol; a C++ function is named as the linker knows it, such as _ZN2ns1fEi"
+        )
+    return f'"{name}"'
+
+
+def find_functions(
+    software: Mapping[str, Event], *, program: Path, library_path: Sequence[Path] = ()
+) -> dict[int, Interposed]:
+    """Find the function of every `preload` metric.
+
+    Parameters
+    ----------
+    software : mapping of str to Event
+        Name → event of all software metrics, in the order of their numbers; those of other means are passed over.
+    program : Path
+        The measured program, an ELF binary.
+    library_path : sequence of Path, default ()
+        Folders of LD_LIBRARY_PATH in its environment.
+
+    Returns
+    -------
+    dict
+        Number of the metric → function, as `interposer_source` takes it.
+
+    Raises
+    ------
+    SpecError
+        As `find_function`; the message begins with the metric.
+    """
+    found = {}
+    for number, (metric, event) in enumerate(software.items()):
+        if event.means != "preload":
+            continue
+        try:
+            found[number] = find_function(event, program=program, library_path=library_path)
+        except SpecError as error:
+            raise SpecError(f"software metric {metric!r}: {error}") from None
+    return found
+
+
+def find_function(event: Event, *, program: Path, library_path: Sequence[Path] = ()) -> Interposed:
+    """Find the function that one `preload` metric counts among the libraries that a program loads when it starts.
+
+    Raises
+    ------
+    SpecError
+        The program is static, a script or for another machine; it defines the function itself; no library that it loads
+        does (the message has the nearest names), or what it defines is a variable; the program imports an old version.
+    """
+    name = event.target
+    _quoted(name)
+    if name == "dlsym":
+        raise SpecError(
+            'dlsym is what the counting functions find their way by; take {probe: {uprobe: "libc.so.6:dlsym"}}'
+        )
+    binary = read_binary(program)
+    if not binary.interpreter:
+        raise SpecError(
+            f"{program}: a static program, or no program: it calls no library, and nothing can be preloaded"
+        )
+    libraries = {path: read_binary(path) for path in needed_libraries(program, library_path).values()}
+    libraries = {path: library for path, library in libraries.items() if library.needed or library.functions}
+    _check_own_definition(name, binary)
+    owner = next((library for library in libraries.values() if library.exports(name)), None)
+    if owner is None:
+        raise SpecError(_missing(name, binary, list(libraries.values())))
+    callers = [other for other in (binary, *libraries.values()) if name in other.imported and other is not owner]
+    _check_versions(name, owner, callers)
+    inner_calls = name in {function.name for function in owner.functions} and not is_bound_within(owner.path, name)
+    return Interposed(
+        name,
+        event.threads == "exact",
+        owner.path,
+        tuple(_notes(name, binary, owner, callers, inner_calls=inner_calls)),
+        tuple(_uncounted_calls(name, binary, owner, callers, [binary, *libraries.values()], inner_calls=inner_calls)),
+    )
+
+
+def _check_own_definition(name: str, binary: Binary) -> None:
+    own = [function for function in binary.functions if function.name == name]
+    if not own or (name in _THREAD_STARTERS and binary.exports(_RUNTIME)):
+        return
+    if binary.exports(name) or name not in binary.imported:
+        raise SpecError(
+            f"{binary.path} defines {name} itself: its calls go to no library. Take {{enter: {name}}} with "
+            f"its source, or "
+            f'{{probe: {{uprobe: "{binary.path.name}:{name}"}}}}'
+        )
+
+
+def _check_versions(name: str, owner: Binary, callers: Sequence[Binary]) -> None:
+    """Refuse a function that a binary imports in an old version: the calls would go on to the new one."""
+    default, versions = read_version(owner.path, name, defined=True)
+    if len(versions) < 2:
+        return
+    for caller in callers:
+        asked, _ = read_version(caller.path, name, defined=False)
+        if asked and asked in versions and asked != default:
+            raise SpecError(
+                f"{caller.path} asks for {name} in its old version {asked}, of which {owner.path.name} has a "
+                f"newer one ({default}); a preloaded "
+                f"function can go on to the newer one only. Take "
+                f'{{probe: {{uprobe: "{owner.path.name}:{name}"}}}}, or build the program anew'
+            )
+
+
+def _missing(name: str, binary: Binary, libraries: Sequence[Binary]) -> str:
+    for library in libraries:
+        default, _ = read_version(library.path, name, defined=True, functions=False)
+        if default is not None:
+            return f"{name} is a variable of {library.path}, no function: nothing calls it"
+        if any(function.name == name for function in library.functions):
+            return (
+                f"{library.path} has {name}, but keeps it to itself: no other binary can call it by that name. Take "
+                f'{{probe: {{uprobe: "{library.path.name}:{name}"}}}}'
+            )
+    known = {function.name for library in libraries for function in library.functions if function.exported}
+    message = f"no library that {binary.path} loads when it starts has a function {name}"
+    return f"{message}{nearest_names(name, known)}. They are {', '.join(library.path.name for library in libraries)}"
+
+
+def _notes(name: str, binary: Binary, owner: Binary, callers: Sequence[Binary], *, inner_calls: bool) -> list[str]:
+    called_by = [caller.path.name for caller in callers] + [f"{owner.path.name} itself"] * inner_calls
+    notes = [f"called by {', '.join(called_by)}"] if called_by else []
+    if any(function.indirect for function in owner.functions if function.name == name):
+        notes.append(
+            f"{owner.path.name} has several {name} and chooses one for this processor; calls of any are counted"
+        )
+    if binary.exports(_RUNTIME) and name in _RUNTIME_CALLS.split():
+        notes.append(
+            f"the sampler that is built into the program calls {name} too, and is counted with it: at its "
+            f"start, and inside at each record"
+        )
+    return notes
+
+
+def _uncounted_calls(
+    name: str, binary: Binary, owner: Binary, callers: Sequence[Binary], loaded: Sequence[Binary], *, inner_calls: bool
+) -> list[str]:
+    uncounted = []
+    if not inner_calls:
+        uncounted.append(f"calls within {owner.path.name} itself are bound there and do not pass by")
+    if not callers:
+        uncounted.append(
+            f"nothing that {binary.path.name} loads when it starts calls {name}: only libraries that it opens later may"
+        )
+    others = {pattern.format(name) for pattern in _ALSO_KNOWN_AS} - {name}
+    for other in sorted(others & {symbol for caller in loaded if caller is not owner for symbol in caller.imported}):
+        if owner.exports(other):
+            callees = ", ".join(
+                caller.path.name for caller in loaded if other in caller.imported and caller is not owner
+            )
+            uncounted.append(f"{callees} also calls it by another name, {other}: that is a metric of its own")
+    if name in _BUILTINS.split():
+        uncounted.append(
+            f"compilers know {name}: calls that they computed themselves, or turned into another function's, "
+            f"are none any more"
+        )
+    if any(symbol in binary.imported for symbol in ("dlopen", "dlmopen")):
+        uncounted.append(
+            "not counted: a call by an address that the program asked for by name (dlsym), and of a library "
+            "that it opens with RTLD_DEEPBIND"
+        )
+    return uncounted

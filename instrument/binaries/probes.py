@@ -1,0 +1,176 @@
+"""Places in binaries where the kernel sets the probes of metrics. Nothing is built or run."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from unperturbed.errors import SpecError
+from unperturbed.instrument.binaries.demangle import demangle
+from unperturbed.instrument.binaries.elf import Binary, read_binary
+from unperturbed.instrument.binaries.libraries import find_binary, needed_libraries
+from unperturbed.instrument.events.event import Event, event_kinds
+from unperturbed.instrument.events.kind import ProbeKind
+
+Hit = Literal["cheap", "dear", "unknown"]
+
+HIT_NS: Mapping[Hit, int] = MappingProxyType({"cheap": 600, "dear": 10_000, "unknown": 16_000})
+"""Class of a site's instruction → ns of the program's time that a hit takes, where nothing better is known.
+
+Measured on an AMD EPYC in a virtual machine, Linux 6.18; `collectors.probe_cost` measures the host's own.
+"""
+
+HIT_COSTS: Mapping[Hit, str] = MappingProxyType(
+    {
+        "cheap": "about 0.6 us a hit: the kernel does the work of its instruction",
+        "dear": "about 10 us a hit: the kernel has the processor step over its instruction",
+        "unknown": "0.6 to 16 us a hit",
+    }
+)
+"""The same in words."""
+
+
+@dataclass(frozen=True)
+class ProbeSite:
+    """A place where the kernel sets a breakpoint for a metric.
+
+    Attributes
+    ----------
+    metric : str
+        Its name.
+    number : int
+        Its index among all software metrics.
+    name : str
+        The target as the user wrote it.
+    kind : str
+        `uprobe` or `usdt`.
+    path : Path
+        The binary.
+    symbol : str
+        The function, or provider:name.
+    offset : int
+        Of the instruction in the file.
+    semaphore : int
+        Offset in the file of the counter that makes the program prepare the probe's arguments; 0 for none.
+    hit : Hit
+        Whether the instruction is one that the kernel emulates (`cheap`) or has the processor execute apart (`dear`).
+    """
+
+    metric: str
+    number: int
+    name: str
+    kind: str
+    path: Path
+    symbol: str
+    offset: int
+    semaphore: int
+    hit: Hit
+
+    @property
+    def text(self) -> str:
+        """Return the place within its binary in words."""
+        kind = event_kinds()[self.kind]
+        assert issubclass(kind, ProbeKind), "no other kind makes probes"
+        return f"{kind.place} {demangle(self.symbol)} at {self.offset:#x}"
+
+
+def find_probes(
+    software: Mapping[str, Event], *, program: Path, search_path: Sequence[Path] = (), library_path: Sequence[Path] = ()
+) -> tuple[ProbeSite, ...]:
+    """Find the places of every metric that the kernel counts.
+
+    Parameters
+    ----------
+    software : mapping of str to Event
+        Name → event of all software metrics, in the order of their numbers; those of other means are passed over.
+    program : Path
+        The measured program, an ELF binary.
+    search_path, library_path : sequence of Path, default ()
+        Absolute folders of PATH and LD_LIBRARY_PATH in the program's environment.
+
+    Returns
+    -------
+    tuple of ProbeSite
+        In the order of the metrics; a metric may have several places, whose hits are added.
+
+    Raises
+    ------
+    SpecError
+        A binary, function or static probe is not there. The message begins with the metric, and has the nearest
+        names.
+    """
+    sites: list[ProbeSite] = []
+    for number, (metric, event) in enumerate(software.items()):
+        if event.means != "kernel":
+            continue
+        try:
+            sites.extend(_sites(metric, number, event, program, search_path, library_path))
+        except SpecError as error:
+            raise SpecError(f"software metric {metric!r}: {error}") from None
+    return tuple(sites)
+
+
+def _sites(
+    metric: str, number: int, event: Event, program: Path, search_path: Sequence[Path], library_path: Sequence[Path]
+) -> Iterator[ProbeSite]:
+    name, _, target = event.target.partition(":")
+    binary = read_binary(find_binary(name, program=program, search_path=search_path, library_path=library_path))
+    path, kind = binary.path.resolve(), event_kinds()[event.kind]
+    assert issubclass(kind, ProbeKind), "the caller selects kernel probes"
+    try:
+        places = kind.find(binary, target)
+    except SpecError as error:
+        raise SpecError(f"{error}{_defined_elsewhere(binary, target, library_path)}") from None
+    for symbol, offset, semaphore in places:
+        yield ProbeSite(metric, number, event.target, kind.name, path, symbol, offset, semaphore, _hit(binary, offset))
+
+
+def _defined_elsewhere(binary: Binary, function: str, library_path: Sequence[Path]) -> str:
+    """Return the library that defines a function which a binary imports."""
+    if function not in binary.imported:
+        return ""
+    libraries = needed_libraries(binary.path, library_path)
+    found = next((name for name, path in libraries.items() if read_binary(path).exports(function)), None)
+    return f" ({found}:{function})" if found else ""
+
+
+def _hit(binary: Binary, offset: int) -> Hit:
+    """Return how the kernel gets past its breakpoint. Known for x86-64; elsewhere nothing was measured."""
+    return "unknown" if binary.machine != "EM_X86_64" else ("cheap" if _is_emulated(binary.code(offset)) else "dear")
+
+
+_REX = range(0x40, 0x50)
+_PUSH = range(0x50, 0x58)
+_NOP, _CALL, _JUMP, _JUMP_SHORT = 0x90, 0xE8, 0xE9, 0xEB
+_BRANCH_SHORT, _BRANCH = range(0x70, 0x80), range(0x80, 0x90)
+_TWO_BYTES, _LONG_NOP = 0x0F, 0x1F
+_WORD_SIZED, _REPEATED = 0x66, 0xF3
+
+
+def _is_emulated(code: bytes) -> bool:
+    """Return whether an instruction of x86-64 is one that the kernel emulates: a push, a nop, a relative call or jump.
+
+    Notes
+    -----
+    arch/x86/kernel/uprobes.c of Linux, `branch_setup_xol_ops` and `push_setup_xol_ops`.
+    """
+    if code[0] in _PUSH or (code[0] == 0x41 and code[1] in _PUSH):
+        return True
+    begin = 0
+    while code[begin] in (_WORD_SIZED, _REPEATED):
+        begin += 1
+    operation, following = code[begin], code[begin + 1]
+    if operation == _NOP:
+        return True
+    if _WORD_SIZED not in code[:begin] and operation in (_CALL, _JUMP, _JUMP_SHORT, *_BRANCH_SHORT):
+        return True
+    return operation == _TWO_BYTES and (following in _BRANCH or (following == _LONG_NOP and _emulates_long_nops()))
+
+
+def _emulates_long_nops() -> bool:
+    return tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (6, 18)

@@ -1,0 +1,435 @@
+"""Read a compiler's command line, and derive those that instrumentation runs (options of gcc and clang).
+
+Response files are read as gcc reads them.
+"""
+
+# pathlib would cost every command of a build 5 ms.
+# ruff: noqa: PTH113, PTH119, PTH122, PTH123
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from unperturbed.instrument.command_line.options import (
+    BARE,
+    COMPILING,
+    CXX_DRIVERS,
+    DEBUG,
+    DEPENDENCIES,
+    FOLDER_FLAGS,
+    HEADERS,
+    LANGUAGES,
+    LAUNCHERS,
+    LIBRARY,
+    LINKER_LIBRARY,
+    LINKER_RELOCATABLE,
+    LINKING,
+    MACHINE,
+    NO_MACHINE,
+    PREPROCESSED,
+    QUESTIONS,
+    SEPARATE,
+    STRICT,
+    UNCOUNTED,
+    UNCOUNTED_FORCED,
+    UNTOUCHED,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def expanded(words: tuple[str, ...], depth: int = 0) -> tuple[str, ...]:
+    """Put the content of response files in their place, as gcc does; a file that cannot be read stays a word."""
+    result: list[str] = []
+    for word in words:
+        if word.startswith("@") and depth < 16 and os.path.isfile(word[1:]):
+            with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
+                result += expanded(tuple(_response_words(file.read())), depth + 1)
+        else:
+            result.append(word)
+    return tuple(result)
+
+
+def response_text(words: Sequence[str]) -> str:
+    """Return a response file's text that holds these words."""
+    return "".join((re.sub(r"([\s\"'\\])", r"\\\1", word) or '""') + "\n" for word in words)
+
+
+def _response_words(text: str) -> list[str]:
+    """Split a response file: white space separates, quotes join, a backslash takes the next sign as it is."""
+    words: list[str] = []
+    for found in re.finditer(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s"'\\])+""", text, re.DOTALL):
+        pieces = re.finditer(r"""\\(.)|["']((?:\\.|[^\\])*?)["']|(.)""", found[0], re.DOTALL)
+        words.append("".join(_unescape(piece) for piece in pieces))
+    return words
+
+
+def _unescape(piece: re.Match[str]) -> str:
+    escaped, quoted, plain = piece.groups()
+    if quoted is not None:
+        return re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+    return escaped if escaped is not None else plain
+
+
+class Source(NamedTuple):
+    """A source file of a command.
+
+    Attributes
+    ----------
+    position : int
+        Its position among the arguments.
+    path, language : str
+        Its path, and `c` or `c++`.
+    forced : str
+        The `-x` in force there; '' when there is none.
+    """
+
+    position: int
+    path: str
+    language: str
+    forced: str
+
+
+class Command(NamedTuple):
+    """A compiler command, read.
+
+    Attributes
+    ----------
+    words : tuple of str
+        As given, the compiler first.
+    compiler : tuple of str
+        Compiler with its launcher (`ccache gcc` are two words).
+    arguments : tuple of str
+        What follows, response files expanded.
+    sources : tuple of Source, default ()
+        C and C++ sources that could be instrumented; empty when nothing is compiled.
+    uncounted : tuple of Source, default ()
+        Other sources that it compiles, such as assembly; `language` is its name for people.
+    output : str, default ""
+        Value of -o, '' when there is none.
+    executable : bool, default False
+        The command links a program with the C library.
+    library : bool, default False
+        It links a shared library with the C library.
+    static : bool, default False
+        What it links has no dynamic linker.
+    reason : str, default ""
+        Why the sources must be left alone, '' when they need not.
+    """
+
+    words: tuple[str, ...]
+    compiler: tuple[str, ...]
+    arguments: tuple[str, ...]
+    sources: tuple[Source, ...] = ()
+    uncounted: tuple[Source, ...] = ()
+    output: str = ""
+    executable: bool = False
+    library: bool = False
+    static: bool = False
+    reason: str = ""
+
+
+class Arrangement(Protocol):
+    """Another order of a link's arguments."""
+
+    def arranged(self, arguments: Sequence[str]) -> list[str]:
+        """Return the arguments in this order."""
+
+    def remove(self) -> None:
+        """Remove its files: the link is done."""
+
+
+class Added(NamedTuple):
+    """What a link gets beside its own inputs.
+
+    Attributes
+    ----------
+    before, after : tuple of str, default ()
+        Words before all others, and after them.
+    layout : Arrangement, optional
+        Another order of the inputs.
+    """
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    layout: Arrangement | None = None
+
+    def to(self, compiler: Sequence[str], arguments: Sequence[str]) -> list[str]:
+        """Return the whole command."""
+        if self.layout is not None:
+            arguments = self.layout.arranged(arguments)
+        return [*compiler, *self.before, *arguments, *self.after]
+
+
+class Argument(NamedTuple):
+    """An argument of the command line.
+
+    Attributes
+    ----------
+    position : int
+        Position of its first word.
+    words : tuple of str
+        The option, with its separate value, or the input.
+    is_input : bool
+        It is an input.
+    """
+
+    position: int
+    words: tuple[str, ...]
+    is_input: bool
+
+    @property
+    def name(self) -> str:
+        """Return the option, as it begins, or the input."""
+        return self.words[0]
+
+
+def parse_command(words: tuple[str, ...]) -> Command:
+    """Read a command line; the compiler is its first word, or its second behind a launcher such as ccache.
+
+    What has no sources (questions, links, assembly, standard input) comes back with `sources` empty, to be run as it
+    is.
+    """
+    launched = len(words) > 1 and os.path.basename(words[0]) in LAUNCHERS and not words[1].startswith("-")
+    compiler = words[: 2 if launched else 1]
+    arguments = expanded(words[len(compiler) :])
+    parsed = split_arguments(arguments)
+    plain = Command(words, compiler, arguments)
+    if any(argument.name in QUESTIONS for argument in parsed):
+        return plain
+    inputs = [argument for argument in parsed if argument.is_input]
+    stops = any(argument.name in COMPILING for argument in parsed)
+    outputs = [
+        joined_value(argument, "-o") for argument in parsed if argument.name.startswith("-o") and not argument.is_input
+    ]
+    linked = _linked(parsed) if inputs and not stops else ""
+    command = plain._replace(
+        output=outputs[-1] if outputs else "",
+        executable=linked == "executable",
+        library=linked == "library",
+        static=any(argument.name in {"-static", "--static", "-static-pie"} for argument in parsed),
+    )
+    if any(argument.name == "-" for argument in inputs):
+        return command  # the text comes once, and is read by the compiler
+    sources, uncounted = _sources(parsed, cxx_driver=is_cxx_driver(compiler[-1]))
+    untouched = next((argument.name for argument in parsed if argument.name in UNTOUCHED), "")
+    reason = f"the command has {untouched}" if untouched else ""
+    if any(argument.name == "-include-pch" and not _header_of(argument) for argument in parsed):
+        reason = "the command has -include-pch, and the header is not beside it"
+    return command._replace(sources=sources, uncounted=uncounted, reason=reason)
+
+
+def is_cxx_driver(compiler: str) -> bool:
+    """Return whether a compiler of this name takes C sources for C++."""
+    name = os.path.basename(compiler)
+    before, _, version = name.rpartition("-")
+    if before and version.replace(".", "").isdigit():
+        name = before
+    beginnings = [name.removesuffix(driver) for driver in CXX_DRIVERS if name.endswith(driver)]
+    return any(not beginning or beginning.endswith(("-", "_")) for beginning in beginnings)
+
+
+def folder_flags(command: Command) -> list[str]:
+    """Return the words of a command that may change the folders which the compiler searches by itself."""
+    return _joined(
+        [
+            argument
+            for argument in split_arguments(command.arguments)
+            if not argument.is_input and argument.name in FOLDER_FLAGS
+        ]
+    )
+
+
+def include_folders(command: Command) -> list[str]:
+    """Return the folders of -I and -iquote: where a build keeps its own headers."""
+    return [
+        joined_value(argument, option)
+        for argument in split_arguments(command.arguments)
+        for option in ("-iquote", "-I")
+        if not argument.is_input and argument.name.startswith(option)
+    ]
+
+
+def preprocessing_arguments(command: Command, source: Source) -> list[str]:
+    """Return the arguments that write one source's preprocessed text to standard output, with line markers."""
+    kept = [
+        argument
+        for argument in _with_plain_headers(split_arguments(command.arguments))
+        if not argument.is_input
+        and argument.name not in DEPENDENCIES
+        and argument.name not in DEBUG
+        and not _is_linking(argument)
+        and not _is_strict(argument)
+        and argument.name not in {"-c", "-S", "-P", "-C", "-CC", "-v", "-x", "-pipe"}
+        and not argument.name.startswith(("-o", "-x"))
+    ]
+    return [*_joined(kept), "-E", "-x", source.language, source.path]
+
+
+def checking_arguments(command: Command, *, color: bool) -> list[str]:
+    """Return the arguments with which the compiler only reads the original sources.
+
+    Parameters
+    ----------
+    command : Command
+        A command that compiles.
+    color : bool
+        The diagnostics go through us to a terminal, which the compiler cannot see.
+
+    Notes
+    -----
+    Its diagnostics, exit code and dependency files are then those of the original command. (gcc and clang name
+    dependency files and their targets alike with and without -fsyntax-only, so that every -M option stays.)
+    """
+    sources = {source.position for source in command.sources}
+    kept = [
+        argument
+        for argument in split_arguments(command.arguments)
+        if (argument.position in sources if argument.is_input else not _is_linking(argument) and argument.name != "-v")
+    ]
+    # The user's own choice comes later, and wins.
+    return [*(["-fdiagnostics-color=always"] if color else []), *_joined(kept), "-fsyntax-only"]
+
+
+def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
+    """Return the arguments that compile rewritten texts in place of sources.
+
+    Parameters
+    ----------
+    command : Command
+        A command that compiles.
+    texts : dict of int to str
+        Position of a source among the arguments → path of its rewritten text. Sources without one are compiled as they
+        are.
+
+    Notes
+    -----
+    Comments and the origins of macros are gone from the text, so warnings could be new and are off (-w);
+    `checking_arguments` has shown the right ones. The dependency files are written already.
+    """
+    sources = {source.position: source for source in command.sources}
+    result: list[str] = []
+    for argument in _without_forced_headers(split_arguments(command.arguments)):
+        if argument.is_input and argument.position in texts:
+            source = sources[argument.position]
+            result += ["-x", PREPROCESSED[source.language], texts[argument.position], "-x", source.forced or "none"]
+        elif argument.is_input or not (argument.name in DEPENDENCIES or _is_strict(argument)):
+            result += argument.words
+    return [*result, "-w"]
+
+
+def machine_flags(command: Command) -> list[str]:
+    """Return the flags that choose the machine, which an object must share to be linked in."""
+    return _joined(
+        [
+            argument
+            for argument in split_arguments(command.arguments)
+            if not argument.is_input and argument.name in MACHINE and argument.name not in NO_MACHINE
+        ]
+    )
+
+
+def split_arguments(arguments: tuple[str, ...]) -> list[Argument]:
+    """Return options, with their separate values, and inputs; response files are expanded already."""
+    result: list[Argument] = []
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        width = 2 if word in SEPARATE and index + 1 < len(arguments) else 1
+        result.append(Argument(index, arguments[index : index + width], word == "-" or not word.startswith("-")))
+        index += width
+    return result
+
+
+def _header_of(argument: Argument) -> str:
+    """Return the header that was compiled into the file of `-include-pch x.h.pch`; '' when it is not beside it."""
+    header = os.path.splitext(argument.words[-1])[0]
+    return header if os.path.isfile(header) else ""
+
+
+def _with_plain_headers(arguments: list[Argument]) -> list[Argument]:
+    """Put headers in the place of those that clang has compiled before: only their text can be rewritten."""
+    result: list[Argument] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument.words == ("-Xclang", "-include-pch"):
+            next(rest, None)  # as CMake writes it, with the header's own -Xclang -include behind it
+        elif argument.name == "-include-pch":
+            result.append(argument._replace(words=("-include", _header_of(argument))))
+        else:
+            result.append(argument)
+    return result
+
+
+def _without_forced_headers(arguments: list[Argument]) -> list[Argument]:
+    """Leave out headers that clang would read once more, though the text has them."""
+    result: list[Argument] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument.words in (("-Xclang", "-include-pch"), ("-Xclang", "-include")):
+            next(rest, None)
+        elif argument.name != "-include-pch":
+            result.append(argument)
+    return result
+
+
+def _joined(arguments: list[Argument]) -> list[str]:
+    return [word for argument in arguments for word in argument.words]
+
+
+def joined_value(argument: Argument, option: str) -> str:
+    """Return an option's value, joined to the option or in the next argument."""
+    return argument.words[1] if argument.name == option and len(argument.words) > 1 else argument.name[len(option) :]
+
+
+def _sources(parsed: list[Argument], *, cxx_driver: bool) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """Return the sources that could be instrumented, and those that are compiled and could not."""
+    forced = ""
+    sources, uncounted = [], []
+    for argument in parsed:
+        if not argument.is_input:
+            if argument.name.startswith("-x"):
+                forced = joined_value(argument, "-x")
+                forced = "" if forced == "none" else forced
+            continue
+        ending = os.path.splitext(argument.name)[1]
+        language = forced or LANGUAGES.get(ending, "")
+        if cxx_driver and not forced and language in {"c", "cpp-output"}:
+            language = {"c": "c++", "cpp-output": "c++-cpp-output"}[language]
+        if language in PREPROCESSED:
+            sources.append(Source(argument.position, argument.name, language, forced))
+        elif other := UNCOUNTED_FORCED.get(forced, "") if forced else UNCOUNTED.get(ending, ""):
+            uncounted.append(Source(argument.position, argument.name, other, forced))
+    return tuple(sources), tuple(uncounted)
+
+
+def _linked(parsed: list[Argument]) -> str:
+    """Return `executable` or `library` for what a command links together with the C library, else ''."""
+    linked = "executable"
+    for argument in parsed:
+        if argument.is_input:
+            if os.path.splitext(argument.name)[1] in HEADERS:
+                return ""
+            continue
+        if argument.name in BARE or (argument.name.startswith("-x") and argument.words[-1].endswith("-header")):
+            return ""
+        passed = argument.name.split(",")[1:] if argument.name.startswith("-Wl,") else []
+        passed += argument.words[1:] if argument.name == "-Xlinker" else []
+        if LINKER_RELOCATABLE & set(passed):
+            return ""
+        if argument.name in LIBRARY or LINKER_LIBRARY & set(passed):
+            linked = "library"
+    return linked
+
+
+def _is_linking(argument: Argument) -> bool:
+    return argument.name in LINKING
+
+
+def _is_strict(argument: Argument) -> bool:
+    """Return whether an option turns warnings into errors, or writes dependency files past the driver."""
+    return argument.name in STRICT or (argument.name.startswith("-Wp,") and "-M" in argument.name)

@@ -1,0 +1,234 @@
+"""One compiler command with counters, by hand: `unperturbed cc --metrics FILE -- gcc -O2 -c x.c`.
+
+It needs no campaign: the metrics are in a file, a program that is linked so writes its counts when it ends, and a
+metric without a site is a warning on standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from unperturbed.errors import SpecError
+from unperturbed.instrument.command_line.command import parse_command
+from unperturbed.instrument.compiler import wrapper
+from unperturbed.instrument.compiler.settings import Settings, read_settings
+from unperturbed.instrument.compiler.toolchain import write_toolchain
+from unperturbed.instrument.events.event import Event, parse_event
+from unperturbed.instrument.events.targets import last_part
+from unperturbed.instrument.files import write_whole
+from unperturbed.instrument.finding.site_log import SiteReport, read_sites
+
+TOTALS = "UNPERTURBED_TOTALS"
+"""Variable of the environment: file that a program linked by hand appends its counts to when it ends."""
+
+_TOTALS_SOURCE = """\
+/* Tells what was counted when the program ends, if it is asked: one line a metric. Runs once, after everything else. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+extern void unperturbed_read_software(int64_t *value, uint32_t software) __attribute__((weak));
+
+static const char *const name[] = {@NAMES@};
+enum { METRICS = sizeof name / sizeof *name };
+static pid_t owner;
+
+__attribute__((constructor)) static void begin(void) { owner = getpid(); }
+
+__attribute__((destructor(101))) static void write_totals(void)
+{
+    const char *path = getenv("@VARIABLE@");
+    if (!path || !*path || getpid() != owner || !unperturbed_read_software)
+        return;
+    FILE *file = fopen(path, "a");
+    if (!file) {
+        perror("unperturbed: @VARIABLE@");
+        return;
+    }
+    int64_t value[METRICS] = {0};
+    unperturbed_read_software(value, METRICS);
+    for (uint32_t metric = 0; metric < METRICS; metric++)
+        if (name[metric])
+            fprintf(file, "%s %lld\\n", name[metric], (long long)value[metric]);
+    fclose(file);
+}
+"""
+
+
+class _RepeatedKeyError(Exception):
+    """A mapping has a key twice. The message begins with line and column."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that a mapping has twice, of which YAML's own loader takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        first: dict[tuple[str, str], yaml.Mark] = {}
+        for key, _ in node.value:
+            mark, name = key.start_mark, (key.tag, str(key.value))
+            if name in first:
+                raise _RepeatedKeyError(
+                    f"{mark.line + 1}:{mark.column + 1}: the key `{key.value}` stands here a second time "
+                    f"(first in line {first[name].line + 1}); remove one"
+                )
+            first[name] = mark
+        return super().construct_mapping(node, deep=deep)
+
+
+def run_compiler(
+    metrics_file: Path,
+    command: Sequence[str],
+    *,
+    runtime: Sequence[Path] = (),
+    bounds: Sequence[Path] = (),
+    sham: bool = False,
+    layout: str = "",
+) -> int:
+    """Run one compiler command with the counters that a metrics file asks for.
+
+    Parameters
+    ----------
+    metrics_file : Path
+        YAML with a mapping `software:`, or a whole spec. Settings and site log are written to
+        `<metrics_file>.toolchain`, those of a sham to `<metrics_file>.sham.toolchain`.
+    command : sequence of str
+        The compiler and its arguments.
+    runtime, bounds : sequence of Path, default ()
+        As for `write_toolchain`. A program that gets the runtime also writes its counts, see `TOTALS`.
+    sham : bool, default False
+        As for `write_toolchain`.
+    layout : str, default ""
+        What the layout of a link is drawn from; empty: as in the command.
+
+    Returns
+    -------
+    int
+        The compiler's exit code. That a metric has no place is a warning, once a metric: other sources may hold it. So
+        is, once, that metrics count in a campaign only.
+
+    Raises
+    ------
+    SpecError
+        The metrics file is missing or wrong, or the command is empty.
+    HostError
+        The compiler cannot be run.
+    """
+    if not command:
+        raise SpecError("no compiler command is given; write it behind --, as in: -- gcc -O2 -c x.c")
+    software = read_metrics(metrics_file)
+    folder = metrics_file.with_name(metrics_file.name + (".sham" if sham else "") + ".toolchain").absolute()
+    if runtime and software:
+        totals, text = folder / "totals.c", totals_source(software).encode()
+        if not totals.is_file() or totals.read_bytes() != text:
+            write_whole(str(totals), text)
+        runtime = (*runtime, totals)
+    write_toolchain(folder, software, compilers={}, runtime=runtime, bounds=bounds, sham=sham)
+    settings = read_settings(str(folder / "settings.json"))._replace(layout=layout)
+    _note_uncounted(settings, software)
+    code = wrapper.run(settings, tuple(command))
+    parsed = parse_command(tuple(command))
+    linked = parsed.executable or parsed.library
+    # The log of many sources is read when they are linked, not once for each of them.
+    if code == 0 and (linked or len(list(Path(settings.site_folder).glob("*.json"))) == 1):
+        for name, warning in _warnings(read_sites(folder), software, linked=linked):
+            # A warning about a source is repeated for the program.
+            if wrapper.is_first_note(settings, f"{linked}\0{name}"):
+                print(f"unperturbed cc: warning: {warning}", file=sys.stderr)
+    return code
+
+
+def totals_source(software: Mapping[str, Event]) -> str:
+    """Return C text by which a program writes its counts when it ends; those that are not compiled in are left out."""
+    names = (json.dumps(name) if event.means == "compiled" else "0" for name, event in software.items())
+    return _TOTALS_SOURCE.replace("@NAMES@", ", ".join(names)).replace("@VARIABLE@", TOTALS)
+
+
+def read_metrics(path: Path) -> dict[str, Event]:
+    """Read the software metrics of a file: a mapping `software:` at its top or below `measure:`, as in a spec.
+
+    Raises
+    ------
+    SpecError
+        The file is missing, is no YAML, has no such mapping or a key twice; or an event is wrong: all of them, each
+        with its line and column.
+    """
+    try:
+        loader = _Loader(path.read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+        described = loader.construct_document(root) if root is not None else None
+    except OSError as error:
+        raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
+    except _RepeatedKeyError as error:
+        raise SpecError(f"{path}:{error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: this is no YAML ({' '.join(str(error).split())})") from None
+    # A whole spec serves too: there the mapping is below `measure:`.
+    found = described if isinstance(described, dict) else {}
+    below = found.get("measure")
+    keys = ("software",) if "software" in found or not isinstance(below, dict) else ("measure", "software")
+    software = (found if len(keys) == 1 else below or {}).get("software")
+    if not isinstance(software, dict):
+        raise SpecError(
+            f"{path}: there is no mapping `software:` in it, such as software: {{blocks: {{enter: compress_block}}}}"
+        )
+    assert root is not None, "a mapping was found in it"
+    places = {str(key.value): key.start_mark for key, _ in _at(root, keys)}
+    events, faults = {}, []
+    for name, mapping in software.items():
+        try:
+            events[str(name)] = parse_event(mapping)
+        except SpecError as error:
+            mark = places[str(name)]
+            faults.append(f"{path}:{mark.line + 1}:{mark.column + 1}: software metric {str(name)!r}: {error}")
+    if faults:
+        raise SpecError("\n".join(faults))
+    return events
+
+
+def _note_uncounted(settings: Settings, software: Mapping[str, Event]) -> None:
+    """Warn once of metrics that no compiler can count."""
+    kinds = {"kernel": "probe", "preload": "preload", "python": "python"}
+    names = [f"{name} ({kinds[event.means]})" for name, event in software.items() if event.means != "compiled"]
+    if names and wrapper.is_first_note(settings, f"campaign only\0{names}"):
+        verb = "counts" if len(names) == 1 else "count"
+        print(
+            f"unperturbed cc: warning: {', '.join(names)} {verb} in a campaign only, not in what is compiled by hand",
+            file=sys.stderr,
+        )
+
+
+def _at(node: yaml.Node, keys: Sequence[str]) -> list[tuple[yaml.Node, yaml.Node]]:
+    """Return keys and values of the mapping at a path."""
+    pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
+    for wanted in keys:
+        pairs = next(value.value for key, value in pairs if key.value == wanted)
+    return pairs
+
+
+def _warnings(report: SiteReport, software: Mapping[str, Event], *, linked: bool) -> Iterator[tuple[str, str]]:
+    """Yield metrics without a site and their warnings: all of a program, of a lone source those that look misspelt."""
+    if not report.sources or (not linked and len(report.sources) > 1):
+        return
+    shown = {
+        name: event
+        for name, event in software.items()
+        if linked or (event.means == "compiled" and not report.sites.get(name) and _looks_misspelt(event, report))
+    }
+    from unperturbed.instrument.missing.explain import missing_metrics  # noqa: PLC0415  as below
+
+    for name, message in missing_metrics(report, shown).items():
+        yield name, f"{message} (another source may hold it)"
+
+
+def _looks_misspelt(event: Event, report: SiteReport) -> bool:
+    from unperturbed.instrument.missing.explain import names_of_build, nearest_names  # noqa: PLC0415  most commands find what they look for
+
+    return last_part(event.target) not in names_of_build(report).words and bool(
+        nearest_names(event, report, surely=True)
+    )

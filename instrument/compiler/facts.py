@@ -1,0 +1,241 @@
+"""Facts about the project's compiler, and the runtime's objects compiled by it; each once a toolchain."""
+
+# pathlib and shutil would cost every command that is instrumented 10 ms.
+# ruff: noqa: PTH103, PTH105, PTH108, PTH110, PTH116, PTH118, PTH120, PTH123, PTH208
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+from unperturbed.errors import HostError
+from unperturbed.instrument.command_line.command import Added, Command, machine_flags
+from unperturbed.instrument.compiler.settings import Settings
+from unperturbed.instrument.files import write_whole
+from unperturbed.instrument.finding.parse import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unperturbed.instrument.layout.relink import Layout
+
+_STANDARDS = {
+    "c": ((0, "89"), (199901, "99"), (201112, "11"), (201710, "17"), (202000, "2x")),
+    "c++": ((0, "98"), (201103, "11"), (201402, "14"), (201703, "17"), (202002, "20"), (202100, "23"), (202400, "26")),
+}
+_TARGETS = {
+    "__x86_64__": "x86_64-linux-gnu",
+    "__i386__": "i686-linux-gnu",
+    "__aarch64__": "aarch64-linux-gnu",
+    "__arm__": "arm-linux-gnueabihf",
+}
+_DIALECT = {
+    "-fms-extensions": "-fms-extensions",
+    "-fplan9-extensions": "-fms-extensions",
+    "-fchar8_t": "-fchar8_t",
+    "-fno-char8_t": "-fno-char8_t",
+    "-fno-operator-names": "-fno-operator-names",
+    **{
+        flag: flag for flag in ("-fshort-enums", "-fno-short-enums", "-fpack-struct", "-mms-bitfields", "-fshort-wchar")
+    },
+    **{
+        flag: flag
+        for flag in ("-funsigned-char", "-fsigned-char", *(f"-fpack-struct={width}" for width in (1, 2, 4, 8, 16)))
+    },
+}
+_EXPORTS = tuple(
+    f"-Wl,--export-dynamic-symbol={name}" for name in ("unperturbed_register", "unperturbed_register_module")
+)
+
+
+def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
+    """Ask the compiler for its predefined macros (once for each set of flags that can change them).
+
+    Parameters
+    ----------
+    settings : Settings
+        Where answers are kept.
+    command : Command
+        The command that calls the compiler.
+    language : str
+        `c` or `c++`.
+
+    Raises
+    ------
+    HostError
+        The compiler cannot be run or answers nothing.
+    """
+    flags = [*machine_flags(command), *(word for word in command.arguments if re.fullmatch(r"-std=.*|-ansi", word))]
+    path = _cache_path(settings, "facts", command, [language, *flags])
+    if os.path.exists(path):
+        macros: dict[str, str] = json.loads(_content(path))
+    else:
+        result = _run([*command.compiler, *flags, "-dM", "-E", "-x", language, os.devnull])
+        if result.returncode:
+            raise HostError(f"{command.compiler[-1]} does not tell its predefined macros: {_first_line(result.stderr)}")
+        found = re.findall(r"^#define (\w+) ?(.*)$", result.stdout.decode(errors="replace"), re.MULTILINE)
+        wanted = {
+            "__clang__",
+            "__STDC_VERSION__",
+            "__cplusplus",
+            "__STRICT_ANSI__",
+            "__ILP32__",
+            "__ARM_FEATURE_ATOMICS",
+            *_TARGETS,
+        }
+        macros = {name: value for name, value in found if name in wanted}
+        write_whole(path, json.dumps(macros).encode())
+    value = macros.get("__cplusplus" if language == "c++" else "__STDC_VERSION__", "0")
+    version = int(value.rstrip("L"))
+    number = [name for least, name in _STANDARDS[language] if least <= version][-1]
+    clang = "__clang__" in macros
+    return Facts(
+        clang=clang,
+        machine=_machine(settings, macros, reads_att=not (clang and "-masm=intel" in command.arguments)),
+        standard=("c" if "__STRICT_ANSI__" in macros else "gnu") + language[1:] + number,
+        target=next((target for macro, target in _TARGETS.items() if macro in macros), ""),
+        dialect=tuple(_DIALECT[word] for word in command.arguments if word in _DIALECT),
+    )
+
+
+def _machine(settings: Settings, macros: Mapping[str, str], *, reads_att: bool) -> str:
+    if "__x86_64__" in macros and reads_att:
+        return "x86-64"
+    if "__aarch64__" in macros:
+        return "aarch64+lse" if "__ARM_FEATURE_ATOMICS" in macros else "aarch64"
+    if settings.sham and "__x86_64__" in macros:
+        raise HostError("sham builds with clang need AT&T's assembly: take -masm=intel out of the build's flags")
+    if settings.sham:
+        raise HostError(
+            "sham builds are for x86-64 and AArch64: on other machines the length of an increment is not known"
+        )
+    return ""
+
+
+def link_arguments(settings: Settings, command: Command) -> Added:
+    """Return what is added to a command that links.
+
+    A program gets the runtime's objects and the libraries they need. Counters of a program or shared library lie
+    between the first and the last object of its link, on pages of their own. Where the settings ask for a layout, it is
+    drawn.
+
+    Raises
+    ------
+    HostError
+        The runtime does not compile.
+    """
+    if not (command.executable or command.library):
+        return Added()
+    flags = [*machine_flags(command), *(["-DUNPERTURBED_STATIC"] if command.static else [])]
+    before, after = [], []
+    if command.executable and settings.runtime:
+        after += [_runtime_object(settings, command, flags, source) for source in settings.runtime]
+    if settings.bounds:
+        first, last = settings.bounds
+        kind = ["-DUNPERTURBED_EXECUTABLE"] if command.executable else []
+        # What lld makes of LLVM's own objects comes behind all others: between the bounds only if these are among them.
+        flags = [*flags, *(word for word in command.arguments if word.startswith("-flto") and _is_clang(command))]
+        before.append(_runtime_object(settings, command, [*flags, *kind], first))
+        after.append(_runtime_object(settings, command, flags, last))
+    if command.executable and settings.runtime:
+        after += [*(_EXPORTS if _takes_export(settings, command, flags) else ()), "-ldl", "-lrt"]
+    # An earlier -x would hold for the objects too.
+    return Added(tuple(before), ("-x", "none", *after) if after else (), _layout(settings, command))
+
+
+def _layout(settings: Settings, command: Command) -> Layout | None:
+    if not settings.layout:
+        return None
+    from unperturbed.instrument.layout.relink import draw_layout  # noqa: PLC0415  only builds in several layouts need it
+
+    return draw_layout(command, settings.layout, settings.passing_folder)
+
+
+def _is_clang(command: Command) -> bool:
+    return "clang" in os.path.realpath(_found_on_path(command.compiler[-1])).rpartition("/")[2]
+
+
+def _runtime_object(settings: Settings, command: Command, flags: list[str], source: str) -> str:
+    folders = {os.path.dirname(path) for path in (*settings.runtime, *settings.bounds)}
+    try:
+        headers = sorted(
+            os.path.join(folder, name) for folder in folders for name in os.listdir(folder) if name.endswith(".h")
+        )
+        contents = [_digest(_content(path)) for path in (source, *headers)]
+    except OSError as error:
+        raise HostError(f"the runtime's source {error.filename} cannot be read ({error.strerror})") from None
+    path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
+    if not os.path.exists(path):
+        aside = _aside(path)
+        # DWARF 4: valgrind before 3.20 runs no program in which clang's DWARF 5 is, and simulated counters need it.
+        words = ["-fno-lto", *flags, "-O2", "-fPIC", "-gdwarf-4", "-x", "c", "-c", source, "-o", aside]
+        result = _run([command.compiler[-1], *words])
+        if result.returncode:
+            raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {_first_line(result.stderr)}")
+        os.replace(aside, path)
+    return path
+
+
+def _takes_export(settings: Settings, command: Command, flags: list[str]) -> bool:
+    """Return whether the linker can export one symbol of a program, so that libraries opened later find the runtime."""
+    linker = [word for word in command.arguments if word.startswith("-fuse-ld=")]
+    path = _cache_path(settings, "export", command, [*flags, *linker])
+    if not os.path.exists(path):
+        program = _aside(path)
+        words = [command.compiler[-1], *flags, *linker, *_EXPORTS, "-x", "c", "-", "-o", program]
+        result = _run(words, b"int main(void){return 0;}\n")
+        if os.path.exists(program):
+            os.unlink(program)
+        write_whole(path, b"no" if result.returncode else b"yes")
+    return _content(path) == b"yes"
+
+
+def _cache_path(settings: Settings, subject: str, command: Command, words: list[str]) -> str:
+    """Return a cache file's path, by the words and by the compiler's own file, so that an update is seen."""
+    program = _found_on_path(command.compiler[-1])
+    identity = [program, os.path.realpath(program)]
+    if os.path.exists(program):
+        status = os.stat(program)
+        identity += [str(status.st_mtime_ns), str(status.st_size)]
+    return os.path.join(settings.cache_folder, f"{subject}-{_digest(json.dumps([*identity, *words]).encode())}")
+
+
+def _found_on_path(program: str) -> str:
+    if os.path.dirname(program):
+        return program
+    places = (os.path.join(folder, program) for folder in os.get_exec_path())
+    return next((place for place in places if os.access(place, os.X_OK)), program)
+
+
+def _aside(path: str) -> str:
+    """Return a path beside a cache file where only this process writes."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, f"{os.getpid()}.{os.urandom(4).hex()}.{name}")
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
+
+
+def _run(words: list[str], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(words, input=text, capture_output=True, check=False)
+    except OSError as error:
+        raise HostError(
+            f"the compiler {words[0]} cannot be run ({error.strerror}); is it installed and on PATH?"
+        ) from None
+
+
+def _first_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").splitlines()
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it gave no reason")

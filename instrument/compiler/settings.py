@@ -1,0 +1,159 @@
+"""What a wrapper must know, in one JSON file: the metrics, the runtime to link, and the folders it writes to."""
+
+# pathlib would cost every command of a build 5 ms.
+# ruff: noqa: PTH100, PTH118, PTH120, PTH123
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unperturbed.errors import SpecError
+from unperturbed.instrument.events.need import Need, Selected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from unperturbed.instrument.events.event import Event
+
+_FORMAT = 5
+
+
+class Settings(NamedTuple):
+    """Settings of one toolchain.
+
+    Attributes
+    ----------
+    metrics : tuple of Selected
+        The software metrics that are compiled in.
+    runtime : tuple of str
+        C sources compiled and linked into every program.
+    bounds : tuple of str
+        C sources compiled and linked first and last into every program and shared library: between them lie its
+        counters.
+    sham : bool
+        Put a no-op of the same length in the place of each increment: the layout without the counting.
+    layouts : bool
+        Note every link, so that it can be made again in another layout.
+    folder : str
+        Folder of settings, site log, cache and passing files.
+    layout : str, default ""
+        What the layout of every link is drawn from; empty: as in the build's commands.
+    """
+
+    metrics: tuple[Selected, ...]
+    runtime: tuple[str, ...]
+    bounds: tuple[str, ...]
+    sham: bool
+    layouts: bool
+    folder: str
+    layout: str = ""
+
+    @property
+    def site_folder(self) -> str:
+        """Return the folder of the site log."""
+        return os.path.join(self.folder, "sites")
+
+    @property
+    def passed_log(self) -> str:
+        """Return the file to which sources are appended that hold no site."""
+        return os.path.join(self.site_folder, "passed")
+
+    @property
+    def folders_prefix(self) -> str:
+        """Return the beginning of the files in which the compiler's own folders are noted."""
+        return os.path.join(self.cache_folder, "folders")
+
+    @property
+    def noted_folder(self) -> str:
+        """Return the folder of marks of notes that were printed, each of which is printed once."""
+        return os.path.join(self.folder, "noted")
+
+    @property
+    def link_folder(self) -> str:
+        """Return the folder of the links that were noted."""
+        return os.path.join(self.folder, "links")
+
+    @property
+    def cache_folder(self) -> str:
+        """Return the folder of what is made once: the runtime's objects, answers of the compiler."""
+        return os.path.join(self.folder, "cache")
+
+    @property
+    def passing_folder(self) -> str:
+        """Return the folder of files that live as long as one wrapper run."""
+        return os.path.join(self.folder, "passing")
+
+
+def layout_file(folder: str) -> str:
+    """Return the file in a toolchain's folder that holds what layouts are drawn from."""
+    return os.path.join(folder, "layout")
+
+
+def settings_text(
+    software: Mapping[str, Event],
+    runtime: Sequence[Path],
+    bounds: Sequence[Path],
+    *,
+    sham: bool = False,
+    layouts: bool = False,
+) -> str:
+    """Return the JSON text of the settings file; the order of `software` gives the metrics' numbers."""
+    from unperturbed.instrument.events.event import select  # noqa: PLC0415  the wrapper reads settings only
+
+    metrics = [
+        {**(metric := select(name, number, event))._asdict(), "need": metric.need._asdict()}
+        for number, (name, event) in enumerate(software.items())
+        if event.means == "compiled"
+    ]
+    described = {
+        "format": _FORMAT,
+        "metrics": metrics,
+        "runtime": [str(path.absolute()) for path in runtime],
+        "bounds": [str(path.absolute()) for path in bounds],
+        "sham": sham,
+        "layouts": layouts,
+    }
+    return json.dumps(described, indent=1) + "\n"
+
+
+def read_settings(path: str) -> Settings:
+    """Read a settings file.
+
+    Raises
+    ------
+    SpecError
+        The file is missing, is no settings file, or another version wrote it.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            described: dict[str, Any] = json.load(file)
+        if described["format"] != _FORMAT:
+            raise SpecError(
+                f"{path}: written by another version (format {described['format']}); write the toolchain anew"
+            )
+        folder = os.path.dirname(os.path.abspath(path))
+        return Settings(
+            tuple(Selected(**{**metric, "need": Need.from_json(metric["need"])}) for metric in described["metrics"]),
+            tuple(described["runtime"]),
+            tuple(described["bounds"]),
+            bool(described["sham"]),
+            bool(described["layouts"]),
+            folder,
+            _layout(folder) if described["layouts"] else "",
+        )
+    except OSError as error:
+        raise SpecError(f"{path}: the settings file cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise SpecError(f"{path}: this is no settings file of the instrumenting compiler") from None
+
+
+def _layout(folder: str) -> str:
+    """Read what layouts are drawn from, in a file of its own: a build may pass no variable of ours to its compilers."""
+    try:
+        with open(layout_file(folder), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""

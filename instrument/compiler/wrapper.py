@@ -1,0 +1,343 @@
+"""The instrumenting compiler wrapper: stands for the project's compiler in any build system.
+
+``python -m unperturbed.instrument.compiler.wrapper --settings FILE -- COMPILER ARGUMENTS…``
+
+For a source that may hold a site of a selected event::
+
+    COMPILER -E               the preprocessed text
+    libclang                  the places where the events happen; counters are inserted there
+    COMPILER -fsyntax-only    the original command reads the original source: its warnings, errors and dependency files
+    COMPILER -w               the rewritten text, with the original flags
+
+The second and third run side by side. So every diagnostic of the compiler's front end is the original's, with macros
+and carets as ever, and an error ends with the compiler's own exit code; warnings that gcc gives only behind it
+(-Wmaybe-uninitialized, -Wunused-function and others) are not shown for an instrumented source. Whatever cannot be
+instrumented (libclang cannot read it, or the rewritten text does not compile though the original does) is compiled by
+the original command, reported once on standard error and recorded in the site log. All other commands run as they are;
+those that link get the runtime, and the bounds of the pages that hold their counters.
+
+Most commands of a build never come here: the launcher (in launcher/) has passed them on.
+"""
+
+# pathlib would cost every command of a build 5 ms.
+# ruff: noqa: PTH103, PTH106, PTH108, PTH109, PTH110, PTH118, PTH119, PTH120, PTH122, PTH123
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple, NoReturn
+
+from unperturbed.errors import SpecError, UnperturbedError
+from unperturbed.instrument.command_line.command import (
+    Added,
+    Command,
+    Source,
+    checking_arguments,
+    compiling_arguments,
+    include_folders,
+    parse_command,
+    preprocessing_arguments,
+)
+from unperturbed.instrument.compiler.processes import Process, captured, execute, exit_code
+from unperturbed.instrument.compiler.settings import Settings, read_settings
+from unperturbed.instrument.finding.prefilter import can_hold_site
+from unperturbed.instrument.finding.preprocessed import PreprocessedText
+from unperturbed.instrument.finding.site_log import (
+    INSTRUMENTED,
+    NOT_INSTRUMENTED,
+    PASSED_OVER,
+    LoggedSite,
+    SourceRecord,
+    write_log,
+)
+
+_USAGE = "usage: python -m unperturbed.instrument.compiler.wrapper --settings FILE -- COMPILER ARGUMENTS…"
+_OWN_ERROR = 2
+_INTERRUPTED = 130
+_TEXT_LENGTH = 100
+
+
+class _Rewritten(NamedTuple):
+    """One source's record, and its rewritten text (None: it is compiled as it is)."""
+
+    record: SourceRecord
+    text: bytes | None
+
+
+def main(arguments: list[str]) -> int:
+    """Run the wrapper as a program; return its exit code."""
+    try:
+        if len(arguments) < 4 or arguments[0] != "--settings" or arguments[2] != "--":
+            raise SpecError(_USAGE)
+        return run(read_settings(arguments[1]), tuple(arguments[3:]))
+    except UnperturbedError as error:
+        print(f"unperturbed cc: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"unperturbed cc: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return _OWN_ERROR
+
+
+def run_and_exit(arguments: list[str]) -> NoReturn:
+    """Run the wrapper as a program, and exit at once: to release a syntax tree takes as long as to read it."""
+    code = main(arguments)
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(settings: Settings, words: tuple[str, ...]) -> int:
+    """Run one compiler command with counters in what it compiles.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings of the toolchain.
+    words : tuple of str
+        The compiler and its arguments.
+
+    Returns
+    -------
+    int
+        The compiler's exit code.
+
+    Raises
+    ------
+    UnperturbedError
+        What the wrapper itself needs is missing or wrong.
+    """
+    command = parse_command(words)
+    added = _link_arguments(settings, command)
+    try:
+        code = _run(settings, command, added)
+    finally:
+        if added.layout is not None:
+            added.layout.remove()
+    if code == 0 and settings.layouts and not settings.layout and (command.executable or command.library):
+        from unperturbed.instrument.layout.link_log import note_link  # noqa: PLC0415  only builds in several layouts need it
+
+        note_link(settings.link_folder, command)
+    return code
+
+
+def _run(settings: Settings, command: Command, added: Added) -> int:
+    whole = added.to(command.compiler, command.words[len(command.compiler) :])
+    if not settings.metrics or not (command.sources or command.uncounted):
+        return exit_code(execute(whole))
+    uncounted = [_record(command, source, NOT_INSTRUMENTED, f"it is {source.language}") for source in command.uncounted]
+    texts = {} if command.reason else {source: _preprocess(command, source) for source in command.sources}
+    if len(texts) < len(command.sources) or None in texts.values():
+        code = execute(whole)  # when the preprocessor failed, the compiler will report it
+        reason = command.reason or "it cannot be preprocessed alone"
+        return _logged(
+            settings,
+            command,
+            [_record(command, source, NOT_INSTRUMENTED, reason) for source in command.sources] + uncounted,
+            code,
+        )
+    _record_include_dirs(settings, command)
+    needs = [metric.need for metric in settings.metrics]
+    may_count = {source: can_hold_site(text, needs) for source, text in texts.items() if text}
+    if not any(may_count.values()):
+        code = execute(whole)
+        return _logged(settings, command, [_record(command, source, PASSED_OVER) for source in texts] + uncounted, code)
+    read = {source: text for source, text in texts.items() if text}
+    code, records = _instrument(settings, command, read, may_count, added)
+    return _logged(settings, command, [*records, *uncounted], code)
+
+
+def _instrument(
+    settings: Settings,
+    command: Command,
+    texts: dict[Source, PreprocessedText],
+    may_count: dict[Source, bool],
+    added: Added,
+) -> tuple[int, list[SourceRecord]]:
+    """Compile texts with counters; return the compiler's exit code, and what was done with each source."""
+    check = Process([*command.compiler, *checking_arguments(command, color=_shows_color())])
+    try:
+        rewritten = {
+            source: _rewrite(settings, command, source, text)
+            if may_count[source]
+            else _Rewritten(_record(command, source, PASSED_OVER), None)
+            for source, text in texts.items()
+        }
+    finally:
+        code, _, diagnostics = check.wait()
+    if code:
+        _show(diagnostics)
+        return code, []
+    records = {source: result.record for source, result in rewritten.items()}
+    rewritten_texts = {source: result.text for source, result in rewritten.items() if result.text is not None}
+    if rewritten_texts:
+        code, errors = _compile(settings, command, rewritten_texts, added)
+        if code == 0:
+            _show(diagnostics + errors)
+            return 0, list(records.values())
+    code = execute(
+        added.to(command.compiler, command.words[len(command.compiler) :])
+    )  # which shows its diagnostics itself
+    if rewritten_texts and code == 0:
+        reason = f"the rewritten text does not compile: {_first_error(errors)}"
+        records |= {source: _record(command, source, NOT_INSTRUMENTED, reason) for source in rewritten_texts}
+    return code, list(records.values())
+
+
+def _preprocess(command: Command, source: Source) -> PreprocessedText | None:
+    """Return a source's preprocessed text, None when it cannot be preprocessed."""
+    if source.language.endswith("cpp-output"):
+        try:
+            with open(source.path, "rb") as file:
+                return PreprocessedText(file.read())
+        except OSError:
+            return None
+    code, output, _ = captured([*command.compiler, *preprocessing_arguments(command, source)])
+    return None if code else PreprocessedText(output)
+
+
+def _rewrite(settings: Settings, command: Command, source: Source, text: PreprocessedText) -> _Rewritten:
+    from unperturbed.instrument.compiler.facts import ask_compiler  # noqa: PLC0415  most commands of a build come by without
+    from unperturbed.instrument.finding.parse import UnreadableError, parse  # noqa: PLC0415
+
+    language = "c++" if "++" in source.language else "c"
+    facts = ask_compiler(settings, command, language)
+    try:
+        parsed = parse(text, language, facts)
+        from unperturbed.instrument.finding.rewrite import rewrite  # noqa: PLC0415
+        from unperturbed.instrument.finding.sites import find_sites  # noqa: PLC0415  as above
+        from unperturbed.instrument.missing.reparsing import candidates  # noqa: PLC0415  needs libclang, which parse has loaded
+
+        found = find_sites(parsed, facts.standard, settings.metrics)
+    except UnreadableError as error:
+        return _Rewritten(_record(command, source, NOT_INSTRUMENTED, str(error)), None)
+    sites = [_site(settings, text, site.metric, slot, site.point.at) for slot, site in enumerate(found.sites)]
+    uncounted = [
+        _site(settings, text, place.metric, 0, place.at)._replace(text=place.reason) for place in found.uncounted
+    ]
+    placed = {site.metric for site in found.sites}
+    empty = [metric for number, metric in enumerate(settings.metrics) if number not in placed]
+    names = {**found.names, **(candidates(parsed, empty) if empty else {})}
+    record = _record(command, source, INSTRUMENTED if found.sites else PASSED_OVER)._replace(
+        sites=tuple(sites),
+        uncounted=tuple(uncounted),
+        names={kind: tuple(sorted(each)) for kind, each in names.items()},
+    )
+    if not found.sites:
+        return _Rewritten(record, None)
+    how = {"source": source.path, "language": language, "machine": facts.machine}
+    return _Rewritten(record, rewrite(text, found.sites, settings.metrics, **how, sham=settings.sham))
+
+
+def _compile(
+    settings: Settings, command: Command, rewritten_texts: dict[Source, bytes], added: Added
+) -> tuple[int, bytes]:
+    """Compile rewritten texts in place of their sources; return the compiler's exit code and standard error."""
+    folder = os.path.join(settings.passing_folder, f"{os.getpid()}-{os.urandom(4).hex()}")
+    paths = {}
+    try:
+        for source, text in rewritten_texts.items():
+            # Objects and other outputs that the command does not name take the source's name; two sources may share
+            # one.
+            stem = os.path.splitext(os.path.basename(source.path))[0]
+            path = os.path.join(folder, str(source.position), stem + (".ii" if "++" in source.language else ".i"))
+            os.makedirs(os.path.dirname(path))
+            paths[source.position] = path
+            with open(path, "wb") as file:
+                file.write(text)
+        words = added.to(command.compiler, compiling_arguments(command, paths))
+        code, _, errors = Process(words).wait()
+        return code, errors
+    finally:
+        for path in paths.values():
+            if os.path.exists(path):
+                os.unlink(path)
+            os.rmdir(os.path.dirname(path))
+        if paths:
+            os.rmdir(folder)
+
+
+def _link_arguments(settings: Settings, command: Command) -> Added:
+    if not (settings.runtime or settings.bounds or settings.layout) or not (command.executable or command.library):
+        return Added()
+    from unperturbed.instrument.compiler.facts import link_arguments  # noqa: PLC0415  only link steps need it
+
+    return link_arguments(settings, command)
+
+
+def _record_include_dirs(settings: Settings, command: Command) -> None:
+    """Record where the compiler searches headers by itself, so that the launcher can pass over the next sources."""
+    from unperturbed.instrument.compiler.include_dirs import record_include_dirs  # noqa: PLC0415  what is only noted once needs no time of others
+
+    for language in {source.language for source in command.sources} & {"c", "c++"}:
+        record_include_dirs(settings, command, language)
+
+
+def _record(command: Command, source: Source, state: str, reason: str = "") -> SourceRecord:
+    folders = tuple(include_folders(command))
+    return SourceRecord(source.path, command.output, os.getcwd(), state, reason, include_folders=folders)
+
+
+def _site(settings: Settings, text: PreprocessedText, metric: int, slot: int, offset: int) -> LoggedSite:
+    file, line = text.locate(offset)
+    shown = text.data[offset : offset + 4 * _TEXT_LENGTH].split(b"\n")[0].decode("utf-8", "replace")
+    return LoggedSite(settings.metrics[metric].name, slot, file, line, " ".join(shown.split())[:_TEXT_LENGTH])
+
+
+def _logged(settings: Settings, command: Command, records: list[SourceRecord], code: int) -> int:
+    """Log what a command that succeeded did, and print what stays without counters; return the exit code."""
+    if code == 0:
+        write_log(settings.site_folder, records)
+        for record in records:
+            if record.state == NOT_INSTRUMENTED:
+                _note(
+                    settings,
+                    record,
+                    of_all=record.reason
+                    in {command.reason, *(f"it is {source.language}" for source in command.uncounted)},
+                )
+    return exit_code(code)
+
+
+def _note(settings: Settings, record: SourceRecord, *, of_all: bool) -> None:
+    """Print once a toolchain that a source stays without counters; once for all sources that share the reason."""
+    note = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
+    if not is_first_note(settings, note):
+        return
+    others = " (nor has any other source of which this holds; it is said once)" if of_all else ""
+    print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
+
+
+def is_first_note(settings: Settings, note: str) -> bool:
+    """Return whether a note was never printed for a toolchain, and mark it as printed."""
+    from hashlib import blake2b  # noqa: PLC0415  most commands of a build come by without
+
+    mark = os.path.join(
+        settings.noted_folder, blake2b(note.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+    )
+    os.makedirs(settings.noted_folder, exist_ok=True)
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _show(diagnostics: bytes) -> None:
+    sys.stderr.flush()
+    sys.stderr.buffer.write(diagnostics)
+    sys.stderr.buffer.flush()
+
+
+def _shows_color() -> bool:
+    """Return whether a compiler that writes to our standard error would use colour."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _first_error(stderr: bytes) -> str:
+    lines = stderr.decode("utf-8", "replace").splitlines()
+    return next((line for line in lines if "error" in line), lines[0] if lines else "the compiler gave no reason")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""What software metrics count: events, their kinds, and the names that their targets may have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unperturbed.instrument.events.event import (
+        DEFAULT_MAX_RATE,
+        Event,
+        compiled_kind,
+        event_keys,
+        event_kinds,
+        parse_event,
+    )
+    from unperturbed.instrument.events.kind import GROUPS, CompiledKind, EventKind, Means, ProbeKind
+
+__all__ = [
+    "DEFAULT_MAX_RATE",
+    "GROUPS",
+    "CompiledKind",
+    "Event",
+    "EventKind",
+    "Means",
+    "ProbeKind",
+    "compiled_kind",
+    "event_keys",
+    "event_kinds",
+    "parse_event",
+]
+
+_MODULES = {
+    "unperturbed.instrument.events.event": (
+        "DEFAULT_MAX_RATE",
+        "Event",
+        "compiled_kind",
+        "event_keys",
+        "event_kinds",
+        "parse_event",
+    ),
+    "unperturbed.instrument.events.kind": (
+        "CompiledKind",
+        "EventKind",
+        "GROUPS",
+        "Means",
+        "ProbeKind",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module that defines a name: commands of a build pass by here and need few of them."""
+    from importlib import import_module  # noqa: PLC0415  0.4 ms, which most commands of a build do without
+
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,252 @@
+"""What a software metric counts: an event of one kind with a target, and optional filters.
+
+A spec's `software:` mapping names events::
+
+    blocks:   {enter: BZ2_compressBlock}
+    compares: {call: mainGtU, in: mainSimpleSort}
+    nblock:   {write: EState.nblock}
+    gtu_iter: {loop: "mainGtU#1"}
+    out_bits: {enter: bsW, add: n}
+    backlog:  {gauge: "server.c::queue.length"}
+    decoded:  {probe: {uprobe: "xz:lzma_code"}}
+    thrown:   {probe: {usdt: "libstdc++.so.6:libstdcxx:throw"}}
+    allocs:   {preload: malloc}
+    parsed:   {python: {enter: json.decoder.JSONDecoder.decode}}
+
+Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data", section 3.1, counts "every update of a
+particular variable or every call to a particular function"; the other kinds follow the same idea.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Literal
+
+from unperturbed.common.extensions import classes_in
+from unperturbed.common.wording import listing, nearest
+from unperturbed.errors import SpecError
+from unperturbed.instrument.events.kind import FUNCTION, GROUPS, CompiledKind, EventKind, Means, loader_of, matches_form
+from unperturbed.instrument.events.need import Selected
+
+DEFAULT_MAX_RATE = 10_000
+"""Hits a second that a kernel probe may have by default: at 1 us a hit, one hundredth of the run's time."""
+
+_FILTERS: Mapping[str, str] = MappingProxyType({"in": "within", "file": "file", "add": "add", "threads": "threads"})
+_THREADS = ("plain", "exact")
+
+
+@lru_cache(maxsize=1)
+def event_kinds() -> Mapping[str, type[EventKind]]:
+    """Return every kind of event by its name: those of `events.kinds`, then those of other distributions."""
+    found = classes_in("unperturbed.instrument.events.kinds", EventKind, group="unperturbed.event_kinds")
+    return MappingProxyType(dict(sorted(found.items(), key=lambda item: item[1].order)))
+
+
+@lru_cache(maxsize=1)
+def event_keys() -> tuple[str, ...]:
+    """Return the keys of a spec's mapping of which an event has exactly one."""
+    return tuple(dict.fromkeys(kind.keys[0] for kind in event_kinds().values()))
+
+
+def compiled_kind(name: str) -> type[CompiledKind]:
+    """Return a kind that is compiled into the program."""
+    kind = event_kinds()[name]
+    assert issubclass(kind, CompiledKind), "callers select compiled metrics"
+    return kind
+
+
+@dataclass(frozen=True)
+class Event:
+    """What one software metric counts.
+
+    Attributes
+    ----------
+    kind : str
+        One of `event_kinds`.
+    target : str
+        As the kind requires it; globs are those of fnmatch, and case matters.
+    within : str, optional
+        Glob over the enclosing function's name (`call` and `write`).
+    file : str, optional
+        Glob over the file that the line markers name; `x.c` also matches `src/x.c`.
+    add : str, optional
+        C expression. Its value, evaluated where and just before the event happens, is added instead of 1. Macros do
+        not expand in it; it is converted to a 64-bit integer.
+    threads : {"plain", "exact"}, default "plain"
+        `plain`: one instruction an event; where several threads count at one site at once, some counts are lost.
+        `exact`: none is, by an atomic addition that costs ten times as much.
+    max_rate : int, default 10000
+        Hits a second above which a kernel probe is refused.
+    """
+
+    kind: str
+    target: str
+    within: str | None = None
+    file: str | None = None
+    add: str | None = None
+    threads: str = "plain"
+    max_rate: int = DEFAULT_MAX_RATE
+
+    @property
+    def means(self) -> Means:
+        """What counts: `compiled` code, a `kernel` probe, a `preload`ed library or the `python` hook."""
+        return event_kinds()[self.kind].means
+
+    @property
+    def semantics(self) -> Literal["counter", "gauge"]:
+        """Whether the metric counts, or is a value at the end of an interval."""
+        return event_kinds()[self.kind].semantics
+
+    def to_json(self) -> dict[str, object]:
+        """Return the mapping that `parse_event` reads back."""
+        *outer, key = event_kinds()[self.kind].keys
+        rate = {} if self.max_rate == DEFAULT_MAX_RATE else {"max_rate": self.max_rate}
+        described: dict[str, object] = {key: self.target, **rate}
+        filters = {key: getattr(self, name) for key, name in _FILTERS.items()}
+        return {
+            **({outer[0]: described} if outer else described),
+            **{key: value for key, value in filters.items() if value not in (None, "plain")},
+        }
+
+
+def select(name: str, number: int, event: Event) -> Selected:
+    """Return a metric as the compiler's wrapper needs it.
+
+    Parameters
+    ----------
+    name : str
+        The metric's name.
+    number : int
+        Its number among all software metrics.
+    event : Event
+        An event that is compiled in.
+
+    Returns
+    -------
+    Selected
+        The event's parts, what a text must contain to hold a site, and where the kind is loaded from.
+    """
+    kind = compiled_kind(event.kind)
+    parts = (event.kind, event.target, event.within, event.file, event.add, event.threads)
+    return Selected(name, number, *parts, kind.need(event), *loader_of(kind))
+
+
+def parse_event(mapping: Mapping[str, object]) -> Event:
+    """Read one event of a `software:` mapping.
+
+    Parameters
+    ----------
+    mapping : mapping of str to object
+        Exactly one kind with its target, and any of `in`, `file`, `add`, `threads`; a kind of a group is in a mapping
+        of its own, `probe: {uprobe: …}`, for the kernel's with `max_rate`.
+
+    Returns
+    -------
+    Event
+        The event.
+
+    Raises
+    ------
+    SpecError
+        A key is unknown (the nearest is suggested), there is no kind or two, a target has the wrong form, or a filter
+        has no meaning with the kind. The message names every fault.
+    """
+    keys = event_keys()
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise SpecError(f"an event is a mapping such as {{enter: function}}, with one of {', '.join(keys)}")
+    faults = [_unknown_key(str(key)) for key in mapping if key not in keys and key not in _FILTERS]
+    chosen = [key for key in mapping if key in keys]
+    if len(chosen) != 1:
+        found = f"it has {' and '.join(chosen)}" if chosen else "it has none"
+        # An unknown key may be the missing one, misspelt.
+        faults += [f"an event needs exactly one of {', '.join(keys)}; {found}"] if chosen or not faults else []
+        raise SpecError("; ".join(faults))
+    try:
+        event = _read(chosen[0], mapping)
+    except SpecError as error:
+        raise SpecError("; ".join([*faults, str(error)])) from None
+    faults += [*_useless_filters(event, chosen[0], mapping), *_wrong_forms(event)]
+    if faults:
+        raise SpecError("; ".join(faults))
+    return event
+
+
+def _read(key: str, mapping: Mapping[str, object]) -> Event:
+    filters: dict[str, Any] = {name: _text(key, mapping[key]) for key, name in _FILTERS.items() if key in mapping}
+    if key in GROUPS:
+        return replace(_read_group(key, mapping[key]), **filters)
+    kind = next(kind for kind in event_kinds().values() if kind.keys == (key,))
+    return Event(kind.name, _text(key, mapping[key]), **filters)
+
+
+def _read_group(key: str, value: object) -> Event:
+    """Read `{uprobe: …}` below `probe`, `{enter: …}` below `python`."""
+    kinds = {kind.keys[1]: kind for kind in event_kinds().values() if kind.keys[0] == key}
+    first = next(iter(kinds))
+    form = f"{key}: is a mapping such as {{{first}: {kinds[first].form.split(', ')[0]}}}"
+    if not isinstance(value, Mapping):
+        raise SpecError(form)
+    has_rate = any(kind.means == "kernel" for kind in kinds.values())
+    unknown = [name for name in value if name not in kinds and not (has_rate and name == "max_rate")]
+    chosen = [name for name in kinds if name in value]
+    if unknown or len(chosen) != 1:
+        raise SpecError(
+            f"{form}, with one of {', '.join(kinds)}" + (f"; unknown key {unknown[0]!r}" if unknown else "")
+        )
+    rate = value.get("max_rate", DEFAULT_MAX_RATE)
+    if not isinstance(rate, int) or isinstance(rate, bool) or rate < 1:
+        raise SpecError(f"max_rate: {rate!r} is no number of hits a second, such as {DEFAULT_MAX_RATE}")
+    return Event(kinds[chosen[0]].name, _text(chosen[0], value[chosen[0]]), max_rate=rate)
+
+
+def _useless_filters(event: Event, key: str, mapping: Mapping[str, object]) -> Iterator[str]:
+    allowed = event_kinds()[event.kind].filters
+    useless = [name for name in mapping if name in _FILTERS and name not in allowed]
+    takers = [name for name, kind in event_kinds().items() if "in" in kind.filters]
+    if useless == ["in"] and len(allowed) == len(_FILTERS) - 1:
+        yield f"in: has a meaning with {listing(takers)} only, not with {event.kind}"
+    elif useless:
+        yield f"{' and '.join(useless)} {'has' if len(useless) == 1 else 'have'} no meaning with {key}"
+
+
+def _unknown_key(key: str) -> str:
+    near = nearest(key, [*event_keys(), *_FILTERS], limit=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    return (
+        f"unknown key {key!r} in an event{hint} an event has one of {', '.join(event_keys())}, and may have "
+        f"{', '.join(_FILTERS)}"
+    )
+
+
+def _text(key: str, value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and key == "add":
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise SpecError(f"{key}: {value!r} is no text; write it in quotes")
+    return value.strip()
+
+
+def _wrong_forms(event: Event) -> Iterator[str]:
+    kind = event_kinds()[event.kind]
+    if not matches_form(kind, event.target):
+        yield f"{event.kind}: {event.target!r} has not the form of its target: {kind.form}{kind.hint(event.target)}"
+    if event.within is not None and not re.fullmatch(FUNCTION, event.within):
+        yield f"in: {event.within!r} is no function's name or glob"
+    if event.threads not in _THREADS:
+        yield f"threads: {event.threads!r} is neither plain (fast, loses counts of threads that collide) nor exact"
+    if event.add is not None and not _is_expression(event.add):
+        yield f"add: {event.add!r} is not one C expression on one line, with its parentheses closed"
+
+
+def _is_expression(text: str) -> bool:
+    """Return whether a text can be one C expression on one line: closed brackets, and nothing that ends it."""
+    depth = 0
+    for sign in text:
+        depth += (sign in "([") - (sign in ")]")
+        if depth < 0 or sign in ";{}#\n":
+            return False
+    return depth == 0

@@ -1,0 +1,106 @@
+"""Values of variables."""
+
+from collections.abc import Mapping, Sequence
+
+from unperturbed.common.wording import first_of
+from unperturbed.instrument.events.event import Event
+from unperturbed.instrument.events.kind import PLAIN, BuildNames, CompiledKind, matches
+from unperturbed.instrument.events.need import Need, Selected, need_of_name
+from unperturbed.instrument.events.places import Search, Variable
+from unperturbed.instrument.events.targets import file_matches, split_gauge
+
+
+class Gauge(CompiledKind):
+    """No event, but a variable's value at each sample."""
+
+    name = "gauge"
+    keys = ("gauge",)
+    meaning = (
+        "no event, but a value at each sample: of a variable x with static storage, function::x, or a part of it, "
+        "x.field"
+    )
+    example = "server.c::queue.length"
+    pattern = rf"(?:::)?(?:[^\s:]+::)*{PLAIN}(?:\.{PLAIN}|\[\d+\])*"
+    form = "a variable x, file.c::x, ns::x or function::x, or a part of it such as x.field or x[2]"
+    filters = ("file",)
+    semantics = "gauge"
+    order = 8
+    reads_expressions = True
+    named = ("variable",)
+    enumerating = (("write", "*"), ("gauge", "no_such_variable"))
+    written_as = r"\b{0}\b"
+    happens_outside = True
+
+    def __init__(self, search: Search, metrics: Sequence[tuple[int, Selected]]) -> None:
+        super().__init__(search, metrics)
+        self._targets = {index: split_gauge(metric.target) for index, metric in metrics}
+
+    def at_variable(self, variable: Variable) -> None:
+        """Read the variable, if its declaration is the definition that a target names."""
+        names = self.search.variable_names(variable.cursor, variable.function)
+        if variable.function is not None:
+            self.search.note_names("variable", names[:1])
+        at = variable.cursor.location.offset
+        for index, target in self._targets.items():
+            if not matches(names, target.name) or not self.search.is_definition(variable.cursor):
+                continue
+            if target.file and not file_matches(self.search.locate(at)[0], target.file):
+                continue
+            if self.search.is_in_file(index, at):
+                self.search.add_gauge(index, variable, target)
+
+    @classmethod
+    def need(cls, event: Event) -> Need:
+        """Return the need of a variable that is defined."""
+        target = split_gauge(event.target)
+        need = need_of_name(event, target.name, use="stored")
+        return need._replace(
+            inner=target.variable, used=target.variable, files=(*need.files, *((target.file,) if target.file else ()))
+        )
+
+    @classmethod
+    def reaches_system_headers(cls, target: str) -> bool:
+        """Return True: a variable is named by itself."""
+        del target
+        return True
+
+    @classmethod
+    def owner(cls, target: str) -> str:
+        """Return the variable's own name."""
+        return split_gauge(target).variable
+
+    @classmethod
+    def file_of(cls, event: Event) -> str:
+        """Return `file:`, or the file in the target."""
+        return event.file or split_gauge(event.target).file
+
+    @classmethod
+    def without_file(cls, target: str) -> str:
+        """Return the target without its file."""
+        file = split_gauge(target).file
+        return target[len(file) + 2 :] if file else target
+
+    @classmethod
+    def propose(cls, target: str, names: Mapping[str, set[str]], words: Sequence[str]) -> set[str]:
+        """Return variables, with fields, and with the parts that the target has."""
+        variables = names.get("variable", set())
+        parts = target[len(split_gauge(target).name) :]
+        fields = {f"{name}.{word}" for name in variables for word in words}
+        return variables | fields | {name + parts for name in variables}
+
+    @classmethod
+    def explain(cls, event: Event, names: BuildNames) -> str:
+        """Return where the variable's name is found, if that is not where the target has it."""
+        target = split_gauge(event.target)
+        known, near = names.known(cls.named), names.similar(event)
+        scoped = sorted(
+            name for name in {*known, *near} if name.endswith(f"::{target.variable}") and name != target.name
+        )
+        if scoped:
+            return f"{target.variable} is the name of {first_of(scoped, 3)}"
+        if target.name in known and not near:
+            return (
+                f"{target.name} is named there, but none of the sources defines it (a variable in a function is "
+                "function::variable)"
+            )
+        return ""

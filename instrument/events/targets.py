@@ -1,0 +1,128 @@
+"""How a target's name is compared with names and files in the source text.
+
+Only plain functions on strings: the wrapper loads this for every file of a build.
+"""
+
+# pathlib would cost every command of a build 5 ms.
+# ruff: noqa: PTH100
+
+from __future__ import annotations
+
+import os.path
+import re
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import NamedTuple
+
+_GLOB = re.compile(r"[*?\[]")
+_VERBATIM = re.compile(r"(?:\boperator\W|\().*")
+"""Where the signs * and [] are mostly C++'s own: an operator's name, and the types of parameters."""
+
+_LITERAL = re.compile(r"[\w$]+")
+_UNNAMED = re.compile(r"lambda(\d+|\W.*)?$")
+_LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)$")
+_GAUGE = re.compile(r"(?:::)?(?P<scopes>(?:.*::)?)(?P<variable>[\w$]+)(?P<parts>.*)")
+_PART = re.compile(r"\.(?P<field>[\w$]+)|\[(?P<index>\d+)\]")
+
+LineTarget = tuple[str, int]
+"""A file (as the user wrote it) and a line."""
+
+
+class GaugeTarget(NamedTuple):
+    """A variable and a part of it.
+
+    Attributes
+    ----------
+    file : str
+        Glob over the file of its definition, '' for any.
+    name : str
+        X, ns::x, Class::x or function::x; the scopes may be globs.
+    parts : tuple of str or int
+        Fields and indices, outermost first.
+    """
+
+    file: str
+    name: str
+    parts: tuple[str | int, ...]
+
+    @property
+    def whole(self) -> str:
+        """Return the variable as the user wrote it, without parts."""
+        return f"{self.file}::{self.name}" if self.file else self.name
+
+    @property
+    def variable(self) -> str:
+        """Return the variable's own name."""
+        return self.name.rpartition("::")[2]
+
+
+def is_glob(name: str) -> bool:
+    """Return whether a name holds glob signs; those of `operator*` and `f(char*)` are none."""
+    return _GLOB.search(_VERBATIM.sub("", name)) is not None
+
+
+@lru_cache(maxsize=4096)
+def name_matches(name: str, pattern: str) -> bool:
+    """Compare one qualified name with a target's name or glob; spaces and a leading `::` do not matter."""
+    return fnmatchcase(_normalised(name), _glob(pattern))
+
+
+@lru_cache(maxsize=1024)
+def file_matches(path: str, pattern: str) -> bool:
+    """Compare a file of a line marker with a glob: the whole path, or its end from any folder on."""
+    clean = os.path.normpath(path)
+    wanted = os.path.normpath(pattern)
+    return (
+        fnmatchcase(clean, wanted) or fnmatchcase(clean, f"*/{wanted}") or fnmatchcase(os.path.abspath(clean), wanted)
+    )
+
+
+def split_line(target: str) -> LineTarget | None:
+    """Split `file.c:120`; None for a target that names a function."""
+    found = _LINE.fullmatch(target)
+    if found is None or found["file"].endswith(":"):
+        return None
+    return found["file"], int(found["line"])
+
+
+def split_gauge(target: str) -> GaugeTarget:
+    """Split `file.c::ns::x.field[2]`; a first scope with a dot or a slash in it is a file."""
+    found = _GAUGE.fullmatch(target)
+    if found is None:
+        raise ValueError(f"{target!r} names no variable")
+    file, scopes = "", found["scopes"]
+    if re.match(r"[^:]*[./]", scopes):
+        file, _, scopes = scopes.partition("::")
+    parts = tuple(part["field"] or int(part["index"]) for part in _PART.finditer(found["parts"]))
+    return GaugeTarget(file, scopes + found["variable"], parts)
+
+
+def last_part(target: str) -> str:
+    """Return a target's own name, without scopes, types of parameters, a loop's number and indices."""
+    return re.split(r"::|\.", re.split(r"[(#[]", target, maxsplit=1)[0])[-1]
+
+
+def needed_words(name: str) -> list[str]:
+    """Return literal pieces that must all occur in a text which holds what a qualified name or glob stands for.
+
+    A glob gives its longest literal run a component; a lambda's number is ours and is in no text.
+    """
+    if "operator" in name:
+        return ["operator"]
+    words = []
+    for component in re.split(r"::|\.", name.split("(", maxsplit=1)[0]):
+        runs = _LITERAL.findall(re.sub(r"\[[^]]*\]?", "*", component))
+        if runs and not _UNNAMED.match(component):
+            words.append(max(runs, key=len))
+    return words
+
+
+@lru_cache(maxsize=4096)
+def _glob(pattern: str) -> str:
+    """Return a target as `fnmatch` takes it: * is a glob sign in place of a whole parameter, but not after a type."""
+    return _VERBATIM.sub(lambda found: re.sub(r"(?<![(,])\*|[?[]", r"[\g<0>]", found[0]), _normalised(pattern))
+
+
+@lru_cache(maxsize=65536)
+def _normalised(name: str) -> str:
+    return re.sub(r"\s+", "", name).removeprefix("::")

@@ -1,0 +1,260 @@
+"""Functions, records and variables in a syntax tree, under the names that users give them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from clang.cindex import CursorKind, StorageClass, conf
+
+from unperturbed.instrument.events.places import Function
+from unperturbed.instrument.finding.parse import ParsedText, span
+from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
+
+FUNCTION_KINDS = frozenset(
+    {
+        CursorKind.FUNCTION_DECL,
+        CursorKind.CXX_METHOD,
+        CursorKind.CONSTRUCTOR,
+        CursorKind.DESTRUCTOR,
+        CursorKind.CONVERSION_FUNCTION,
+        CursorKind.FUNCTION_TEMPLATE,
+    }
+)
+RECORD_KINDS = frozenset(
+    {
+        CursorKind.STRUCT_DECL,
+        CursorKind.UNION_DECL,
+        CursorKind.CLASS_DECL,
+        CursorKind.CLASS_TEMPLATE,
+        CursorKind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION,
+    }
+)
+_SCOPES = RECORD_KINDS | {
+    CursorKind.NAMESPACE,
+    CursorKind.LINKAGE_SPEC,
+    CursorKind.UNEXPOSED_DECL,
+    CursorKind.FRIEND_DECL,
+}
+_TYPEDEFS = (CursorKind.TYPEDEF_DECL, CursorKind.TYPE_ALIAS_DECL)
+_CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
+
+
+def top_level(parsed: ParsedText) -> Iterator[Any]:
+    """Yield the cursors of the text's own top level (what the shims declare left out)."""
+    for cursor in parsed.root.get_children():
+        location = cursor.location
+        if location.file is not None and location.file.name == parsed.root.spelling:
+            yield cursor
+
+
+def members(scope: Any) -> Iterator[Any]:
+    """Yield a cursor and all that is declared in it through namespaces and classes, not in functions."""
+    stack = [scope]
+    while stack:
+        cursor = stack.pop()
+        yield cursor
+        if cursor.kind in _SCOPES:
+            stack.extend(reversed(list(cursor.get_children())))
+
+
+def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Function | None:
+    """Return the function that a declaration's cursor defines, None when it has no body of its own here."""
+    body = _body(cursor)
+    if body is None or not data.startswith((b"{", b"<%"), span(body)[0]):
+        return None  # of a function that is `= default` libclang shows the body that the compiler makes
+    start, end = span(cursor)
+    if end == 0:
+        # Of `f(auto x)` libclang gives no place but the name's: what precedes the name begins after the last
+        # statement or brace.
+        start, end = max(data.rfind(sign, 0, cursor.location.offset) for sign in (b";", b"{", b"}")) + 1, span(body)[1]
+        start = next_token(data, start)[1]
+    names = function_names(cursor)
+    if outer is not None:
+        # libclang names what is local to a lambda by its call operator, which is no name for users.
+        inside = "operator()::" if "operator()::" in names[0] else outer.names[0].rpartition("::")[2] + "::"
+        tail = names[0].rpartition(inside)[2]
+        names = tuple(f"{name}::{tail}" for name in outer.names[:-1]) + names
+    constant = _CONSTANT.search(data[start : max(start, cursor.location.offset)]) is not None
+    return _function(names, cursor, body, data, (start, end), constant=constant, outer=outer)
+
+
+def lambda_of(cursor: Any, data: bytes, outer: Function, number: int, variable: str) -> Function | None:
+    """Return the function of a lambda expression.
+
+    Parameters
+    ----------
+    cursor : Any
+        libclang's cursor.
+    data : bytes
+        The text.
+    outer : Function
+        The function that holds it.
+    number : int
+        It is the nth lambda of `outer`, from 1; its first name is `outer::lambda<n>`.
+    variable : str
+        Name of the variable that it initialises ('' when none), which gives a second name.
+    """
+    body = _body(cursor)
+    if body is None:
+        return None
+    start, end = span(cursor)
+    tails = [f"lambda{number}", *([variable] if variable else [])]
+    names = tuple(f"{name}::{tail}" for tail in tails for name in outer.names[:-1])
+    constant = _CONSTANT.search(data[start : span(body)[0]]) is not None
+    return _function((*names, names[0] + "()"), cursor, body, data, (start, end), constant=constant, outer=outer)
+
+
+def lambdas_of(declaration: Any, data: bytes) -> Iterator[Function]:
+    """Yield the lambdas in an initialiser outside functions: `x` if the variable is the lambda, else `x::lambda<n>`."""
+    name = qualified_name(declaration)
+    behind = declaration.location.offset + len(declaration.spelling.encode())
+    token, offset = next_token(data, behind)
+    first = next_token(data, offset + 1)[1] if token in (b"=", b"{", b"(") else behind
+    number, passed = 0, 0
+    for cursor in declaration.walk_preorder():
+        start, end = span(cursor)
+        body = _body(cursor) if cursor.kind == CursorKind.LAMBDA_EXPR and start >= passed else None
+        if body is None:
+            continue
+        number, passed = number + 1, end  # what it holds itself is found with its body
+        names = (f"{name}::lambda{number}", *([name] if start == first else []))
+        constant = _CONSTANT.search(data[start : span(body)[0]]) is not None
+        yield _function((*names, names[0] + "()"), cursor, body, data, (start, end), constant=constant, outer=None)
+
+
+def _function(
+    names: tuple[str, ...],
+    cursor: Any,
+    body: Any,
+    data: bytes,
+    whole: tuple[int, int],
+    *,
+    constant: bool,
+    outer: Function | None,
+) -> Function:
+    brace, end = span(body)
+    closing = end - (2 if data.startswith(b"<%", brace) else 1)
+    is_lambda = cursor.kind == CursorKind.LAMBDA_EXPR
+    return Function(names, cursor, body, *whole, after_brace(data, brace), closing, constant, is_lambda, outer)
+
+
+def after_brace(data: bytes, brace: int) -> int:
+    """Return where a block's first statement may be inserted: after its `{` and after `__label__` declarations."""
+    offset = brace + (2 if data.startswith(b"<%", brace) else 1)
+    while True:
+        token, start = next_token(data, offset)
+        if token != b"__label__":
+            return offset
+        offset = data.index(b";", start) + 1
+
+
+def function_names(cursor: Any) -> tuple[str, ...]:
+    """Return a function's qualified names: without and with its inline namespaces, last with its parameter types."""
+    scopes = _scopes(cursor)
+    of_template = cursor.kind in (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR)
+    own = re.sub(r"<.*>$", "", cursor.spelling) if of_template else cursor.spelling
+    parameters = cursor.displayname[len(cursor.spelling) :]
+    plain = _qualified([name for name, hidden in scopes if not hidden], own)
+    full = _qualified([name for name, _ in scopes], own)
+    return (*dict.fromkeys((plain, full)), (plain + re.sub(r"^<[^(]*>", "", parameters)).replace(" ", ""))
+
+
+def is_lambda(function: Any) -> bool:
+    """Return whether a function's cursor is a lambda's call operator."""
+    parent = function.semantic_parent
+    return parent is not None and re.search(r"\(lambda\b", parent.spelling) is not None
+
+
+def variable_names(cursor: Any, function: Function | None) -> tuple[str, ...]:
+    """Return a variable's names as seen from a function: function::x for a local one, else ns::x, Class::x or x."""
+    offset = cursor.location.offset
+    holder = function
+    while holder is not None:
+        if holder.start <= offset < holder.end and cursor.storage_class != StorageClass.EXTERN:
+            return tuple(f"{name}::{cursor.spelling}" for name in holder.names[:-1])
+        holder = holder.outer
+    scopes = _scopes(cursor)
+    plain = _qualified([name for name, hidden in scopes if not hidden], cursor.spelling)
+    return tuple(dict.fromkeys((plain, _qualified([name for name, _ in scopes], cursor.spelling))))
+
+
+def qualified_name(cursor: Any, *, inline: bool = False) -> str:
+    """Return a declaration's name with its scopes; those of inline namespaces only if `inline`."""
+    return _qualified([name for name, hidden in _scopes(cursor) if inline or not hidden], cursor.spelling)
+
+
+def has_initialiser(variable: Any, data: bytes) -> bool:
+    """Return whether a variable's declaration gives it its first value."""
+    token, offset = next_token(data, variable.location.offset + len(variable.spelling.encode()))
+    while token == b"[":
+        token, offset = next_token(data, after_parentheses(data, offset))
+    return token in (b"=", b"{")
+
+
+def field_names(cursor: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:
+    """Return a field's names Type.field, by tag and typedef; a field of an unnamed member is the enclosing type's."""
+    record = cursor.semantic_parent
+    while record is not None and record.kind in RECORD_KINDS:
+        names = record_names(record, typedefs)
+        if names:
+            return tuple(f"{name}.{cursor.spelling}" for name in names)
+        record = record.semantic_parent
+    return ()
+
+
+def record_names(record: Any, typedefs: dict[int, set[str]]) -> tuple[str, ...]:
+    """Return the qualified names of a struct, union or class: its tag and its typedefs; () for an unnamed one."""
+    names = sorted(typedefs.get(record.location.offset, ()))
+    if _is_name(record.spelling):
+        names.insert(0, _qualified([name for name, hidden in _scopes(record) if not hidden], record.spelling))
+    return tuple(dict.fromkeys(names))
+
+
+def typedef_names(parsed: ParsedText) -> dict[int, set[str]]:
+    """Return typedef names by the place of the struct, union or class that they name."""
+    found: dict[int, set[str]] = {}
+    for scope in top_level(parsed):
+        for cursor in members(scope):
+            if cursor.kind in _TYPEDEFS:
+                record = cursor.underlying_typedef_type.get_declaration()
+                if record.kind in RECORD_KINDS:
+                    name = _qualified([name for name, hidden in _scopes(cursor) if not hidden], cursor.spelling)
+                    found.setdefault(record.location.offset, set()).add(name)
+    return found
+
+
+def _body(cursor: Any) -> Any | None:
+    children = list(cursor.get_children())
+    last = children[-1] if children else None
+    if last is not None and last.kind == CursorKind.CXX_TRY_STMT:
+        last = next(iter(last.get_children()), None)
+    if last is not None and last.kind == CursorKind.UNEXPOSED_STMT:
+        last = next(iter(last.get_children()), None)  # a coroutine's body with what the compiler puts around it
+    return last if last is not None and last.kind == CursorKind.COMPOUND_STMT else None
+
+
+def _scopes(cursor: Any) -> list[tuple[str, bool]]:
+    """Return name and whether it is an inline namespace of each named scope of a declaration, outermost first."""
+    scopes: list[tuple[str, bool]] = []
+    parent = cursor.semantic_parent
+    while parent is not None and parent.kind != CursorKind.TRANSLATION_UNIT and not parent.kind.is_invalid():
+        name = parent.spelling
+        if _is_name(name):
+            scopes.append((name, parent.kind == CursorKind.NAMESPACE and _is_inline(parent)))
+        parent = parent.semantic_parent
+    return scopes[::-1]
+
+
+def _is_name(spelling: str) -> bool:
+    """Return whether a spelling is a name, not libclang's description of something unnamed, `(unnamed struct at …)`."""
+    return bool(spelling) and not re.search(r"\((?:anonymous|unnamed|lambda)\b", spelling)
+
+
+def _is_inline(namespace: Any) -> bool:
+    return bool(conf.lib.clang_Cursor_isInlineNamespace(namespace))
+
+
+def _qualified(scopes: list[str], name: str) -> str:
+    return "::".join([*scopes, name])

@@ -1,0 +1,206 @@
+"""Whether a text can hold any site of the selected events, and which pieces of it, without parsing it.
+
+A build has many files and few of them hold a selected name; the others must cost next to nothing. Saying yes too often
+costs a parse, saying no too often would lose counts: only what cannot be is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from unperturbed.instrument.events.kind import CompiledKind, load_kind
+from unperturbed.instrument.events.need import Need, Selected
+from unperturbed.instrument.events.targets import LineTarget, file_matches
+from unperturbed.instrument.finding.preprocessed import PreprocessedText, after_parentheses, next_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRAILERS = frozenset(b"__attribute__ __attribute __asm__ asm __asm noexcept throw __extension__".split())
+"""Words that stand behind a declaration."""
+
+BEFORE_EXPRESSION = frozenset(
+    b"return else do case throw co_return co_yield co_await and or not xor compl bitand bitor "
+    b"__extension__ new delete sizeof __real__ "
+    b"__imag__ __real __imag".split()
+)
+"""Behind these an expression may begin, though they are words."""
+
+DECLARING = frozenset(
+    (
+        b"extern static inline const volatile unsigned signed void char short int long float double struct union enum "
+        b"typedef"
+    ).split()
+)
+"""What follows such a word, as far as words and * go, is a declaration."""
+
+_BEHIND_VARIABLE = frozenset((b"=", b";", b"[", b",", b"{", b"(", b")", b":")) | TRAILERS
+_DIRECTIVE = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
+_LAST_WORD = re.compile(rb"[A-Za-z_$][\w$]*\Z")
+_BEFORE_DECLARATOR = (b"*", b"&", b">", b",", b"]", b"::")
+_SPECIFIER = re.compile(
+    rb"\b(?:alignas|_Alignas|__attribute__|__attribute|typeof|__typeof__|__typeof|decltype|_Atomic)\b"
+)
+_OPEN_DECLARATOR = re.compile(
+    rb"\b(?:int|char|short|long|unsigned|signed|_Bool|bool|float|double)\s*\(\Z|\([*&^](?:[\s*]|const|volatile)*\Z"
+)
+_DECLARATION = re.compile(rb"(?<![\w$])(?:" + rb"|".join(sorted(DECLARING)) + rb")(?=[\s*&])([\w$\s*&]*)\Z")
+_WORD_BEFORE = re.compile(rb"([A-Za-z_$][\w$]*)\s+\Z")
+
+
+def can_hold_site(text: PreprocessedText, needs: list[Need], data: bytes | None = None) -> bool:
+    """Return whether the text (or `data`, a piece of it) can hold a site of any of the needs."""
+    return any(_meets(text, need, text.data if data is None else data) for need in needs)
+
+
+def _meets(text: PreprocessedText, need: Need, data: bytes) -> bool:
+    if not all(word.encode() in data for word in need.words):
+        return False
+    if not all(any(file_matches(file, glob) for file in text.files) for glob in need.files):
+        return False
+    return not need.used or _USES[need.use](data, need.used.encode())
+
+
+def _occurrences(data: bytes, name: bytes) -> Iterator[re.Match[bytes]]:
+    return re.finditer(rb"(?<![\w$])" + re.escape(name) + rb"(?![\w$])", data)
+
+
+def _may_define(data: bytes, name: bytes) -> bool:
+    """Return whether some occurrence of the name looks like a definition, not like a prototype or a call."""
+    for found in _occurrences(data, name):
+        token, offset = next_token(data, found.end())
+        if token == b"<" or (token, next_token(data, offset + 1)[0]) in ((b")", b"("), (b"=", b"[")):
+            return True  # a template, a name in parentheses, a lambda's variable
+        if token != b"(":
+            continue
+        token, offset = next_token(data, after_parentheses(data, offset))
+        while token in TRAILERS:
+            token, offset = next_token(data, offset + len(token))
+            if token == b"(":
+                token, offset = next_token(data, after_parentheses(data, offset))
+        if token in (b"{", b":", b"->", b"[") or data.startswith(b"<%", offset) or re.match(rb"[A-Za-z_]", token):
+            return True
+    return False
+
+
+def _may_call(data: bytes, name: bytes) -> bool:
+    """Return whether some occurrence looks like a call, which none in a declaration `T f` or `extern T *f` does."""
+    for found in _occurrences(data, name):
+        behind = next_token(data, found.end())[0]
+        chosen = behind == b"," and data[max(0, found.start() - 80) : found.start()].rstrip().endswith(
+            b":"
+        )  # by _Generic
+        if behind in (b"(", b")", b"<") or chosen:
+            before = _WORD_BEFORE.search(data, max(0, found.start() - 80), found.start())
+            if (before is None or before[1] in BEFORE_EXPRESSION) and not _is_declared(data, found.start()):
+                return True
+    return False
+
+
+def _is_declared(data: bytes, offset: int) -> bool:
+    """Return whether words and * before a name begin a declaration: `extern void *f`."""
+    found = _DECLARATION.search(data, max(0, offset - 200), offset)
+    return found is not None and not BEFORE_EXPRESSION & set(re.findall(rb"[\w$]+", found[1]))
+
+
+def _may_write(data: bytes, name: bytes) -> bool:
+    """Return whether some occurrence of the name is no plain declaration, `type name;` or `type *name;`."""
+    declared = rb"(?:[A-Za-z_$][\w$]*\s+|[*&]\s*)" + re.escape(name) + rb"(?![\w$])\s*(?:\[[^]\n]*\]\s*)*[;,):]"
+    return sum(1 for _ in _occurrences(data, name)) > sum(1 for _ in re.finditer(declared, data))
+
+
+def _may_store(data: bytes, name: bytes) -> bool:
+    """Return whether some occurrence looks like a variable's definition: after a type or a declarator, not `extern`."""
+    for found in _occurrences(data, name):
+        token, _ = next_token(data, found.end())
+        if token not in _BEHIND_VARIABLE:
+            continue
+        start = max(data.rfind(sign, 0, found.start()) for sign in (b";", b"{", b"}"))
+        before = _DIRECTIVE.sub(b"", data[start + 1 : found.start()]).strip()
+        if re.match(rb"extern\b|__extension__\s+extern\b", before) and token not in (b"=", b"{"):
+            continue
+        if not before and start >= 0 and data[start : start + 1] == b"}":
+            return True  # struct {…} x
+        if _may_be_type(before):
+            return True
+    return False
+
+
+def _may_be_type(before: bytes) -> bool:
+    """Return whether the text between the last statement and a name can begin the name's declaration."""
+    if before.count(b"(") != before.count(b")"):
+        return _OPEN_DECLARATOR.search(before) is not None
+    word = _LAST_WORD.search(before)
+    if word is not None:
+        return word[0] not in BEFORE_EXPRESSION
+    return before.endswith(_BEFORE_DECLARATOR) or (before.endswith(b")") and _SPECIFIER.search(before) is not None)
+
+
+_USES = {"defined": _may_define, "called": _may_call, "written": _may_write, "stored": _may_store}
+
+
+class Selection:
+    """The metrics whose events are searched for in one text; each is known by its index.
+
+    Attributes
+    ----------
+    metrics : sequence of Selected
+        In the order of their indices.
+    by_kind : dict of type to list of tuple of int and Selected
+        The metrics of each kind of event, with their indices.
+    within_bodies : frozenset of int
+        Indices of those that happen within bodies, not at their beginnings alone.
+    reaching_system : frozenset of int
+        Indices of those that count in system headers too.
+    """
+
+    def __init__(self, text: PreprocessedText, metrics: Sequence[Selected]) -> None:
+        self.metrics = metrics
+        kinds = {metric.loader: load_kind(metric.loader, metric.folder) for metric in metrics}
+        each = [(index, metric, kinds[metric.loader]) for index, metric in enumerate(metrics)]
+        self.by_kind: dict[type[CompiledKind], list[tuple[int, Selected]]] = {}
+        for index, metric, kind in sorted(each, key=lambda one: one[2].order):
+            self.by_kind.setdefault(kind, []).append((index, metric))
+        self.within_bodies = frozenset(index for index, _, kind in each if kind.within_bodies)
+        self.reaching_system = frozenset(
+            index
+            for index, metric, kind in each
+            if metric.file is not None or kind.reaches_system_headers(metric.target)
+        )
+        self._text = text
+        self._lines = {index: place for index, metric, kind in each if (place := kind.line_of(metric.target))}
+        # Of a piece of the text only the innermost name is required; namespaces and classes may be opened before it.
+        self._needs = [_needed_within(metric.need) for metric in metrics]
+        self._inner = [metric.need.inner.encode() for metric in metrics]
+
+    def is_in_file(self, index: int, offset: int) -> bool:
+        """Return whether a metric counts in the file that an offset came from."""
+        file = self.metrics[index].file
+        if file is not None:
+            return file_matches(self._text.locate(offset)[0], file)
+        return index in self.reaching_system or not self._text.is_system(offset)
+
+    def may_count(self, start: int, end: int, *, among: frozenset[int] | None = None) -> bool:
+        """Return whether a piece of the text may hold sites of the metrics (of those `among` them)."""
+        piece = self._text.data[start:end]
+        ends = (self._text.locate(start), self._text.locate(end - 1)) if self._lines else None
+        for index in range(len(self.metrics)):
+            if among is not None and index not in among:
+                continue
+            if ends is not None and index in self._lines:
+                if _reaches(*ends, self._lines[index]):
+                    return True
+            elif self._inner[index] in piece and can_hold_site(self._text, [self._needs[index]], piece):
+                return True
+        return False
+
+
+def _needed_within(need: Need) -> Need:
+    return need._replace(words=(need.inner,) if need.inner else (), files=())
+
+
+def _reaches(first: tuple[str, int], last: tuple[str, int], target: LineTarget) -> bool:
+    """Return whether a target is between two places; they may also enclose text of another file."""
+    return first[0] != last[0] or (file_matches(first[0], target[0]) and first[1] <= target[1] <= last[1])

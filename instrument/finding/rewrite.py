@@ -1,0 +1,226 @@
+"""The counting text itself, and putting it into a preprocessed text without moving a line.
+
+The form of an increment matters more than anything else here. A plain `c++` is sunk out of loops by gcc and clang at
+-O2, so that samples taken in the middle of a run read 0; a volatile increment is three instructions. One `incq` in an
+asm statement is one instruction, and stays where it is put.
+
+In a sham build each asm statement keeps its operands, so that the compiler chooses the same code around it, and emits
+no-ops of the length of its instructions instead of them: the layout of the program that counts, without its counting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from unperturbed.instrument.events.need import Selected
+from unperturbed.instrument.finding.preprocessed import PreprocessedText
+from unperturbed.instrument.finding.sites import Site
+
+_COUNTS = "__unperturbed_counts"
+_VERSION = 1
+
+# A name that users of the text cannot meet: it reads as a system header, so that debuggers and gcov leave it out.
+_ORIGIN = '# 1 "<unperturbed>" 3\n'
+
+_TABLE = """\
+struct __unperturbed_table {{ struct __unperturbed_table *next; unsigned long long *counts; \
+const unsigned int *metric; \
+unsigned int sites; unsigned int version; }};
+{language}void unperturbed_register(struct __unperturbed_table *) __attribute__((weak, visibility("default")));
+static {volatile}unsigned long long {counts}[{sites}] __attribute__((section("unperturbed_sites"), used, aligned(64)));
+static const unsigned int __unperturbed_metric[{sites}] = {{{metrics}}};
+static struct __unperturbed_table __unperturbed_table = {{ 0, (unsigned long long *){counts}, \
+__unperturbed_metric, {sites}u, \
+{version}u }};
+static void __attribute__((constructor)) __unperturbed_construct(void) {{ \
+if (unperturbed_register) unperturbed_register(&__unperturbed_table); }}
+"""
+
+_GAUGE = """\
+struct __unperturbed_gauge { const volatile void *address; unsigned int metric; unsigned short bytes; \
+unsigned short is_signed; };
+"""
+_OPENER = """\
+template<class __unperturbed_tag, class __unperturbed_type, __unperturbed_type *__unperturbed_place, \
+unsigned long __unperturbed_bytes>
+struct __unperturbed_opener { static_assert(sizeof(__unperturbed_type) == __unperturbed_bytes, "");
+friend constexpr const volatile void *__unperturbed_open(__unperturbed_tag) { return __unperturbed_place; } };
+"""
+
+_X86_INCREMENT = "{incq %0|inc %0}"
+_X86_ADDITION = "{addq %1,%0|add %0,%1}"
+
+# How long the instruction is only the assembler knows, which can have it in a section that no program gets: its
+# operands may have a base register, a displacement of one byte or four. Then come no-ops of 3 to 8 bytes, as Intel's
+# and AMD's manuals advise, one of which has the length; a longer one has operand-size prefixes before it. `.fill` takes
+# what both gas and LLVM compute late, and `.nops` and `.if` what gas alone does. (& 1: a true comparison is -1 to gas.)
+# asm inline: else gcc takes a long text for a large one.
+_LENGTH = "(77662b-77661b)"
+_NO_OPS = ((3, 0x1F0F), (4, 0x401F0F), (5, 0x441F0F), (6, 0x441F0F66), (7, 0x801F0F))
+_X86_SHAM = (
+    '.pushsection .unperturbed_length,\\"e\\",@progbits;.byte 0;77661:{text};77662:.popsection;'
+    + f".fill (({_LENGTH}>8)&1)*({_LENGTH}-8),1,0x66;"
+    + "".join(f".fill ({_LENGTH}=={length})&1,{length},{code:#x};" for length, code in _NO_OPS)
+    + f".fill ({_LENGTH}>7)&1,8,0x841f0f"
+)
+
+_ARM_PLAIN: tuple[str, ...] = ("ldr %1,%0", "add %1,%1,{operand}", "str %1,%0")
+_ARM_EXCLUSIVE: tuple[str, ...] = ("77661:ldxr %1,%0", "add %1,%1,{operand}", "stxr %w2,%1,%0", "cbnz %w2,77661b")
+_ARM_ATOMIC: tuple[str, ...] = ("stadd %1,%0",)
+
+
+def rewrite(
+    text: PreprocessedText,
+    sites: Sequence[Site],
+    metrics: Sequence[Selected],
+    *,
+    source: str,
+    language: str,
+    machine: str,
+    sham: bool = False,
+) -> bytes:
+    """Return the text with counters and gauges in it.
+
+    Parameters
+    ----------
+    text : PreprocessedText
+        The text in which the sites were found.
+    sites : sequence of Site
+        In the order of their slots, gauges behind all counters.
+    metrics : sequence of Selected
+        What the sites' `metric` points to.
+    source : str
+        Path of the source, for a text that names none.
+    language : str
+        `c` or `c++`.
+    machine : str
+        As in `Facts`: how to count. On other machines than those it names, a volatile addition (several instructions;
+        on 32-bit machines a sample may fall between the halves of a carry), or an atomic one.
+    sham : bool, default False
+        Count nothing, in the same place and length; for the machines that `Facts` names.
+
+    Notes
+    -----
+    Nothing inserted holds a line break but the prologue, which brings its own line markers: file and line of all code
+    stay.
+    """
+    counted = [site for site in sites if site.gauge is None]
+    insertions: list[tuple[int, int, int, bytes]] = []
+    for slot, site in enumerate(counted):
+        statement = _statement(
+            f"{_COUNTS}[{slot}]", site, machine, exact=metrics[site.metric].threads == "exact", sham=sham
+        )
+        # (void)0: clang evaluates ({…}) in a constant expression only if it ends with an expression.
+        counting = f"if(!__builtin_is_constant_evaluated()){{{statement}}}(void)0;" if site.guarded else statement
+        start, end = site.point.start, site.point.end
+        if site.point.form == "expression":
+            insertions.append((start, 2, -end, f"(__extension__({{{counting}}}),".encode()))
+            insertions.append((end, 0, -start, b")"))
+        elif site.point.form == "bare":
+            insertions.append((start, 1, slot, f"if((__extension__({{{counting}}}),0));else ".encode()))
+        else:
+            insertions.append((start, 1, slot, counting.encode()))
+    insertions += _entries(sites, metrics, language)
+    prologue = _prologue(text, sites, metrics, source=source, language=language, machine=machine)
+    insertions.append((text.prologue_offset(), -1, 0, prologue.encode("utf-8", "surrogateescape")))
+    return _inserted(text.data, insertions)
+
+
+def _inserted(data: bytes, insertions: list[tuple[int, int, int, bytes]]) -> bytes:
+    """Insert texts: at one offset closing parentheses, then statements, then opening ones, the widest outermost."""
+    pieces = []
+    last = 0
+    for offset, _, _, piece in sorted(insertions):
+        pieces += [data[last:offset], piece]
+        last = offset
+    return b"".join([*pieces, data[last:]])
+
+
+def _entries(sites: Sequence[Site], metrics: Sequence[Selected], language: str) -> list[tuple[int, int, int, bytes]]:
+    """Return the gauges' entries.
+
+    No code refers to them; linkers keep them for the bounds of their section (`retain`: lld too).
+    """
+    entries = []
+    written: set[str] = set()
+    kind = "struct ::__unperturbed_gauge" if language == "c++" else "struct __unperturbed_gauge"
+    for number, site in enumerate(sites):
+        if site.gauge is None:
+            continue
+        before = "" if site.gauge.before in written else site.gauge.before
+        written.add(site.gauge.before)
+        values = f"{site.gauge.address},{metrics[site.metric].number}u,{site.gauge.bytes},{site.gauge.is_signed}"
+        entry = (
+            f"{before}static {kind} __unperturbed_gauge_{number} "
+            f'__attribute__((section("unperturbed_gauges"),used,retain,'
+            f"aligned(__alignof__(void *))))={{{values}}};"
+        )
+        entries.append((site.point.start, 1, number, f" {entry}".encode()))
+    return entries
+
+
+def _statement(slot: str, site: Site, machine: str, *, exact: bool, sham: bool) -> str:
+    """Return the statement that adds to a slot, or in a sham build the one in its place."""
+    add = site.add
+    if machine == "x86-64":
+        text = ("lock " if exact else "") + (_X86_ADDITION if add else _X86_INCREMENT)
+        operands = f':"+m"({slot})' + (f':"er"((long long)({add}))' if add else "")
+        if sham:
+            return f'__asm__ __volatile__ __inline__("{_X86_SHAM.replace("{text}", text)}"{operands});'
+        return f'__asm__ __volatile__("{text}"{operands});'
+    if machine.startswith("aarch64"):
+        return _arm_statement(slot, site, exact=exact, atomic=machine == "aarch64+lse", sham=sham)
+    value = f"(unsigned long long)(long long)({add or 1})"
+    # Predefined macros do not expand any more: 0 is __ATOMIC_RELAXED. (void): the value of ({…}) would be read from the
+    # counter.
+    return f"(void)__atomic_fetch_add(&{slot},{value},0);" if exact else f"(void)({slot}+={value});"
+
+
+def _arm_statement(slot: str, site: Site, *, exact: bool, atomic: bool, sham: bool) -> str:
+    add = site.add
+    value = f'"r"((long long)({add or 1}))'
+    if exact and atomic:
+        lines, operands = _ARM_ATOMIC, f':"+Q"({slot}):{value}'
+    elif exact:
+        lines = _ARM_EXCLUSIVE
+        operands = f':"+Q"({slot}),"=&r"(__unperturbed_sum),"=&r"(__unperturbed_failed)' + (f":{value}" if add else "")
+    else:
+        lines, operands = _ARM_PLAIN, f':"+m"({slot}),"=&r"(__unperturbed_sum)' + (f":{value}" if add else "")
+    text = "\\n\\t".join("nop" if sham else line for line in lines)
+    text = text.format(operand=("%3" if exact else "%2") if add else "#1")
+    zero = "=0" if site.guarded else ""  # C++14 and 17 want every variable of a constexpr function initialised
+    variables = f"unsigned long long __unperturbed_sum{zero};unsigned int __unperturbed_failed{zero};"
+    return f'{{{variables}__asm__ __volatile__("{text}"{operands});}}'
+
+
+def _prologue(
+    text: PreprocessedText,
+    sites: Sequence[Site],
+    metrics: Sequence[Selected],
+    *,
+    source: str,
+    language: str,
+    machine: str,
+) -> str:
+    numbers = [metrics[site.metric].number for site in sites if site.gauge is None]
+    gauges = [site.gauge for site in sites if site.gauge is not None]
+    prologue = _ORIGIN
+    if numbers:
+        prologue += _TABLE.format(
+            language='extern "C" ' if language == "c++" else "extern ",
+            volatile="" if machine else "volatile ",
+            counts=_COUNTS,
+            sites=len(numbers),
+            metrics=",".join(map(str, numbers)),
+            version=_VERSION,
+        )
+    prologue += _GAUGE if gauges else ""
+    prologue += _OPENER if any(gauge.opens for gauge in gauges) else ""
+    offset = text.prologue_offset()
+    if re.match(rb"#(?:line)? \d+ ", text.data[offset : offset + 16]):
+        return prologue
+    file, line = text.locate(offset)
+    name = (file or source).replace("\\", "\\\\").replace('"', '\\"')
+    here = f'# {line} "{name}"\n'
+    return prologue + here if offset else here + prologue + here

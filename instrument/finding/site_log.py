@@ -1,0 +1,191 @@
+"""The site log: what each run of the wrapper found, one file a run, and the report of a whole build."""
+
+# pathlib would cost every command of a build 5 ms.
+# ruff: noqa: PTH110, PTH118
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unperturbed.instrument.files import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+INSTRUMENTED, PASSED_OVER, NOT_INSTRUMENTED = "instrumented", "passed over", "not instrumented"
+"""States of a source: it has counters; it holds no site; it may hold sites that could not be counted."""
+
+_CHECKS = re.compile(
+    r"/CMakeFiles/(?:CMakeScratch|CMakeTmp|[\d.]+[^/]*/CompilerId\w+|ShowIncludes)(?:/|$)|/meson-private/(?:tmp[^/]*|sanity[^/]*)(?:/|$)"
+)
+"""Where CMake and meson compile what only asks the compiler something."""
+
+_CONFTEST = re.compile(r"(?:.*/)?conftest\.[a-z+]+")
+
+
+class LoggedSite(NamedTuple):
+    """A place where a metric counts.
+
+    Attributes
+    ----------
+    metric : str
+        The metric's name.
+    slot : int
+        Index among the counters of its source.
+    file, line : str and int
+        As in the line markers.
+    text : str
+        What is written there.
+    """
+
+    metric: str
+    slot: int
+    file: str
+    line: int
+    text: str
+
+
+class SourceRecord(NamedTuple):
+    """What one run of the wrapper did with one source.
+
+    Attributes
+    ----------
+    source, output, folder : str
+        As the command named them; the folder where it ran.
+    state : str
+        `instrumented`, `passed over` or `not instrumented`; the reason of the last.
+    sites : tuple of LoggedSite, default ()
+        Where metrics count.
+    uncounted : tuple of LoggedSite, default ()
+        Where a metric's event may happen uncounted; `text` is the reason.
+    names : mapping of str to tuple of str, default {}
+        Names that could have been targets, by kind of name, as a parse found them. All others are read from the source
+        when needed. Beside those of `Found`: `overload`, with parameters, and `lambda`, for targets that have no site
+        there.
+    include_folders : tuple of str, default ()
+        Where the command looks for the build's own headers.
+    """
+
+    source: str
+    output: str
+    folder: str
+    state: str
+    reason: str = ""
+    sites: tuple[LoggedSite, ...] = ()
+    uncounted: tuple[LoggedSite, ...] = ()
+    names: Mapping[str, tuple[str, ...]] = {}
+    include_folders: tuple[str, ...] = ()
+
+
+class SiteReport:
+    """The site log of one build, without what configure, CMake or meson compiled to query the compiler.
+
+    Attributes
+    ----------
+    sites : dict of str to tuple of LoggedSite
+        Metric → its sites, each file, line and text once, in order.
+    uncounted : dict of str to tuple of LoggedSite
+        Metric → places where its event may happen uncounted.
+    skipped : dict of str to str
+        Source → why it is compiled without counters though it may hold sites.
+    sources : tuple of str
+        Every source that was compiled; of those without a site also such whose compilation then failed.
+    """
+
+    def __init__(self, records: list[SourceRecord]) -> None:
+        records = [record for record in records if not _is_check(record)]
+        self._records = records
+        self.sites = _by_metric(site for record in records for site in record.sites)
+        self.uncounted = _by_metric(site for record in records for site in record.uncounted)
+        self.skipped = {record.source: record.reason for record in records if record.state == NOT_INSTRUMENTED}
+        self.sources = tuple(dict.fromkeys(record.source for record in records))
+
+    def parsed_names(self, part: str) -> set[str]:
+        """Return names of one kind that parses found, see `SourceRecord`."""
+        return set().union(*(record.names.get(part, ()) for record in self._records))
+
+    @property
+    def origins(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Return, for each source, the folder where its compiler ran, its path, and the folders of headers."""
+        return [(record.folder, record.source, record.include_folders) for record in self._records]
+
+
+def write_log(folder: str, records: list[SourceRecord]) -> None:
+    """Write the log of one run of the wrapper, as a file of its own that appears whole."""
+    described = {"time_ns": time.time_ns(), "sources": [_described(record) for record in records]}
+    name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}.json"
+    write_whole(os.path.join(folder, name), json.dumps(described).encode())
+
+
+def read_sites(folder: Path) -> SiteReport:
+    """Read the site log of a toolchain; of a source compiled more than once into one output, the last run counts."""
+    records = []
+    for path in (folder / "sites").glob("*.json"):
+        described = json.loads(path.read_bytes())
+        records += [(described["time_ns"], _read(source)) for source in described["sources"]]
+    passed = folder / "sites" / "passed"
+    if passed.is_file():
+        records += _read_passed(passed.read_bytes())
+    latest: dict[tuple[str, str, str], SourceRecord] = {}
+    for _, record in sorted(records, key=lambda timed: timed[0]):
+        key = (record.folder, record.source, record.output)
+        latest.pop(key, None)
+        latest[key] = record
+    return SiteReport(list(latest.values()))
+
+
+def _read_passed(log: bytes) -> Iterator[tuple[int, SourceRecord]]:
+    """Read the launcher's notes: records of zero-ended fields (a letter and a value), an empty field after each."""
+    fields: dict[bytes, list[str]] = {}
+    for field in log.split(b"\0"):
+        if field[:1] == b"t":
+            fields = {}  # the record before this one was cut off
+        if field:
+            fields.setdefault(field[:1], []).append(field[1:].decode("utf-8", "surrogateescape"))
+        elif {b"t", b"f", b"s", b"o"} <= fields.keys():
+            source, output, folder = (fields[name][0] for name in (b"s", b"o", b"f"))
+            folders = tuple(fields.get(b"i", ()))
+            yield int(fields[b"t"][0]), SourceRecord(source, output, folder, PASSED_OVER, include_folders=folders)
+            fields = {}
+
+
+def is_check_folder(folder: str) -> bool:
+    """Return whether what is compiled in a folder only asks the compiler something, for CMake or meson."""
+    return _CHECKS.search(folder) is not None
+
+
+def _is_check(record: SourceRecord) -> bool:
+    """Return whether a source is no part of the program. autoconf removes its conftest.c; one that remains is real."""
+    path = os.path.join(record.folder, record.source)
+    if is_check_folder(path) or is_check_folder(record.folder):
+        return True
+    return _CONFTEST.fullmatch(record.source) is not None and not os.path.exists(path)
+
+
+def _by_metric(sites: Any) -> dict[str, tuple[LoggedSite, ...]]:
+    found: dict[str, dict[tuple[str, int, str], LoggedSite]] = {}
+    for site in sites:
+        found.setdefault(site.metric, {}).setdefault((site.file, site.line, site.text), site)
+    return {metric: tuple(sorted(places.values(), key=lambda site: site[2:])) for metric, places in found.items()}
+
+
+def _described(record: SourceRecord) -> dict[str, Any]:
+    sites = {
+        "sites": [site._asdict() for site in record.sites],
+        "uncounted": [site._asdict() for site in record.uncounted],
+    }
+    return {**record._asdict(), **sites}
+
+
+def _read(described: dict[str, Any]) -> SourceRecord:
+    sites = {key: tuple(LoggedSite(**site) for site in described[key]) for key in ("sites", "uncounted")}
+    names = {kind: tuple(names) for kind, names in described["names"].items()}
+    return SourceRecord(
+        **{**described, **sites, "names": names, "include_folders": tuple(described["include_folders"])}
+    )

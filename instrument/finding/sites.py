@@ -1,0 +1,344 @@
+"""Where the selected events happen in a parsed text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from clang.cindex import CursorKind
+
+from unperturbed.instrument.events.need import Selected
+from unperturbed.instrument.events.places import Function, InsertionPoint, Variable
+from unperturbed.instrument.events.targets import GaugeTarget, LineTarget, file_matches, is_glob, needed_words
+from unperturbed.instrument.finding.body import read_body
+from unperturbed.instrument.finding.declarations import (
+    FUNCTION_KINDS,
+    RECORD_KINDS,
+    field_names,
+    function_names,
+    function_of,
+    has_initialiser,
+    is_lambda,
+    lambdas_of,
+    members,
+    record_names,
+    top_level,
+    typedef_names,
+    variable_names,
+)
+from unperturbed.instrument.finding.expressions import called, objects
+from unperturbed.instrument.finding.gauges import Gauge, gauge_of, is_definition
+from unperturbed.instrument.finding.parse import ParsedText, UnreadableError, cursor_at, span
+from unperturbed.instrument.finding.prefilter import Selection
+from unperturbed.instrument.finding.preprocessed import PreprocessedText, next_token
+
+_MAY_NEST = re.compile(rb"\][^][;]{0,80}[({]|\b(?:class|struct)\b")
+_LOOP_PRAGMA = re.compile(rb"#pragma\s+(?:omp|acc|GCC\s+(?:unroll|ivdep)|clang\s+loop)\b[^\n]*\n\s*(?:#[^\n]*\n\s*)*\Z")
+_CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
+
+
+class Site(NamedTuple):
+    """A place where one metric counts, or a variable that it reads.
+
+    Attributes
+    ----------
+    metric : int
+        Index of the metric.
+    point : InsertionPoint
+        Where the counting text goes.
+    add : str
+        Expression whose value is added; '' for 1.
+    guarded : bool
+        The function may run in the compiler, where nothing can be counted.
+    gauge : Gauge or None
+        The variable; None for an event that is counted.
+    """
+
+    metric: int
+    point: InsertionPoint
+    add: str
+    guarded: bool
+    gauge: Gauge | None = None
+
+
+class UncountedSite(NamedTuple):
+    """A place where a metric's event may happen uncounted.
+
+    Attributes
+    ----------
+    metric : int
+        Index of the metric.
+    at : int
+        Byte offset.
+    reason : str
+        Why it is not counted.
+    """
+
+    metric: int
+    at: int
+    reason: str
+
+
+class Found(NamedTuple):
+    """What the search of one text found.
+
+    Attributes
+    ----------
+    sites : list of Site
+        Gauges are last.
+    uncounted : list of UncountedSite
+        Where events may happen uncounted.
+    names : dict of str to set of str
+        Names that targets could have: `function`, `variable`, `field`, `label`, `loop`, `line`.
+    """
+
+    sites: list[Site]
+    uncounted: list[UncountedSite]
+    names: dict[str, set[str]]
+
+
+def find_sites(parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> Found:
+    """Find every place where the metrics' events happen.
+
+    Parameters
+    ----------
+    parsed : ParsedText
+        The text.
+    standard : str
+        As in `Facts`.
+    metrics : sequence of Selected
+        In the order of their indices.
+
+    Returns
+    -------
+    Found
+        Sites, places that stay uncounted, and names.
+
+    Raises
+    ------
+    UnreadableError
+        libclang could not read a piece of the user's text that may hold a site; counts would be silently too low.
+
+    Notes
+    -----
+    A glob does not reach into system headers unless `file:` names them.
+    """
+    return _TextSearch(parsed, standard, metrics).run()
+
+
+class _PointsByLine:
+    """Implements `PointsByLine`."""
+
+    def __init__(self, text: PreprocessedText) -> None:
+        self._text = text
+        self._found: dict[int, list[tuple[str, InsertionPoint]]] = {}
+
+    def add(self, point: InsertionPoint) -> tuple[str, int]:
+        file, line = self._text.locate(point.at)
+        self._found.setdefault(line, []).append((file, point))
+        return file, line
+
+    def add_head(self, point: InsertionPoint, start: int, end: int) -> None:
+        file, first = self._text.locate(start)
+        for line in range(first, 1 + self._text.locate(end)[1]):
+            self._found.setdefault(line, []).insert(0, (file, point))
+
+    def at(self, place: LineTarget) -> list[InsertionPoint]:
+        return [point for file, point in self._found.get(place[1], ()) if file_matches(file, place[0])]
+
+
+class _TextSearch:
+    """The search of one text: walks its functions and hands each to the kinds of events in use. Implements `Search`."""
+
+    def __init__(self, parsed: ParsedText, standard: str, metrics: Sequence[Selected]) -> None:
+        self.data = parsed.text.data
+        self.is_cxx = "++" in standard
+        self._parsed = parsed
+        self._text = parsed.text
+        self._standard = standard
+        # From C++17 on a lambda that can be constexpr is, declared or not; and its call an argument that the compiler
+        # wants to know.
+        self._lambdas_are_constant = self.is_cxx and standard[-2:] not in ("98", "11", "14")
+        self._constexpr_holds_statements = not standard.endswith("++11")
+        self._selection = Selection(parsed.text, metrics)
+        classes = self._selection.by_kind
+        self._kinds = [kind(self, pairs) for kind, pairs in classes.items()]
+        self._reads_expressions = self.is_cxx or any(kind.reads_expressions for kind in classes)
+        self._typedefs = typedef_names(parsed) if any(kind.reads_records for kind in classes) else {}
+        self._sites: dict[tuple[int, InsertionPoint], Site] = {}
+        self._gauges: dict[tuple[int, int], Site] = {}
+        self._uncounted: dict[tuple[int, int], UncountedSite] = {}
+        self._names: dict[str, set[str]] = {}
+
+    def run(self) -> Found:
+        spans = []
+        for cursor in top_level(self._parsed):
+            whole = span(cursor)
+            system = self._text.is_system(whole[0])
+            if system and not self._selection.may_count(*whole, among=self._selection.reaching_system):
+                continue
+            spans.append(whole)
+            for member in members(cursor):
+                self._declaration(member, cursor, system=system)
+        for kind in self._kinds:
+            kind.in_text()
+        for offset, message in self._parsed.errors:
+            around = next((whole for whole in spans if whole[0] <= offset < whole[1]), None)
+            if around is None or self._selection.may_count(*around):
+                file, line = self._text.locate(offset)
+                raise UnreadableError(f"{file}:{line}: libclang: {message}")
+        return Found([*self._sites.values(), *self._gauges.values()], list(self._uncounted.values()), self._names)
+
+    def _declaration(self, cursor: Any, outermost: Any, *, system: bool) -> None:
+        if cursor.kind in FUNCTION_KINDS:
+            function = function_of(cursor, self.data)
+            if function is not None:
+                if not system:
+                    self.note_names("function", function.names[:1])
+                self._function(function)
+        elif not system and cursor.kind == CursorKind.FIELD_DECL:
+            self.note_names("field", field_names(cursor, self._typedefs))
+            self._lambdas(cursor)
+        elif cursor.kind == CursorKind.VAR_DECL and cursor.spelling:
+            if not system:
+                self.note_names("variable", variable_names(cursor, None))
+                self._lambdas(cursor)
+            self._variable(Variable(cursor, outermost, None, in_block=True, in_system_header=system))
+
+    def _lambdas(self, declaration: Any) -> None:
+        """Search the lambdas of an initialiser outside functions."""
+        if self.is_cxx and _MAY_NEST.search(self.data, *span(declaration)):
+            for function in lambdas_of(declaration, self.data):
+                self.note_names("function", function.names[:1])
+                self._function(function)
+
+    def _function(self, function: Function) -> None:
+        for kind in self._kinds:
+            kind.at_function(function)
+        if not self._wants_body(function):
+            return
+        body = read_body(function, self.data, expressions=self._reads_expressions)
+        for kind in self._kinds:
+            kind.in_body(function, body)
+        for cursor, in_block in body.variables:
+            self._variable(Variable(cursor, cursor, function, in_block))
+        for nested in body.nested:
+            self._function(nested)
+
+    def _variable(self, variable: Variable) -> None:
+        for kind in self._kinds:
+            kind.at_variable(variable)
+
+    def _wants_body(self, function: Function) -> bool:
+        if function.outer is not None:
+            return True
+        may_nest = self.is_cxx and _MAY_NEST.search(self.data, function.opening, function.closing) is not None
+        among = None if may_nest else self._selection.within_bodies
+        return self._selection.may_count(function.start, function.end, among=among)
+
+    def add(self, metric: int, function: Function, point: InsertionPoint, *, in_constant: bool = False) -> None:
+        reason = self._why_uncountable(function, point)
+        if reason:
+            self.note_uncounted(metric, point.at, reason)
+        elif self.is_in_file(metric, point.at):
+            in_constant |= function.is_lambda
+            guarded = function.constant or (in_constant and self._lambdas_are_constant)
+            site = Site(metric, point, self._selection.metrics[metric].add or "", guarded)
+            self._sites.setdefault((metric, point), site)
+
+    def add_gauge(self, metric: int, variable: Variable, target: GaugeTarget) -> None:
+        found = gauge_of(variable, target, self.data, self._standard)
+        if isinstance(found, str):
+            self.note_uncounted(metric, variable.cursor.location.offset, found)
+        else:  # of several tentative definitions the last one, whose type is complete
+            key = metric, variable.cursor.canonical.location.offset
+            self._gauges[key] = Site(metric, found[0], "", guarded=False, gauge=found[1])
+
+    def note_uncounted(self, metric: int, offset: int, reason: str) -> None:
+        if self.is_in_file(metric, offset):
+            self._uncounted.setdefault((metric, offset), UncountedSite(metric, offset, reason))
+
+    def note_names(self, kind: str, names: Iterable[str]) -> None:
+        self._names.setdefault(kind, set()).update(names)
+
+    def is_in_file(self, metric: int, offset: int) -> bool:
+        return self._selection.is_in_file(metric, offset)
+
+    def locate(self, offset: int) -> tuple[str, int]:
+        return self._text.locate(offset)
+
+    def by_line(self, points: Sequence[InsertionPoint], places: Collection[LineTarget]) -> _PointsByLine:
+        files = {file for file, _ in places}
+        found = _PointsByLine(self._text)
+        for point in points if files else ():
+            file, line = found.add(point)
+            self.note_names("line", (f"{name}:{line}" for name in files if file_matches(file, name)))
+        return found
+
+    def callees(self, call: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+        return ((function_names(callee), callee) for callee in called(call))
+
+    def is_constant(self, function: Any) -> bool:
+        start = span(function)[0]
+        return self.is_cxx and _CONSTANT.search(self.data, start, max(start, function.location.offset)) is not None
+
+    def is_lambda(self, function: Any) -> bool:
+        return is_lambda(function)
+
+    def references(self, target: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        words = needed_words(target)
+        # A glob without a word means every function, and most of them are called by pointers somewhere.
+        if not words or words[-1].encode() not in self.data:
+            return
+        more = rb"[\w$]*" if is_glob(target) else b""
+        word = rb"(?<![\w$])" + more + re.escape(words[-1].encode()) + more + rb"(?![\w$])"
+        for found in re.finditer(word, self.data):
+            if self._text.is_system(found.start()) or self._is_called(found.end()):
+                continue
+            reference = cursor_at(self._parsed, found.start())
+            if reference is None or reference.kind != CursorKind.DECL_REF_EXPR or reference.referenced is None:
+                continue
+            if reference.referenced.kind in FUNCTION_KINDS:
+                yield found.start(), function_names(reference.referenced)
+
+    def written_objects(self, function: Function, expression: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
+        for declaration in objects(expression, self.data):
+            if declaration.kind == CursorKind.FIELD_DECL:
+                yield field_names(declaration, self._typedefs), True
+            else:
+                yield variable_names(declaration, function), False
+
+    def initialised_names(
+        self, variable: Any, function: Function | None
+    ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        if not has_initialiser(variable, self.data):
+            return None
+        record = variable.type.get_canonical().get_declaration()
+        records = record_names(record, self._typedefs) if record.kind in RECORD_KINDS else ()
+        return variable_names(variable, function), records
+
+    def variable_names(self, variable: Any, function: Function | None) -> tuple[str, ...]:
+        return variable_names(variable, function)
+
+    def is_definition(self, variable: Any) -> bool:
+        return is_definition(variable, is_cxx=self.is_cxx)
+
+    def _is_called(self, offset: int) -> bool:
+        """Return whether a name that ends at an offset is called there: f(…), (f)(…)."""
+        token, offset = next_token(self.data, offset)
+        while token == b")":
+            token, offset = next_token(self.data, offset + 1)
+        return token == b"("
+
+    def _why_uncountable(self, function: Function, point: InsertionPoint) -> str:
+        """Return why nothing can be inserted at a point; '' when it can."""
+        if function.constant and (
+            not self._constexpr_holds_statements or b"consteval" in self.data[function.start : function.opening]
+        ):
+            return "the function runs in the compiler"
+        before = self.data[max(0, point.start - 400) : point.start]
+        on_pragma = self.data.startswith(b"#", point.start)  # libclang starts the loop at the pragmas that it knows
+        if on_pragma or (point.form != "expression" and _LOOP_PRAGMA.search(before)):
+            return "the statement must follow its #pragma"
+        return ""

@@ -1,0 +1,1 @@
+"""Another layout of the same program: its objects linked in another order."""

@@ -1,0 +1,366 @@
+"""Another layout of the same program: its objects linked in another order, its sections shifted.
+
+One binary is one sample of code layout, and the order in which objects are linked is enough to move results ("Producing
+wrong data without doing anything obviously wrong", ASPLOS 2009, section 4). A layout is drawn at random from a text
+(seed, configuration and number); the same text gives the same layout of the same objects:
+
+- Objects that are side by side on the link line are shuffled, unless the order could make another program of them
+  (`why_order_matters`). Libraries, archives and linker options stay where they are.
+- Padding comes before all of them, in each kind of section a random number of alignment units within a page, and a
+  little of it before up to eight of the others, so that functions also move against each other where the order stays.
+
+No instruction of the program is another one, and none is added that would ever run.
+"""
+
+# pathlib would cost every link step 5 ms.
+# ruff: noqa: PTH103, PTH118, PTH119, PTH122, PTH123
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from unperturbed.errors import HostError
+from unperturbed.instrument.command_line.command import (
+    Argument,
+    Command,
+    expanded,
+    joined_value,
+    machine_flags,
+    response_text,
+    split_arguments,
+)
+from unperturbed.instrument.command_line.options import LANGUAGES, UNCOUNTED
+
+_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+_RELOCATABLE = 1
+_SYMTAB = 2
+_ALLOCATED = 2
+_EXTENDED = 0xFFFF
+
+_CONSTRUCTOR = b"__unperturbed_construct"
+"""The constructor that `rewrite` adds: it only registers a table, in whatever order."""
+
+_ORDERED = re.compile(r"\.(?:init_array|fini_array|preinit_array|ctors|dtors|init|fini)(?:\.|$)")
+_TABLE = re.compile(r"[A-Za-z_]\w*")
+_NO_TABLES = ("unperturbed_", "__llvm_", "__sancov_", "__patchable_function_entries", "__mcount_loc", "asan_globals")
+"""Beginnings of names of sections that the linker collects and whose order means nothing."""
+
+
+class _Section(NamedTuple):
+    name: str
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+    entry_size: int
+
+
+class _Form(NamedTuple):
+    """Format of the numbers in an ELF file: byte order, and whether addresses have 64 bits."""
+
+    order: str
+    wide: bool
+
+
+def is_object(path: str) -> bool:
+    """Return whether a file is one translation unit's code: a relocatable ELF file, or LLVM's bitcode."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(20)
+    except OSError:
+        return False
+    if head.startswith(_BITCODE):
+        return True
+    return len(head) == 20 and head.startswith(b"\x7fELF") and _number(head, 16, _form(head)) == _RELOCATABLE
+
+
+def why_order_matters(path: str) -> str:
+    """Return why the place of an object in its link may change the program's behaviour; empty when it cannot.
+
+    Parameters
+    ----------
+    path : str
+        Of a file that `is_object` accepts.
+
+    Notes
+    -----
+    Initialisers and finalisers of several translation units run in the order of the link, and tables that the linker
+    collects (sections named like C identifiers) have their entries in that order. Of link-time-optimised objects
+    neither can be seen, and their order also decides what is inlined.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    if content.startswith(_BITCODE):
+        return "it is link-time-optimised"
+    form = _form(content)
+    try:
+        sections = _sections(content, form)
+        registering = _registering(content, form, sections)
+    except (struct.error, IndexError, ValueError, OverflowError):
+        return "it cannot be read"
+    if any(section.name.startswith((".gnu.lto_", ".llvm.lto")) for section in sections):
+        return "it is link-time-optimised"
+    own = {".init_array": registering * (8 if form.wide else 4)}
+    for section in sections:
+        if _ORDERED.match(section.name) and section.size > own.get(section.name, 0):
+            return f"it has initialisers or finalisers ({section.name})"
+        if section.flags & _ALLOCATED and _TABLE.fullmatch(section.name) and not section.name.startswith(_NO_TABLES):
+            return f"it has entries of a table that the linker collects ({section.name})"
+    return ""
+
+
+def _form(head: bytes) -> _Form:
+    return _Form(">" if head[5] == 2 else "<", head[4] == 2)
+
+
+def _number(content: bytes, offset: int, form: _Form, kind: str = "H") -> int:
+    found: int = struct.unpack_from(form.order + kind, content, offset)[0]
+    return found
+
+
+def _sections(content: bytes, form: _Form) -> list[_Section]:
+    start = _number(content, 40 if form.wide else 32, form, "Q" if form.wide else "I")
+    width, count, names = struct.unpack_from(f"{form.order}HHH", content, 58 if form.wide else 46)
+    layout = f"{form.order}IIQQQQIIQQ" if form.wide else f"{form.order}IIIIIIIIII"
+    if start == 0:
+        return []
+    first = struct.unpack_from(layout, content, start)
+    count, names = count or first[5], first[6] if names == _EXTENDED else names
+    headers = [struct.unpack_from(layout, content, start + number * width) for number in range(count)]
+    begin = headers[names][4]
+    return [
+        _Section(_text(content, begin + name), kind, flags, offset, size, link, entry_size)
+        for name, kind, flags, _, offset, size, link, _, _, entry_size in headers
+    ]
+
+
+def _registering(content: bytes, form: _Form, sections: list[_Section]) -> int:
+    """Return how many of the constructors are ours: several where objects were linked into one (-r)."""
+    count = 0
+    for table in sections:
+        if table.kind != _SYMTAB or table.entry_size == 0:
+            continue
+        begin = sections[table.link].offset
+        if content.find(_CONSTRUCTOR, begin, begin + sections[table.link].size) < 0:
+            continue
+        for offset in range(table.offset, table.offset + table.size, table.entry_size):
+            name = begin + _number(content, offset, form, "I")
+            # C++ mangles it: _ZL23__unperturbed_constructv.
+            count += _CONSTRUCTOR in content[name : content.index(b"\0", name)]
+    return count
+
+
+def _text(content: bytes, offset: int) -> str:
+    return content[offset : content.index(b"\0", offset)].decode("utf-8", "surrogateescape")
+
+
+_UNIT = 16
+"""Functions are aligned so: whole units keep every alignment that the compiler chose."""
+
+_FRONT_UNITS = 256
+_GAP_UNITS = 16
+_GAPS = 8
+"""Units before all objects (a page), before others, and before how many of these: more would spread a large program
+over more pages than it has."""
+
+_SECTIONS = {
+    "u": '.section .text.unlikely,"ax",%progbits',
+    "t": ".text",
+    "r": '.section .rodata,"a",%progbits',
+    "d": ".data",
+    "b": ".bss",
+}
+"""What is padded. Linkers gather unlikely code before all other, `main` (.text.startup) between the two."""
+
+
+class _Operand(NamedTuple):
+    """An input that becomes code.
+
+    Attributes
+    ----------
+    place : int
+        Its place among the arguments.
+    forced : str
+        The `-x` in force there.
+    group : int or None
+        Inputs of one group may change places.
+    """
+
+    place: int
+    forced: str
+    group: int | None
+
+
+class Layout(NamedTuple):
+    """One layout, drawn.
+
+    Attributes
+    ----------
+    seed : str
+        Text that it is drawn from.
+    pads : tuple of str
+        Objects of padding: the first comes before everything, the others before operands.
+    folder : str
+        Their folder; `remove` deletes it.
+    """
+
+    seed: str
+    pads: tuple[str, ...]
+    folder: str
+
+    def arranged(self, arguments: Sequence[str]) -> list[str]:
+        """Return a link's arguments in this layout."""
+        words = expanded(tuple(arguments))
+        parsed = split_arguments(words)
+        operands = _operands(parsed)
+        texts = {operand.place: list(parsed[operand.place].words) for operand in operands}
+        if not _why_order_stays(parsed, operands):
+            chance = random.Random(f"{self.seed}:order")
+            for group in dict.fromkeys(operand.group for operand in operands):
+                places = [operand.place for operand in operands if operand.group == group and group is not None]
+                drawn = chance.sample(places, len(places))
+                texts |= {place: list(parsed[other].words) for place, other in zip(places, drawn, strict=True)}
+        for operand, pad in zip(_chosen_gaps(self.seed, operands), self.pads[1:], strict=False):
+            between = ["-x", "none", pad, "-x", operand.forced] if operand.forced else [pad]
+            texts[operand.place][:0] = between
+        arranged = [_kept(range(len(self.pads))), self.pads[0]]
+        for place, argument in enumerate(parsed):
+            arranged += texts.get(place, argument.words)
+        return arranged if words == tuple(arguments) else [self._response_file(arranged)]
+
+    def remove(self) -> None:
+        """Remove the padding: it is linked."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _response_file(self, words: Sequence[str]) -> str:
+        """Return a response file for arguments that came in one: they may be too many for a command line."""
+        path = os.path.join(self.folder, "arguments")
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(response_text(words))
+        return f"@{path}"
+
+
+def draw_layout(command: Command, text: str, folder: str) -> Layout | None:
+    """Draw the layout of a link, and make its padding.
+
+    Parameters
+    ----------
+    command : Command
+        A command that links.
+    text : str
+        What the layout is drawn from.
+    folder : str
+        Where the padding is kept for as long as the link takes.
+
+    Returns
+    -------
+    Layout or None
+        The layout; None when the command links nothing, or the text is empty.
+
+    Raises
+    ------
+    HostError
+        The compiler cannot make the padding.
+    """
+    if not text or not (command.executable or command.library):
+        return None
+    # Not the whole path: a sham build is in another folder, and must have the layout of the build that counts.
+    seed = f"{text}:{os.path.basename(command.output)}"
+    folder = os.path.join(folder, f"{os.getpid()}-{os.urandom(4).hex()}-layout")
+    os.makedirs(folder)
+    gaps = _chosen_gaps(seed, _operands(split_arguments(command.arguments)))
+    chance = random.Random(f"{seed}:padding")
+    sources = []
+    for number in range(1 + len(gaps)):
+        sources.append(f"pad{number}.c")
+        with open(os.path.join(folder, sources[-1]), "w", encoding="ascii") as file:
+            file.write(_padding(number, chance, _GAP_UNITS if number else _FRONT_UNITS))
+    words = [command.compiler[-1], *machine_flags(command), "-fno-lto", "-g0", "-w", "-x", "c", "-c", *sources]
+    try:
+        result = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise HostError(
+            f"the compiler {words[0]} cannot be run ({error.strerror}); is it installed and on PATH?"
+        ) from None
+    if result.returncode:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise HostError(f"{words[0]} cannot make the padding of a layout: {result.stderr.strip()}")
+    return Layout(seed, tuple(os.path.join(folder, f"pad{number}.o") for number in range(len(sources))), folder)
+
+
+def why_order_stays(arguments: Sequence[str]) -> str:
+    """Return why a layout leaves a link's operands in their order; empty when they are shuffled."""
+    parsed = split_arguments(expanded(tuple(arguments)))
+    operands = _operands(parsed)
+    groups = [operand.group for operand in operands if operand.group is not None]
+    if len(groups) == len(set(groups)):
+        return "no two objects stand side by side in the link"
+    return _why_order_stays(parsed, operands)
+
+
+def _why_order_stays(parsed: Sequence[Argument], operands: Sequence[_Operand]) -> str:
+    for operand in operands:
+        path = parsed[operand.place].name
+        if operand.group is not None and (reason := why_order_matters(path)):
+            return f"{path}: {reason}"
+    return ""
+
+
+def _operands(parsed: Sequence[Argument]) -> list[_Operand]:
+    """Return the objects and sources of a link; objects between two libraries or linker options form a group."""
+    operands: list[_Operand] = []
+    forced, group = "", 0
+    for place, argument in enumerate(parsed):
+        name = argument.name
+        if not argument.is_input:
+            if name.startswith("-x"):
+                value = joined_value(argument, "-x")
+                forced = "" if value == "none" else value
+            if name.startswith(("-l", "-Wl,", "-Xlinker", "-x")):
+                group += 1
+        elif not forced and is_object(name):
+            operands.append(_Operand(place, "", group))
+        else:
+            group += 1
+            if forced or os.path.splitext(name)[1] in {*LANGUAGES, *UNCOUNTED}:
+                operands.append(_Operand(place, forced, None))
+    return operands
+
+
+def _chosen_gaps(seed: str, operands: Sequence[_Operand]) -> list[_Operand]:
+    """Return the operands before which padding is inserted."""
+    behind_first = range(1, len(operands))
+    chosen = random.Random(f"{seed}:gaps").sample(behind_first, min(_GAPS, len(behind_first)))
+    return [operands[number] for number in sorted(chosen)]
+
+
+def _padding(number: int, chance: random.Random, units: int) -> str:
+    """Return the C text of an object of padding."""
+    lines = []
+    for letter, section in _SECTIONS.items():
+        symbol = _symbol(number, letter)
+        lines += [section, f".balign {_UNIT}", f".globl {symbol}", f".hidden {symbol}", f"{symbol}:"]
+        lines.append(f".skip {_UNIT * chance.randrange(units)}")
+    return "".join(f"__asm__({_quoted(line)});\n" for line in lines)
+
+
+def _quoted(line: str) -> str:
+    escaped = line.replace('"', '\\"')
+    return f'"{escaped}\\n"'
+
+
+def _symbol(number: int, letter: str) -> str:
+    return f"unperturbed_pad_{number}{letter}"
+
+
+def _kept(numbers: Sequence[int]) -> str:
+    """Return the option that keeps padding where the linker removes what nothing refers to (--gc-sections)."""
+    return "-Wl," + ",".join(f"-u,{_symbol(number, letter)}" for number in numbers for letter in _SECTIONS)

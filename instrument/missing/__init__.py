@@ -1,0 +1,1 @@
+"""Why a software metric counts nothing, and which names could have been meant."""

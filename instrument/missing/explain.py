@@ -1,0 +1,342 @@
+"""Why a software metric has no site in a build, and what could be meant instead."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from rapidfuzz import fuzz, process
+
+from unperturbed.common.wording import first_of
+from unperturbed.errors import SpecError
+from unperturbed.instrument.events.event import Event, compiled_kind, parse_event
+from unperturbed.instrument.events.targets import (
+    file_matches,
+    is_glob,
+    last_part,
+    name_matches,
+    needed_words,
+    split_line,
+)
+from unperturbed.instrument.finding.parse import UnreadableError
+from unperturbed.instrument.finding.site_log import SiteReport
+from unperturbed.instrument.missing.names import (
+    Source,
+    functions_of,
+    labels_of,
+    occurrences,
+    sources_with,
+    written_names,
+)
+from unperturbed.instrument.missing.reparsing import reparse
+
+_SHOWN_FILES = 8
+_SHOWN_NAMES = 3
+_READ_AGAIN = 16
+"""Sources that are looked into for names; more would keep the user waiting."""
+
+_TRIED = 40
+"""Names that the finder is asked about in each source."""
+
+_NEAR, _ALIKE, _SURE = 50, 60, 75
+"""Of 100, how alike a name is to the target: to be worth telling; its last part, in any scope; to be taken for the
+one that was meant."""
+
+_OWN = 0.95
+"""What the last part alone is worth, beside the whole name."""
+
+_BEHIND = 25
+"""Of 100: names that are so much less alike than the best of all are not told beside it."""
+
+
+class _Similar(NamedTuple):
+    """Names with a site, nearest first; whether the target has one without its filters; unreadable sources."""
+
+    names: tuple[str, ...]
+    has_target: bool
+    unread: tuple[str, ...]
+
+
+class NamesOfBuild:
+    """The names in a build's sources. Implements `BuildNames`.
+
+    Parameters
+    ----------
+    report : SiteReport
+        What the build's site log contains.
+    """
+
+    def __init__(self, report: SiteReport) -> None:
+        self._report = report
+
+    def parsed(self, part: str) -> set[str]:
+        """Return the names of one part that parses found."""
+        return self._report.parsed_names(part)
+
+    def known(self, parts: Collection[str]) -> set[str]:
+        """Return the names of some parts that parses found or that the sources contain."""
+        return {name for part in parts for name in self._written.get(part, set()) | self.parsed(part)}
+
+    def similar(self, event: Event) -> tuple[str, ...]:
+        """Return the targets nearest to an event's that have a site."""
+        return _similar(event, self._report).names
+
+    def labels(self, function: str) -> set[str]:
+        """Return the labels `function::label` of functions of a name."""
+        return labels_of(self._report.origins, function)
+
+    def files_of(self, function: str) -> list[str]:
+        """Return the files that define a function."""
+        found = occurrences(self._report.origins, last_part(function))
+        return [place.file for place in found if name_matches(place.function, function)]
+
+    @property
+    def words(self) -> set[str]:
+        """Every name in the sources, without scopes."""
+        return {word for part, words in self._written.items() if part != "file" for word in words}
+
+    @cached_property
+    def _written(self) -> dict[str, set[str]]:
+        return written_names(self._report.origins)
+
+
+@lru_cache(maxsize=8)
+def names_of_build(report: SiteReport) -> NamesOfBuild:
+    """Return the names of a build; its sources are read once."""
+    return NamesOfBuild(report)
+
+
+def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[str, str]:
+    """Return a message for each compiled metric without a site.
+
+    Parameters
+    ----------
+    report : SiteReport
+        What the build's site log contains.
+    software : mapping of str to Event
+        The software metrics by name.
+
+    Returns
+    -------
+    dict of str to str
+        What was searched for, where, and which targets may have been meant.
+    """
+    return {
+        name: why_missing(name, event, report)
+        for name, event in software.items()
+        if event.means == "compiled" and not report.sites.get(name)
+    }
+
+
+def why_missing(name: str, event: Event, report: SiteReport) -> str:
+    """Return a message for a metric without a site: the target, the sources, and the nearest names."""
+    message = f"software metric {name!r}: no place in the program matches {event.kind}: {event.target}"
+    message += "".join(f", {key}: {value}" for key, value in event.to_json().items() if key in ("in", "file"))
+    if not report.sources:
+        return (
+            f"{message}; no source was compiled by the instrumenting compiler: does the build command use {{cc}} "
+            f"or {{cxx}}?"
+        )
+    return _without_common_folder(message + "".join(_reasons(name, event, report)), report)
+
+
+def nearest_names(event: Event, report: SiteReport, *, surely: bool = False) -> list[str]:
+    """Return the targets that are nearest to an event's; each of them has a site.
+
+    Parameters
+    ----------
+    event : Event
+        An event whose target has no site.
+    report : SiteReport
+        What the build's site log contains.
+    surely : bool, default False
+        Only those so like the target that it must be one of them misspelt, though further sources may hold it.
+    """
+    wanted = last_part(event.target)
+    if surely and not process.extract(
+        wanted, names_of_build(report).words - {wanted}, scorer=fuzz.ratio, score_cutoff=_SURE, limit=1
+    ):
+        return []
+    names = _similar(event, report).names
+    return [name for name in names if not surely or fuzz.ratio(wanted, last_part(name)) >= _SURE]
+
+
+@lru_cache(maxsize=64)
+def _similar(event: Event, report: SiteReport) -> _Similar:
+    """Look into the sources again, for names that would have a site as targets of the same kind."""
+    place = compiled_kind(event.kind).line_of(event.target)
+    bare = _unfiltered(event)
+    words = [
+        word
+        for word, _, _ in process.extract(
+            last_part(bare.target),
+            sorted(names_of_build(report).words),
+            scorer=fuzz.ratio,
+            limit=12,
+            score_cutoff=_ALIKE,
+        )
+    ]
+    found: dict[str, float] = {}
+    unread: list[str] = []
+    for source in islice(_sources(bare, report, words, place[0] if place else ""), _READ_AGAIN):
+        names = _with_sites(bare, source, words)
+        if names is None:
+            unread.append(source[1])
+            known = functions_of([source]) if _is_of_functions(event.kind) else set()
+            names = [name for name in known if _likeness(bare, name) >= _NEAR]
+        found |= {name: _likeness(bare, name) for name in names}
+        if sum(likeness >= 100 * _OWN for likeness in found.values()) >= _SHOWN_NAMES or (place and found):
+            break
+    others = sorted(found.keys() - {bare.target}, key=lambda name: (-found[name], name))[:_SHOWN_NAMES]
+    nearest = tuple(name for name in others if found[name] >= found[others[0]] - _BEHIND)
+    return _Similar(nearest, bare.target in found, tuple(unread))
+
+
+def _unfiltered(event: Event) -> Event:
+    """Return an event without what narrows it."""
+    target = compiled_kind(event.kind).without_file(event.target)
+    return replace(event, target=target, within=None, file=None, add=None)
+
+
+def _is_of_functions(kind: str) -> bool:
+    """Return whether the targets of a kind are the functions that a source defines."""
+    return compiled_kind(kind).named == ("function",) and not compiled_kind(kind).written_as
+
+
+def _sources(event: Event, report: SiteReport, words: list[str], file: str) -> Iterator[Source]:
+    """Yield sources that may contain the intended name: first those with a similar word, then those with a scope."""
+    there = [origin for origin in report.origins if Path(origin[0], origin[1]).is_file()]
+    if file:
+        yield from sources_with(there, (), file=file)
+        return
+    both = chain(sources_with(there, words), sources_with(there, needed_words(event.target)))
+    yield from dict.fromkeys(both)
+
+
+def _with_sites(event: Event, source: Source, words: list[str]) -> list[str] | None:
+    """Return the names near an event's target, itself included, that have a site in a source; None if unreadable."""
+    kind = compiled_kind(event.kind)
+    for text in reparse(*source):
+        try:
+            likely = {
+                name: likeness
+                for name in kind.propose(event.target, text.names(event), words)
+                if (likeness := _likeness(event, name)) >= _NEAR
+            }
+            tried = [event.target, *sorted(likely, key=lambda name: (-likely[name], name))[:_TRIED]]
+            targets = [replace(event, target=name) for name in dict.fromkeys(tried) if _is_target(event.kind, name)]
+            found = text.with_sites(targets)
+            if not found and (further := kind.propose_further(words)):
+                found = text.with_sites([replace(event, target=name) for name in further])
+            return [each.target for each in found]
+        except UnreadableError:
+            continue
+    return None
+
+
+def _likeness(event: Event, name: str) -> float:
+    """Return how alike, of 100, a name is to an event's target: as a whole, or in its last part in any scope."""
+    place, line = split_line(event.target), split_line(name)
+    if place is not None and line is not None:
+        return 100 / (1 + abs(place[1] - line[1]) / 1e6)
+    own = fuzz.ratio(last_part(event.target), last_part(name))
+    return max(fuzz.ratio(event.target, name), _OWN * own if own >= _ALIKE else 0.0)
+
+
+def _is_target(kind: str, name: str) -> bool:
+    try:
+        parse_event({kind: name})
+    except SpecError:
+        return False
+    return True
+
+
+def _reasons(name: str, event: Event, report: SiteReport) -> Iterator[str]:
+    """Yield the ends of the message."""
+    filtered = _filtered_out(event, report)
+    if filtered:
+        yield filtered
+        similar = _similar(event, report)
+        if similar.names and not (similar.has_target or similar.unread):
+            yield f"; nearest names: {', '.join(similar.names)}"
+        return
+    uncounted = report.uncounted.get(name)
+    if uncounted:
+        yield f" that can be counted; {uncounted[0].file}:{uncounted[0].line}: {uncounted[0].text}"
+        return
+    for source, reason in report.skipped.items():
+        if "does not compile" in reason:
+            yield (
+                f", as {source} has no counters: {reason}. Is that an `add:`, which must make sense at every "
+                f"place it is put?"
+            )
+            return
+    known = compiled_kind(event.kind).explain(event, names_of_build(report))
+    yield f"; {known}" if known else _nearest(event, report)
+    # What a configure script compiled to ask the compiler something, it has removed again.
+    there = [source for folder, source, _ in report.origins if Path(folder, source).exists()]
+    yield f"; looked at {first_of(_distinct(there or report.sources), _SHOWN_FILES)}"
+    reasons = "; ".join(f"{source} ({reason})" for source, reason in list(report.skipped.items())[:_SHOWN_NAMES])
+    yield f"; could not look into {reasons}" if reasons else ""
+
+
+def _nearest(event: Event, report: SiteReport) -> str:
+    """Name what could be meant."""
+    similar, files = _similar(event, report), names_of_build(report).known(("file",))
+    place = compiled_kind(event.kind).line_of(event.target)
+    if place is not None and any(file_matches(file, place[0]) for file in files):
+        what = compiled_kind(event.kind).at_line
+        lines = f"; the nearest that have one: {', '.join(similar.names)}" if similar.names else ""
+        return f"; no {what} begins on that line{lines}"
+    names = list(similar.names)
+    if place is not None:
+        ranked = process.extract(place[0], sorted(files), scorer=fuzz.ratio, limit=_SHOWN_NAMES, score_cutoff=_NEAR)
+        names = [f"{file}:…" for file, _, _ in ranked]
+    if names:
+        return f"; nearest names: {', '.join(names)}"
+    unread = (
+        f" in what can be read again, which is not {first_of(_distinct(similar.unread), _SHOWN_NAMES)}"
+        if similar.unread
+        else ""
+    )
+    return f"; no name is near it{unread}"
+
+
+def _filtered_out(event: Event, report: SiteReport) -> str:
+    """Return where the target is when `in:` or `file:` excludes all of it; '' when they do not."""
+    kind = compiled_kind(event.kind)
+    file, name = kind.file_of(event), kind.owner(event.target)
+    if not (file or event.within) or kind.line_of(event.target) is not None:
+        return ""
+    word = re.split(r"::|\.", name.partition("(")[0])[-1]
+    if not is_glob(word):
+        word = (needed_words(name) or [""])[-1]
+    found = occurrences(report.origins, word, kind.written_as, outside=kind.happens_outside) if word else []
+    if file and found and not any(file_matches(place.file, file) for place in found):
+        files = first_of(_distinct(place.file for place in found), _SHOWN_NAMES)
+        return f"; {word} {kind.happens} {files}, which `{file}` leaves out"
+    within = [place.function for place in found if not file or file_matches(place.file, file)]
+    # Here a function's namespaces may be unknown.
+    wanted = (event.within or "*").partition("(")[0].rpartition("::")[2]
+    if within and not any(name_matches(function.rpartition("::")[2], wanted) for function in within):
+        functions = first_of(_distinct(within), _SHOWN_NAMES)
+        return f"; {word} {kind.happens} {functions}, which `in: {event.within}` leaves out"
+    return ""
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _without_common_folder(message: str, report: SiteReport) -> str:
+    """Shorten paths: build systems use absolute ones, and all of a build is in one folder."""
+    places = [Path(folder) for folder, _, _ in report.origins]
+    places += [Path(source).parent for source in report.sources if Path(source).is_absolute()]
+    common = os.path.commonpath(places) if all(place.is_absolute() for place in places) else "/"
+    return message if common == "/" else re.sub(rf"(?<![\w/.-]){re.escape(common)}/", "", message)

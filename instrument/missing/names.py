@@ -1,0 +1,226 @@
+"""Names as they are written in a program's own sources and headers, for the message of a metric without a site."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase, translate
+from pathlib import Path
+from typing import NamedTuple
+
+from unperturbed.instrument.events.targets import file_matches, is_glob
+from unperturbed.instrument.finding.preprocessed import PreprocessedText
+
+_KEYWORD_TABLE = """
+    if else for while do switch case default return goto break continue sizeof typedef struct union enum static
+    extern inline
+    const volatile void int char short long unsigned signed float double register auto restrict class public private
+    protected
+    template typename namespace using operator new delete this throw try catch __attribute__ __extension__ __asm__ asm
+    __builtin_expect defined alignof decltype noexcept constexpr virtual explicit friend bool true false nullptr
+"""
+_KEYWORDS = frozenset(_KEYWORD_TABLE.split())
+_FLOW = frozenset({"if", "else", "for", "while", "do", "switch", "catch", "return"})
+_LABEL = re.compile(r"(?:^|[;{}])\s*([A-Za-z_]\w*)\s*:(?![:])", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*([\"<])([^\">\n]+)[\">]", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:define\b)?", re.MULTILINE)
+_DIRECTIVES = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+_COMMENT_OR_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
+
+
+_HEAD = re.compile(r"([A-Za-z_~][\w~]*(?:::[A-Za-z_~][\w~]*)*)\s*\(")
+_SCOPE = re.compile(r"\b(?:namespace|class|struct|union)\s+(?:\[\[[^]]*\]\]\s*)?([A-Za-z_]\w*(?:::\w+)*)[^()=]*$")
+
+Source = tuple[str, str, Sequence[str]]
+"""Of a source: the folder where its compiler ran, its path as the command named it, and the folders of -I."""
+Sources = Iterable[Source]
+
+
+class Occurrence(NamedTuple):
+    """A place where a name is written: its file, and the function around it ('' outside of all)."""
+
+    file: str
+    function: str
+
+
+def written_names(sources: Sources) -> dict[str, set[str]]:
+    """Return the names written in sources, and in the headers that they include from their own folders and from -I.
+
+    Parameters
+    ----------
+    sources : Sources
+        What is no longer there is left out.
+
+    Returns
+    -------
+    dict of str to set of str
+        As `lexical_names`, and `file`: the files themselves, as a compiler names them.
+    """
+    names: dict[str, set[str]] = {"file": set()}
+    for _, files, text in _texts(sources):
+        names["file"] |= files
+        for kind, found in lexical_names(text).items():
+            names.setdefault(kind, set()).update(found)
+    return names
+
+
+def occurrences(sources: Sources, word: str, written_as: str = "", *, outside: bool = False) -> list[Occurrence]:
+    """Return where a name is written, as far as that can be seen without a parse.
+
+    Parameters
+    ----------
+    sources : Sources
+        As for `written_names`.
+    word : str
+        A name or glob, without its scopes.
+    written_as : str, default ""
+        Regular expression of how the name `{0}` is written; '' returns the functions of the name.
+    outside : bool, default False
+        Return places outside functions too.
+
+    Returns
+    -------
+    list of Occurrence
+        Each once, in the order of the sources.
+    """
+    pattern = _glob_of_words(word) if is_glob(word) else re.escape(word)
+    use = re.compile(r"[{};]|" + written_as.format(pattern) if written_as else "[{};]")
+    found: dict[Occurrence, None] = {}
+    for _, files, text in _texts(sources):
+        for function, used in _walk(text, use):
+            own = function.rpartition("::")[2]
+            is_meant = (function or outside) if written_as else own and fnmatchcase(own, word)
+            if is_meant and bool(used) == bool(written_as):
+                found |= {Occurrence(file, function): None for file in sorted(files)}
+    return list(found)
+
+
+def labels_of(sources: Sources, function: str) -> set[str]:
+    """Return the labels `function::label` in functions of a name, whose scopes are ignored."""
+    use, own = re.compile(r"[{};]|^[ \t]*[A-Za-z_]\w*[ \t]*:(?!:)", re.MULTILINE), function.rpartition("::")[2]
+    walked = (step for _, _, text in _texts(sources) for step in _walk(text, use))
+    labels = {(name, used.strip(" \t:")) for name, used in walked if used and name.rpartition("::")[2] == own}
+    return {f"{name}::{label}" for name, label in labels if label not in _KEYWORDS}
+
+
+def functions_of(sources: Sources) -> set[str]:
+    """Return the qualified names of the functions that sources and headers define, as far as seen without a parse."""
+    opened = re.compile("[{};]")
+    return {name for _, _, text in _texts(sources) for name, _ in _walk(text, opened) if name}
+
+
+def sources_with(sources: Sources, words: Collection[str], *, file: str = "") -> Iterator[Source]:
+    """Yield each source that has one of some words in it or in a header that no earlier source includes.
+
+    Parameters
+    ----------
+    sources : Sources
+        As for `written_names`.
+    words : collection of str
+        Names without scopes.
+    file : str, default ""
+        Yield instead what is, or includes, a file of this name or glob.
+    """
+    wanted = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+    found: set[tuple[str, str]] = set()
+    for source, files, text in _texts(sources):
+        is_meant = any(file_matches(each, file) for each in files) if file else words and wanted.search(text)
+        if is_meant and source[:2] not in found:
+            found.add(source[:2])
+            yield source
+
+
+def _glob_of_words(glob: str) -> str:
+    """Return a glob as a regular expression that stays within one word, and is none of the language's own."""
+    inner = translate(glob).removeprefix("(?s:").removesuffix(r")\Z").replace(".", r"\w")
+    return rf"(?!(?:{'|'.join(sorted(_KEYWORDS))})\b){inner}"
+
+
+def _walk(text: str, use: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Yield what a pattern finds with the enclosing function; and where a function opens, its name and ''."""
+    text = _DIRECTIVES.sub("", _plain(text))
+    scopes: list[tuple[str, bool]] = []  # name of each open block ('' when it has none), whether it is a function's
+    behind = 0
+    for found in use.finditer(text):
+        sign = found[0]
+        if sign not in "{};":
+            yield _joined(scopes), sign
+            continue
+        if sign == "{":
+            scopes.append(_opened(text[behind : found.start()]))
+            if scopes[-1][1]:
+                yield _joined(scopes), ""
+        elif sign == "}":
+            scopes[-1:] = []
+        behind = found.end()
+
+
+def _opened(head: str) -> tuple[str, bool]:
+    """Return what a block is, from the text before its brace."""
+    function = next((name for name in _HEAD.findall(head) if name not in _KEYWORDS), None)
+    if (
+        function is not None
+        and "=" not in head.partition("(")[0]
+        and not any(word in _FLOW for word in head.split("(", maxsplit=1)[0].split())
+    ):
+        return function, True
+    scope = _SCOPE.search(head)
+    return (scope[1] if scope else "", False)
+
+
+def _joined(scopes: list[tuple[str, bool]]) -> str:
+    """Return the qualified name of the innermost function, '' outside of all."""
+    while scopes and not scopes[-1][1]:
+        scopes = scopes[:-1]
+    return "::".join(name for name, _ in scopes if name)
+
+
+def _texts(sources: Sources) -> Iterator[tuple[Source, set[str], str]]:
+    """Yield the text of each source and header once, with the source that led to it and the files that it is of."""
+    read: set[Path] = set()
+    for origin in sources:
+        folder, source, include_folders = origin
+        waiting = [source]
+        while waiting:
+            path = waiting.pop()
+            place = Path(folder, path)
+            if place in read or not place.is_file():
+                yield origin, {path}, ""
+                continue
+            read.add(place)
+            text, files = place.read_text(encoding="utf-8", errors="replace"), {path}
+            if path.endswith((".i", ".ii")):
+                preprocessed = PreprocessedText(place.read_bytes())
+                files |= preprocessed.user_files()
+                text = preprocessed.user_text().decode("utf-8", "replace")
+            yield origin, files, text
+            for quote, header in _INCLUDE.findall(text):
+                own = [str(Path(path).parent)] if quote == '"' else []
+                there = (str(Path(each, header)) for each in (*own, *include_folders))
+                waiting += [name for name in there if Path(folder, name).is_file()][:1]
+
+
+def lexical_names(text: str) -> dict[str, set[str]]:
+    """Return the names in a text, sorted by how they are written.
+
+    Parameters
+    ----------
+    text : str
+        C or C++.
+
+    Returns
+    -------
+    dict of str to set of str
+        `function` (followed by a parenthesis), `field` (behind . or ->), `label`, and `variable` (the rest).
+    """
+    user = _DIRECTIVE.sub("", _plain(text))
+    names: dict[str, set[str]] = {"function": set(), "field": set(), "variable": set()}
+    for access, name, call in set(re.findall(r"(\.|->)?\s*\b([A-Za-z_]\w*)\b(\s*\()?", user)):
+        names["function" if call else "field" if access else "variable"].add(name)
+    labels = set(_LABEL.findall(user))
+    return {kind: found - _KEYWORDS for kind, found in {**names, "label": labels}.items()}
+
+
+def _plain(text: str) -> str:
+    """Return a text without its includes, its comments, and what its literals hold."""
+    return _COMMENT_OR_TEXT.sub(lambda found: '""' if found[0].startswith('"') else " ", _INCLUDE.sub("", text))

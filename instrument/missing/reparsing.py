@@ -1,0 +1,158 @@
+"""Sources parsed again for a metric without a site: which names they have, and which of these have a site."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from unperturbed.instrument.command_line.options import LANGUAGES
+from unperturbed.instrument.events.event import Event, compiled_kind, select
+from unperturbed.instrument.events.kind import load_kind, matches
+from unperturbed.instrument.events.need import Selected
+from unperturbed.instrument.events.places import Function
+from unperturbed.instrument.finding.body import read_body
+from unperturbed.instrument.finding.declarations import FUNCTION_KINDS, function_of, members, top_level
+from unperturbed.instrument.finding.parse import Facts, ParsedText, UnreadableError, parse, span
+from unperturbed.instrument.finding.preprocessed import PreprocessedText
+from unperturbed.instrument.finding.sites import find_sites
+
+_COMPILERS = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
+_STANDARDS = {"c": ("gnu17",), "c++": ("gnu++17", "gnu++20")}
+
+
+class SourceText:
+    """A source that is parsed again because a metric has no site.
+
+    Attributes
+    ----------
+    parsed : ParsedText
+        As for `find_sites`.
+    standard : str
+        As for `find_sites`.
+    """
+
+    def __init__(self, parsed: ParsedText, standard: str) -> None:
+        self.parsed = parsed
+        self.standard = standard
+
+    def names(self, event: Event) -> dict[str, set[str]]:
+        """Return the text's names as in `Found`, as far as targets of an event's kind could have them.
+
+        Parameters
+        ----------
+        event : Event
+            Where its target names a line, the lines of the file count too.
+
+        Returns
+        -------
+        dict of str to set of str
+            Names by kind of name.
+        """
+        kind = compiled_kind(event.kind)
+        place = kind.line_of(event.target)
+        lines = [Event(event.kind, f"{place[0]}:1")] if place else []
+        enumerating = [Event(name, target) for name, target in kind.enumerating]
+        return find_sites(self.parsed, self.standard, _select([*enumerating, *lines])).names
+
+    def with_sites(self, events: Sequence[Event]) -> list[Event]:
+        """Return those of some events that have a site in the text."""
+        found = find_sites(self.parsed, self.standard, _select(events))
+        placed = {site.metric for site in found.sites}
+        return [event for number, event in enumerate(events) if number in placed]
+
+
+def reparse(folder: str, source: str, include_folders: Sequence[str]) -> Iterator[SourceText]:
+    """Yield a source's syntax trees by several language standards, as far as it is readable without its macros.
+
+    Parameters
+    ----------
+    folder : str
+        Where its compiler ran.
+    source : str
+        Its path as the command named it.
+    include_folders : sequence of str
+        The folders of -I.
+
+    Yields
+    ------
+    SourceText
+        One for each standard by which libclang can read the source; the command's own macros are unknown.
+    """
+    language = LANGUAGES.get(Path(source).suffix, "")
+    preprocessed = language.endswith("cpp-output")
+    language = "c++" if "++" in language else "c"
+    for standard in _STANDARDS[language]:
+        if preprocessed:
+            data = Path(folder, source).read_bytes()
+        else:
+            compiler = next(filter(None, map(shutil.which, _COMPILERS[language])), None)
+            if compiler is None:
+                return
+            folders = [f"-I{each}" for each in include_folders]
+            words = [compiler, "-E", "-x", language, f"-std={standard}", *folders, source]
+            result = subprocess.run(words, cwd=folder, capture_output=True, check=False)
+            if result.returncode:
+                return
+            data = result.stdout
+        try:
+            parsed = parse(
+                PreprocessedText(data), language, Facts(clang=False, machine="", standard=standard, target="")
+            )
+        except UnreadableError:
+            continue
+        yield SourceText(parsed, standard)
+
+
+def _select(events: Sequence[Event]) -> list[Selected]:
+    return [select("", number, event) for number, event in enumerate(events)]
+
+
+def candidates(parsed: ParsedText, metrics: Iterable[Selected]) -> dict[str, set[str]]:
+    """Return the names that a text has in place of the metrics' targets.
+
+    Parameters
+    ----------
+    parsed : ParsedText
+        The text.
+    metrics : iterable of Selected
+        Of which the text holds no site.
+
+    Returns
+    -------
+    dict of str to set of str
+        `overload`: functions of the same name, with their parameters, as `f(int)` must be written. `lambda`: lambdas,
+        and functions of local classes, in the function of a target such as `f::lambda3`.
+    """
+    found: dict[str, set[str]] = {"overload": set(), "lambda": set()}
+    targets = [
+        kind.owner(metric.target)
+        for metric in metrics
+        if "function" in (kind := load_kind(metric.loader, metric.folder)).named
+    ]
+    overloaded = [target.partition("(")[0] for target in targets if "(" in target and "operator" not in target]
+    scopes = [scope for target in targets if (scope := target.partition("(")[0].rpartition("::")[0])]
+    for function in _functions(parsed) if overloaded or scopes else ():
+        if any(matches(function.names, target) for target in overloaded):
+            found["overload"].add(function.names[0] + _parameters(function))
+        if any(matches(function.names, scope) for scope in scopes):
+            nested = read_body(function, parsed.text.data).nested
+            found["lambda"] |= {name for inner in nested for name in inner.names[:-1]}
+    return found
+
+
+def _functions(parsed: ParsedText) -> Iterator[Function]:
+    for cursor in top_level(parsed):
+        if parsed.text.is_system(span(cursor)[0]):
+            continue
+        for member in members(cursor):
+            function = function_of(member, parsed.text.data) if member.kind in FUNCTION_KINDS else None
+            if function is not None:
+                yield function
+
+
+def _parameters(function: Function) -> str:
+    """Return a function's parameters as libclang writes them, without those of a template."""
+    return re.sub(r"^<[^(]*>", "", function.cursor.displayname[len(function.cursor.spelling) :])

@@ -1,0 +1,64 @@
+"""What a command line of Python runs: a script, a module, a text; and with which options."""
+
+from __future__ import annotations
+
+_WITH_VALUE = "cmWXQ"
+_LONG_WITH_VALUE = ("--check-hash-based-pycs",)
+
+
+class CommandLine:
+    """The words behind the interpreter.
+
+    Attributes
+    ----------
+    options : tuple of str
+        Python's own, as they were given, without -c and -m.
+    letters : frozenset of str
+        The options of one letter among them that take no value.
+    kind : str
+        `script`, `module` (-m), `code` (-c) or `stdin`.
+    value : str
+        Path, name or text; '' for stdin.
+    """
+
+    def __init__(self, options: tuple[str, ...], letters: frozenset[str], kind: str, value: str) -> None:
+        self.options = options
+        self.letters = letters
+        self.kind = kind
+        self.value = value
+
+
+def read_command_line(words: list[str]) -> CommandLine:
+    """Read the words behind the interpreter, as CPython's getopt does."""
+    options: list[str] = []
+    letters: set[str] = set()
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            break
+        if word == "-" or not word.startswith("-"):
+            return CommandLine(
+                tuple(options), frozenset(letters), "stdin" if word == "-" else "script", "" if word == "-" else word
+            )
+        if word.startswith("--"):
+            options.append(word)
+            if word in _LONG_WITH_VALUE and rest:
+                options.append(rest.pop(0))
+            continue
+        for place, letter in enumerate(word[1:], 1):
+            if letter not in _WITH_VALUE:
+                letters.add(letter)
+                continue
+            value = word[place + 1 :] or (rest.pop(0) if rest else "")
+            before = word[:place]
+            if letter in "cm":
+                kept = (*options, before) if len(before) > 1 else tuple(options)
+                return CommandLine(kept, frozenset(letters), "code" if letter == "c" else "module", value)
+            options += [f"{before}{letter}", value]
+            break
+        else:
+            options.append(word)
+    if rest:
+        return CommandLine(tuple(options), frozenset(letters), "script", rest[0])
+    return CommandLine(tuple(options), frozenset(letters), "stdin", "")

@@ -1,0 +1,103 @@
+"""Insert a statement, `-hit`, first into chosen functions of a syntax tree; no line, name or signature changes."""
+
+from __future__ import annotations
+
+import _ast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import CodeType
+    from typing import Any
+
+_FUNCTIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef)
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+def functions_of(tree: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every function that a statement of a module defines, with its dotted name: `outer.inner` if nested."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), tree)]
+    while waiting:
+        names, node = waiting.pop()
+        own = names
+        if isinstance(node, (*_FUNCTIONS, _ast.ClassDef)):
+            own = (*names, node.name)
+            if not isinstance(node, _ast.ClassDef):
+                yield own, node
+        for block in _BLOCKS:
+            waiting.extend(
+                (own, inner) for inner in reversed(getattr(node, block, None) or ()) if isinstance(inner, _ast.AST)
+            )
+
+
+def insert_hits(tree: Any, plain: CodeType, hits_of: Callable[[tuple[str, ...]], Sequence[str]]) -> int:
+    """Put hits into the functions of a module.
+
+    Parameters
+    ----------
+    tree : Module
+        The module's syntax tree, which is changed.
+    plain : CodeType
+        The module's code without hits.
+    hits_of : callable
+        Names of the objects that count, for a function's dotted name in the module.
+
+    Returns
+    -------
+    int
+        How many functions got one.
+
+    Notes
+    -----
+    A hit is on the line with which the function's own code begins, so that tracers and tracebacks meet no line more:
+    of a statement over several lines, that is not always the first.
+    """
+    chosen = [(function, hits) for names, function in functions_of(tree) for hits in [hits_of(names)] if hits]
+    begins = _first_lines(plain) if chosen else {}
+    for function, hits in chosen:
+        body = function.body
+        has_text = (
+            isinstance(body[0], _ast.Expr)
+            and isinstance(body[0].value, _ast.Constant)
+            and isinstance(body[0].value.value, str)
+        )
+        behind = body[1] if has_text and len(body) > 1 else body[0]
+        head = function.decorator_list[0].lineno if function.decorator_list else function.lineno
+        line = behind.lineno if behind.lineno == head else begins.get((function.name, head), head)
+        column = behind.col_offset if line == behind.lineno else 0
+        place = {"lineno": line, "col_offset": column, "end_lineno": line, "end_col_offset": column}
+        body[int(has_text) : int(has_text)] = [
+            _ast.Expr(
+                value=_ast.UnaryOp(op=_ast.USub(), operand=_ast.Name(id=name, ctx=_ast.Load(), **place), **place),
+                **place,
+            )
+            for name in hits
+        ]
+    return len(chosen)
+
+
+def _first_lines(module: CodeType) -> dict[tuple[str, int], int]:
+    """Return the line on which each function's own code begins, by its name and the line of its head."""
+    found = {}
+    waiting = [module]
+    while waiting:
+        code = waiting.pop()
+        waiting += [constant for constant in code.co_consts if hasattr(constant, "co_code")]
+        # What comes before on the line of the head makes the frame ready.
+        first = next((line for line in _lines(code) if line != code.co_firstlineno), None)
+        if first is not None:
+            found[code.co_name, code.co_firstlineno] = first
+    return found
+
+
+def _lines(code: CodeType) -> Iterator[int]:
+    if hasattr(code, "co_lines"):
+        yield from (line for _, _, line in code.co_lines() if line)
+        return
+    line = code.co_firstlineno  # 3.9: pairs of steps, of the address and of the line
+    for place in range(0, len(code.co_lnotab), 2):
+        if code.co_lnotab[place]:
+            yield line
+        step = code.co_lnotab[place + 1]
+        line += step - 256 if step >= 128 else step
+    yield line

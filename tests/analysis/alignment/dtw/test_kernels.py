@@ -1,0 +1,85 @@
+"""Where compiled code is kept, and when the compiler is loaded: both are seen from a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from unperturbed.analysis.alignment.dtw import kernels
+
+# The kernel that compiles in the shortest time.
+ALIGN = "from unperturbed.analysis.alignment import dtw_cost; print(dtw_cost([1., 2., 4.], [1., 3., 4.]))"
+
+
+def process(code, **environment):
+    inherited = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**inherited, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def run(code, **environment):
+    return process(code, **environment).stdout.strip()
+
+
+def test_importing_the_package_does_not_load_the_compiler():
+    loaded = run("import sys, unperturbed.analysis.alignment; print('numba' in sys.modules)")
+    assert loaded == "False"
+
+
+def test_compiled_code_is_kept_in_the_users_cache_folder_alone(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    assert run(ALIGN, HOME=str(home), PYTHONDONTWRITEBYTECODE="1") == "1.0"
+    written = [path for path in home.rglob("*") if path.is_file()]
+    assert written
+    assert all(path.is_relative_to(home / ".cache" / "unperturbed") for path in written)
+    assert not list(Path(kernels.__file__).parent.rglob("*.nb[ic]"))
+
+
+LOUD = "import logging; logging.basicConfig(level=logging.INFO, format='%(name)s: %(message)s'); "
+
+
+def test_xdg_cache_home_is_respected_and_a_second_process_compiles_nothing_and_says_nothing(tmp_path):
+    place = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path / "home")}
+    first, again = process(LOUD + ALIGN, **place), process(LOUD + ALIGN, **place)
+    assert first.stderr.startswith(
+        "unperturbed.analysis.alignment.dtw: compiling the alignment kernel pair_costs for float64: some seconds, "
+        "this once"
+    )
+    assert f"kept in {tmp_path / 'cache'}" in first.stderr
+    assert first.stderr.count("\n") == 1
+    assert again.stderr == ""
+    assert first.stdout == again.stdout == "1.0\n"
+    assert not (tmp_path / "home").exists()
+    assert run(ALIGN, HOME=str(tmp_path), XDG_CACHE_HOME="relative") == "1.0"
+    assert (tmp_path / ".cache" / "unperturbed").is_dir()
+
+
+def test_code_of_another_source_is_not_taken(tmp_path):
+    place = {"XDG_CACHE_HOME": str(tmp_path)}
+    change = (
+        "from unperturbed.analysis.alignment.dtw import kernels; from pathlib import Path; read = Path.read_bytes; "
+    )
+    change += "Path.read_bytes = lambda path: read(path) + b'#'; "
+    assert process(ALIGN, **place).returncode == 0
+    assert "compiling" in process(LOUD + change + ALIGN, **place).stderr
+    assert len(list((tmp_path / "unperturbed" / "kernels").iterdir())) == 2
+
+
+def test_a_cache_folder_that_cannot_be_written_costs_only_time(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    done = process(LOUD + ALIGN, XDG_CACHE_HOME=str(blocked))
+    assert done.stdout == "1.0\n"
+    assert "no cache folder can be written" in done.stderr
+    assert not list(Path(kernels.__file__).parent.rglob("*.nb[ic]"))
+
+
+def test_other_users_of_the_compiler_keep_their_setting():
+    code = f"{ALIGN}; import numba; print(numba.config.CACHE_DIR)"
+    assert run(code, NUMBA_CACHE_DIR="/nowhere/else").split() == ["1.0", "/nowhere/else"]

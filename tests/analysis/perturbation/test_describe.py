@@ -1,0 +1,50 @@
+"""A verdict as text, table, frame and page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.analysis import simulate
+from unperturbed.analysis.perturbation import Baseline, Verdict, decisive_change, verdict_table
+
+
+@pytest.fixture(scope="module")
+def verdict() -> Verdict:
+    program = simulate.program(
+        np.random.default_rng(0), correlation=simulate.equicorrelated(3, 0.5), intervals=80, phi=0.5
+    )
+    runs = simulate.runs(program, np.random.default_rng(1), 9)
+    return Baseline(runs[:6], tolerance=0.4).inner(runs[6:])
+
+
+def test_a_verdict_is_a_result(verdict: Verdict, tmp_path: Path) -> None:
+    assert repr(verdict) == f"<Verdict: {verdict.headline()}>"
+    assert verdict.headline().startswith(f"{verdict.configuration} is {verdict.verdict}: of 6 changes, ")
+    frame = verdict.to_frame()
+    assert (frame.height, frame["first"].to_list()) == (6, [change.first for change in verdict.changes])
+    assert verdict.to_dict() == verdict.to_json()
+    assert json.loads(json.dumps(verdict.to_dict()))["verdict"] == verdict.verdict
+    assert "smallest visible" in verdict._repr_html_()
+    assert verdict.headline() in verdict.summary()
+    page = verdict.write_html(tmp_path / "verdict.html").read_text()
+    assert verdict.configuration in page
+    assert page.startswith("<!DOCTYPE html>")
+
+
+def test_the_table_of_verdicts_counts_the_changes(verdict: Verdict) -> None:
+    (row,) = verdict_table([verdict]).rows
+    counts = [str(sum(change.verdict == name for change in verdict.changes) or "·") for name in ORDER]
+    assert [getattr(cell, "text", cell) for cell in row][3:] == counts
+    assert verdict_table([]).rows == []
+
+
+ORDER = ("unperturbed", "perturbed", "shifted", "undecided")
+
+
+def test_the_decisive_change_names_what_was_not_compared(verdict: Verdict) -> None:
+    assert decisive_change(Verdict("one", "baseline", "undecided", (), (("a", "constant"),))) == "constant"
+    assert "tolerance ±0.4" in decisive_change(verdict)

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.analysis.report.synthetic import make_change
+from unperturbed.analysis.perturbation import describe
+from unperturbed.analysis.perturbation.verdict import Overhead
+from unperturbed.analysis.report.campaign import verdicts
+from unperturbed.analysis.report.campaign.content import CounterSource, ReportContent, Settings
+from unperturbed.analysis.report.campaign.results import ConfigurationResult
+from unperturbed.common import wording
+
+RUNS = (tuple(f"b{i}" for i in range(10)), tuple(f"c{i}" for i in range(5)))
+BEFORE = [0.37, 0.38, 0.39, 0.38, 0.37, 0.38, 0.39, 0.38, 0.37, 0.39]
+
+
+def change(after: float, verdict: str, check: str = "inner", **settings):
+    second = "PAPI_BR_MSP" if check == "inner" else "PAPI_L1_DCM"
+    observed = [after + d for d in (-0.01, 0.0, 0.01, 0.0, 0.0)]
+    made = make_change(check, "PAPI_L1_DCM", second, BEFORE, observed, RUNS, force=verdict)  # type: ignore[arg-type]
+    return replace(made, **settings)
+
+
+def result(
+    *changes, verdict="perturbed", name="heavy", software=("blocks", "compares", "moves")
+) -> ConfigurationResult:
+    return ConfigurationResult(
+        name, ("baseline",), verdict, changes, (), Overhead(0.17, None, 0.2), software, 0.05, 0.1
+    )
+
+
+def content(**settings) -> ReportContent:
+    return ReportContent("c", (), CounterSource("papi"), Settings(anchor="blocks", runs=5, **settings))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0, "0"),
+        (1234567.0, "1,230,000"),
+        (0.05, "0.05"),
+        (0.012345, "0.0123"),
+        (-2.5, "−2.5"),
+        (90.0, "90"),
+        (99.96, "100"),
+        (None, "–"),
+        (float("nan"), "–"),
+        (float("inf"), "–"),
+    ],
+)
+def test_number_keeps_three_digits(value, said):
+    assert wording.number(value) == said
+
+
+@given(st.floats(min_value=-1e12, max_value=1e12))
+def test_number_says_what_it_was_given_within_its_digits(value):
+    said = wording.number(value, 3).replace("−", "-").replace(",", "")
+    assert math.isclose(float(said), value, rel_tol=0.0051, abs_tol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(-0.001, "0.00"), (0.004, "0.00"), (-0.126, "−0.13"), (0.05, "+0.05"), (float("nan"), "–")]
+)
+def test_signed(value, said):
+    assert wording.signed(value) == said
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [
+        (0.172, "+17\u00a0%"),
+        (0.04, "+4.0\u00a0%"),
+        (-0.0043, "−0.43\u00a0%"),
+        (0.0, "0\u00a0%"),
+        (None, "not measured"),
+        (float("nan"), "not measured"),
+    ],
+)
+def test_percent(ratio, said):
+    assert wording.percent(ratio) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.42, "0.42 s"), (4.0, "4.0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (None, "–")]
+)
+def test_duration(seconds, said):
+    assert wording.duration(seconds) == said
+
+
+@pytest.mark.parametrize(("p", "said"), [(0.0001, "< 0.001"), (0.0312, "0.031"), (1.0, "1"), (float("nan"), "–")])
+def test_p(p, said):
+    assert wording.p_value(p) == said
+
+
+@pytest.mark.parametrize(
+    ("items", "said"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_listing(items, said):
+    assert wording.listing(items) == said
+
+
+def test_a_fallen_pair_in_words():
+    said = describe.change_sentence(replace(change(0.25, "perturbed"), low=-0.16, high=-0.1), 0.05)
+    assert said == (
+        "L1-data misses and mispredicted branches: ρ fell from 0.38 to 0.25; 90\u00a0% confidence interval of "
+        "the change "
+        "−0.16\u00a0…\u00a0−0.10; tolerance ±0.10"
+    )
+
+
+def test_a_level_metric_across_runs_in_words():
+    said = describe.change_sentence(change(0.38, "unperturbed", "outer"), 0.025)
+    assert said.startswith("L1-data misses, compared across runs: ρ stayed at 0.38; 95\u00a0% confidence interval")
+
+
+def test_campaign_sentence_names_every_configuration_once():
+    found = [
+        result(change(0.2, "perturbed")),
+        result(change(0.38, "unperturbed"), verdict="unperturbed", name="anchor"),
+        result(change(0.38, "unperturbed"), verdict="unperturbed", name="light"),
+        result(change(0.33, "undecided"), verdict="undecided", name="medium"),
+    ]
+    assert verdicts.campaign_sentence(found) == (
+        "Measuring changed the program in at least 1 of 4 configurations: heavy is perturbed; "
+        "anchor and light are unperturbed and medium is undecided."
+    )
+    assert verdicts.campaign_sentence(found[1:3]).startswith("All 2 configurations are unperturbed")
+    assert verdicts.campaign_sentence(found[1:2]).startswith("The one configuration is unperturbed")
+    assert verdicts.campaign_sentence(found[1:]) == (
+        "No perturbation was shown, but medium stayed undecided; anchor and light are unperturbed."
+    )
+    assert verdicts.campaign_sentence(found[3:]) == "No perturbation was shown, but medium stayed undecided."
+    assert (
+        verdicts.campaign_sentence(found[:1])
+        == "Measuring changed the program in 1 of 1 configuration: heavy is perturbed."
+    )
+    assert verdicts.campaign_sentence([]).startswith("There is no verdict")
+
+
+def test_check_sentence_counts():
+    mixed = result(change(0.2, "perturbed"), change(0.3, "undecided"), change(0.38, "unperturbed"))
+    assert verdicts.check_sentence(mixed, "inner") == "of 3 pairs, 1 perturbed, 1 undecided and 1 unperturbed"
+    assert verdicts.check_sentence(mixed, "outer") == "not checked"
+    assert verdicts.check_sentence(result(change(0.38, "unperturbed", "outer")), "outer") == "all 1 metric unperturbed"
+
+
+def test_what_a_verdict_means_depends_on_the_check():
+    inner = result(change(0.2, "perturbed"), change(0.38, "unperturbed", "outer"))
+    outer = result(change(0.38, "unperturbed"), change(0.2, "perturbed", "outer"))
+    both = result(change(0.2, "perturbed"), change(0.2, "perturbed", "outer"))
+    said = [verdicts.result_sentence(one) for one in (inner, outer, both)]
+    assert "Inside its runs" in said[0]
+    assert "side by side" in said[1]
+    assert "neither within a run nor across runs" in said[2]
+
+
+def test_advice_for_a_perturbed_subset_names_its_own_metrics_and_not_the_anchor():
+    said = " ".join(verdicts.advice(result(change(0.2, "perturbed")), content()))
+    assert "Collect compares and moves in runs of their own" in said
+    assert "blocks" not in said
+    assert "from the baseline runs" in said
+
+
+def test_advice_for_a_single_metric_and_for_the_anchor():
+    alone = verdicts.advice(result(change(0.2, "perturbed"), software=("blocks", "compares")), content())
+    assert any("compares perturbs by itself" in said for said in alone)
+    anchor = verdicts.advice(result(change(0.2, "perturbed"), software=("blocks",), name="anchor"), content())
+    assert any("cheaper anchor than blocks" in said for said in anchor)
+
+
+def test_advice_when_only_the_comparison_across_runs_is_spoilt():
+    said = verdicts.advice(result(change(0.38, "unperturbed"), change(0.2, "perturbed", "outer")), content())
+    assert any("used one by one, but not merged" in one for one in said)
+
+
+def test_advice_for_the_undecided_says_how_many_runs():
+    open_changes = [change(0.33, "undecided", runs_to_decide=14), change(0.33, "undecided", runs_to_decide=9)]
+    said = verdicts.advice(result(*open_changes, verdict="undecided"), content())
+    assert said == ("About 14 runs a configuration (now 5) would probably decide all 2 open changes.",)
+    beyond = [*open_changes, change(0.33, "undecided", runs_to_decide=None)]
+    said = verdicts.advice(result(*beyond, verdict="undecided"), content())
+    assert "decide 2 of 3 open changes" in said[0]
+    assert said[1].startswith("1 change is out of reach of more runs alone")
+    alone = [change(0.33, "undecided", runs_to_decide=14)]
+    assert verdicts.advice(result(*alone, verdict="undecided"), content())[0].endswith("would probably decide it.")
+
+
+def test_advice_for_the_unperturbed_is_to_go_ahead():
+    assert verdicts.advice(result(verdict="unperturbed"), content()) == ("Nothing: use the numbers of these runs.",)
+
+
+def test_overhead_that_was_not_measured_says_so():
+    assert describe.overhead_words(Overhead(0.17, None, 0.2)) == [
+        ("instructions", "+17\u00a0%"),
+        ("cycles", "not measured"),
+        ("time", "+20\u00a0%"),
+    ]

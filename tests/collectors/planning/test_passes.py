@@ -1,0 +1,135 @@
+"""Which metrics share a run: real events of this host tried under both samplers.
+
+The packing over a described set of counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unperturbed.collectors.planning import Passes, passes, plan_passes
+from unperturbed.collectors.sources import Event, Request, find_sources
+from unperturbed.collectors.sources.callgrind import Machine
+from unperturbed.errors import HostError
+
+KERNEL = ("perf::task-clock", "perf::page-faults", "perf::context-switches")
+
+
+def plan(names: Sequence[str], source: str = "perf_event", **kwargs: Any) -> Passes:
+    return plan_passes(names, source=source, machine=Machine(), compiler="gcc", **kwargs)
+
+
+@pytest.mark.parametrize("sampler", ["inside", "outside"])
+def test_the_kernels_events_fit_one_run_under_either_sampler(sampler: Any) -> None:
+    found = plan(KERNEL, sampler=sampler).passes
+    assert [tuple(metric.name for metric in item.metrics) for item in found] == [KERNEL]
+    assert not found[0].multiplexed
+
+
+def test_a_name_that_perf_does_not_know_is_refused_with_the_nearest() -> None:
+    with pytest.raises(HostError, match="perf::page-faults"):
+        plan(["perf::page-falts"])
+
+
+def counters(number: int, pinned: dict[str, int] | None = None) -> Callable[..., str | None]:
+    """Return a trial by a processor with so many counters, on which an event takes one, or as many as `pinned` says."""
+
+    def trial(source: str, events: Sequence[Event], request: Request, *, multiplexed: bool = False) -> str | None:
+        wanted = [(pinned or {}).get(event.name, 1) for event in events]
+        if max(wanted) > number:
+            return "it needs more counters than there are"
+        return None if multiplexed or sum(wanted) <= number else "the events do not fit the counters together"
+
+    return trial
+
+
+EVENTS = tuple(f"perf::r{index:x}" for index in range(1, 20))
+
+
+def names(found: Passes) -> list[list[str]]:
+    return [[metric.name for metric in item.metrics] for item in found.passes]
+
+
+def test_what_does_not_fit_goes_to_further_passes_that_share_what_runs_are_aligned_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passes, "_trial", counters(4))
+    found = plan(("perf::instructions", "perf::cycles", *EVENTS[:5]), shared=["perf::instructions", "perf::cycles"])
+    assert names(found) == [
+        ["perf::instructions", "perf::cycles", *EVENTS[:2]],
+        ["perf::instructions", "perf::cycles", *EVENTS[2:4]],
+        ["perf::instructions", "perf::cycles", EVENTS[4]],
+    ]
+    assert len({item.name for item in found.passes}) == 3
+
+
+def test_an_event_that_leaves_no_room_for_the_shared_ones_is_refused_with_their_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passes, "_trial", counters(4, {EVENTS[0]: 4}))
+    with pytest.raises(
+        HostError, match=r"perf::r1 cannot be counted.*with perf::instructions, which every pass shares"
+    ):
+        plan(("perf::instructions", EVENTS[0]), shared=["perf::instructions"])
+
+
+def test_events_take_turns_only_when_asked_and_only_through_perf_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_trial", counters(4))
+    found = plan(EVENTS[:6], multiplex=True)
+    assert names(found) == [list(EVENTS[:6])]
+    assert found.passes[0].multiplexed
+    assert not plan(EVENTS[:4], multiplex=True).passes[0].multiplexed
+    presets = ["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_L1_DCM"]
+    found = plan(presets, "auto", multiplex=True)
+    assert [(item.source, item.multiplexed) for item in found.passes] == [("perf_event", True)]
+    assert "which tells how long each event ran" in found.reasons["papi"]
+
+
+def test_a_later_source_gets_the_shared_metrics_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_trial", counters(8))
+    found = plan(("PAPI_TOT_INS", "PAPI_L1_DCM", "perf::r1"), "auto", shared=["PAPI_TOT_INS"])
+    by_source = {item.source: [metric.name for metric in item.metrics] for item in found.passes}
+    assert by_source["papi"] == ["PAPI_TOT_INS", "PAPI_L1_DCM", "perf::r1"]
+    sources = find_sources()
+    known = sources["papi"].event
+
+    def no_raw_events(name: str) -> Event | None:
+        return None if name == "perf::r1" else known(name)
+
+    changed = {**sources, "papi": replace(sources["papi"], event=no_raw_events)}
+    monkeypatch.setattr(passes, "find_sources", lambda: changed)
+    found = plan(("PAPI_TOT_INS", "PAPI_L1_DCM", "perf::r1"), "auto", shared=["PAPI_TOT_INS"])
+    by_source = {item.source: [metric.name for metric in item.metrics] for item in found.passes}
+    assert by_source == {"papi": ["PAPI_TOT_INS", "PAPI_L1_DCM"], "perf_event": ["PAPI_TOT_INS", "perf::r1"]}
+
+
+@given(
+    room=st.integers(1, 6),
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12),
+    shared=st.sets(st.integers(0, 11), max_size=2),
+)
+def test_every_metric_that_fits_is_in_a_pass_that_fits(room: int, sizes: list[int], shared: set[int]) -> None:
+    pinned = dict(zip(EVENTS, sizes, strict=False))
+    asked = EVENTS[: len(sizes)]
+    common = {asked[index] for index in shared if index < len(asked)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "_trial", counters(room, pinned))
+        try:
+            found = names(plan(asked, shared=common))
+        except HostError:
+            largest = max(sizes) + sum(pinned[name] for name in common)
+            assert largest > room, "it was refused though everything fits"
+            return
+    assert {name for held in found for name in held} == set(asked)
+    for held in found:
+        assert sum(pinned[name] for name in held) <= room
+        assert len(set(held)) == len(held)
+    fitting = [name for name in asked if name in common]
+    if sum(pinned[name] for name in fitting) <= room:
+        assert all(set(fitting) <= set(held) for held in found)

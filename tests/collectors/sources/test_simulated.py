@@ -1,0 +1,231 @@
+"""Callgrind as a simulated PMU, on real programs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.collectors.runtime.programs import BUSY, COUNTED, compile_program, sample
+from unperturbed.collectors.planning import plan_passes
+from unperturbed.collectors.records import Mark, Records, Setup, assemble, milestone
+from unperturbed.collectors.sources import callgrind as simulated
+from unperturbed.collectors.sources.callgrind import Cache, Machine, combine, read_dumps, valgrind_command
+from unperturbed.errors import HostError, RunError
+
+WALK = (
+    COUNTED
+    + """
+#include <stdlib.h>
+int main(void) {
+    enum { N = 1 << 22 };
+    volatile char *p = malloc(N);
+    unsigned state = 1, sum = 0;
+    for (int phase = 0; phase < 8; phase++) {
+        COUNT(0);
+        for (int i = 0; i < 300000; i++) {
+            state = state * 1664525u + 1013904223u;
+            if (phase % 2) { p[state % N]++; COUNT(1); } else sum += state & 4 ? 3 : state;
+        }
+    }
+    return (int)(sum & 1) & (int)p[0] & 0;
+}
+"""
+)
+
+
+def _measure(folder: Path, machine: Machine, interval_ns: int = 20_000_000) -> tuple[Records, dict[str, np.ndarray]]:
+    program = folder / "program"
+    if not program.exists():
+        compile_program(folder, WALK)
+    command = [*valgrind_command(machine, folder / "dumps"), str(program)]
+    records, done = sample(folder, command, Setup("simulated", interval_ns, "process-cpu", software=2))
+    assert done.returncode == 0, done.stderr
+    assert records.state == "finished", records.message
+    return records, read_dumps(folder / f"dumps.{records.owner}", len(records.rows) - 1)
+
+
+def test_intervals_add_up_and_the_handler_is_left_out(tmp_path: Path) -> None:
+    records, events = _measure(tmp_path, Machine())
+    assert len(records.rows) > 5
+    fine_records, fine = _measure(tmp_path, Machine(), interval_ns=8_000_000)
+    assert len(fine_records.rows) > len(records.rows)
+    # Twice as many samples, the same program: what the handler executes is not counted.
+    total, finer = int(events["Ir"].sum()), int(fine["Ir"].sum())
+    assert abs(finer - total) <= 40 * len(fine_records.rows)
+    assert int(records.rows["software"][-1][1]) == 4 * 300_000
+    assert int(events["D1mw"].sum() + events["D1mr"].sum()) > 1_000_000
+
+
+def test_phases_are_seen_interval_by_interval(tmp_path: Path) -> None:
+    records, events = _measure(tmp_path, Machine())
+    walks = np.diff(records.rows["software"][:, 1])
+    misses = combine("PAPI_L1_DCM", events)
+    assert np.corrcoef(walks, misses)[0, 1] > 0.9
+
+
+def test_the_page_cache_counts_pages(tmp_path: Path) -> None:
+    _, lines = _measure(tmp_path, Machine())
+    _, pages = _measure(tmp_path, Machine().with_page_cache())
+    # 4 MiB at random: nearly every access misses a 32 KiB cache, and about 15 in 16 a TLB of 64 pages (1,024 are
+    # walked).
+    share = combine("PAPI_TLB_DM", pages).sum() / (4 * 300_000)
+    assert 0.9 < share < 1.0
+    assert combine("PAPI_L1_DCM", lines).sum() > combine("PAPI_TLB_DM", pages).sum()
+
+
+def test_a_larger_last_level_misses_less(tmp_path: Path) -> None:
+    _, small = _measure(tmp_path, Machine())
+    _, large = _measure(tmp_path, Machine(ll=Cache(8 << 20, 16, 64)))
+    assert combine("PAPI_L2_TCM", large).sum() < combine("PAPI_L2_TCM", small).sum() / 5
+
+
+def test_a_metric_is_the_stated_sum_of_events() -> None:
+    events = {name: np.array([10**index, 2]) for index, name in enumerate(simulated.EVENTS)}
+    for name, formula in simulated.FORMULAS.items():
+        expected = sum(factor * events[event] for event, factor in formula.items())
+        np.testing.assert_array_equal(combine(name, events), expected)
+    assert list(combine("PAPI_BR_PRC", {**events, "Bc": np.array([9]), "Bcm": np.array([4])})) == [5]
+
+
+def test_metrics_say_that_they_are_simulated_and_what_they_share() -> None:
+    cycles, misses, pages = map(simulated.metric, ("PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_TLB_DM"))
+    for metric in (cycles, misses, pages):
+        assert metric.kind == "simulated"
+        assert metric.meaning.startswith("simulated: ")
+    assert set(misses.components) <= set(cycles.components)
+    assert not set(pages.components) & set(misses.components)
+    with pytest.raises(HostError, match="PAPI_FP_OPS cannot be simulated"):
+        simulated.metric("PAPI_FP_OPS")
+
+
+def test_a_dump_cut_short_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "dumps.1"
+    part = "part: {0}\ndesc: Trigger: Client Request: interval {0}\nevents: Ir Dr\ntotals: {1}\n"
+    file.write_text(part.format(0, "5 1") + part.format(1, "7"))  # trailing zeros are left out
+    assert {name: list(column) for name, column in read_dumps(file, 1).items()} == {"Ir": [7], "Dr": [0]}
+    with pytest.raises(RunError, match="dump of interval 2 is missing"):
+        read_dumps(file, 2)
+    with pytest.raises(RunError, match="left no dump file"):
+        read_dumps(tmp_path / "dumps.2", 1)
+
+
+def test_totals_do_not_depend_on_the_run(tmp_path: Path) -> None:
+    totals = [{name: int(column.sum()) for name, column in _measure(tmp_path, Machine())[1].items()} for _ in range(2)]
+    assert abs(totals[0]["Ir"] - totals[1]["Ir"]) < 2000
+
+
+def test_passes_on_this_host() -> None:
+    machine = Machine()
+    found = plan_passes(
+        ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_TLB_DM"],
+        source="simulated",
+        machine=machine,
+        compiler="gcc",
+    )
+    assert [item.name for item in found.passes] == ["main", "page-cache"]
+    assert [metric.name for metric in found.passes[0].metrics] == ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP"]
+    assert [metric.name for metric in found.passes[1].metrics] == ["PAPI_TOT_INS", "PAPI_BR_MSP", "PAPI_TLB_DM"]
+    assert found.passes[1].machine == machine.with_page_cache()
+
+
+def test_a_metric_that_nothing_counts_gives_every_reason() -> None:
+    with pytest.raises(HostError) as caught:
+        plan_passes(["PAPI_SHADOW"], source="auto", machine=Machine(), compiler="gcc")
+    for source in ("papi: ", "perf_event: ", "simulated: "):
+        assert source in str(caught.value)
+    with pytest.raises(HostError, match="only one last-level cache"):
+        plan_passes(["PAPI_L2_TCM", "PAPI_L3_TCM"], source="simulated", machine=Machine(), compiler="gcc")
+
+
+def test_no_valgrind_is_said_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(HostError, match="apt-get install valgrind"):
+        plan_passes(["PAPI_TOT_INS"], source="simulated", machine=Machine(), compiler="gcc")
+
+
+def test_an_unknown_compiler_is_a_host_error() -> None:
+    with pytest.raises(HostError, match="no C compiler 'nocc'"):
+        plan_passes(["PAPI_TOT_INS"], source="papi", machine=Machine(), compiler="nocc")
+
+
+def test_callgrind_takes_the_whole_command_line(tmp_path: Path) -> None:
+    command = [*valgrind_command(Machine(), tmp_path / "dumps"), "true"]
+    subprocess.run(command, check=True)
+    assert list(tmp_path.glob("dumps.*"))
+
+
+def test_intervals_of_processor_time_do_not_shrink_under_load(tmp_path: Path) -> None:
+    """A wall-clock timer would tick as often while the program gets a fraction of the processor."""
+    quiet, _ = _measure(tmp_path, Machine())
+    burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+    try:
+        records, _ = _measure(tmp_path, Machine())
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    lengths_ms = np.diff(records.rows["cpu_ns"])[:-1] / 1e6
+    # Asked: 20 ms. The kernel ticks every jiffy, callgrind looks for signals every 100,000 basic blocks.
+    longest = max(
+        40, 3 * np.median(np.diff(quiet.rows["cpu_ns"])[:-1] / 1e6)
+    )  # on a host where these blocks take long by themselves
+    assert 12 < np.median(lengths_ms) < longest
+    assert len(lengths_ms) < 1.5 * records.rows["cpu_ns"][-1] / 20e6
+
+
+def test_a_pass_that_would_count_nothing_of_its_own_is_not_made() -> None:
+    found = plan_passes(["PAPI_TOT_INS", "PAPI_TLB_DM"], source="simulated", machine=Machine(), compiler="gcc")
+    assert [(item.name, [metric.name for metric in item.metrics]) for item in found.passes] == [
+        ("main", ["PAPI_TOT_INS", "PAPI_TLB_DM"])
+    ]
+
+
+def test_no_cycle_estimate_is_made_of_page_misses(tmp_path: Path) -> None:
+    """Whatever the pass is called: its data cache is a TLB, so a cycle estimate from it would be another machine's."""
+    (collected,) = plan_passes(["PAPI_TLB_DM"], source="simulated", machine=Machine(), compiler="gcc").passes
+    assert collected.name == "main"
+    assert collected.machine is not None
+    records, _ = _measure(tmp_path, collected.machine)
+    trace = assemble(
+        records,
+        collected,
+        software=[milestone("a"), milestone("b")],
+        os_metrics=[],
+        derived={},
+        dumps=tmp_path / "dumps",
+        attributes={},
+    )
+    assert trace.names("simulated") == ("PAPI_TLB_DM", "PAPI_TOT_INS")
+
+
+@pytest.mark.parametrize(
+    ("work", "uneven"), [("busy(40000000);", False), ("for (int i = 0; i < 300000; i++) write(fd, &fd, 1);", True)]
+)
+def test_work_that_system_calls_cut_short_is_told(tmp_path: Path, work: str, uneven: bool) -> None:
+    text = f"""{BUSY}
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) {{ int fd = open("/dev/null", O_WRONLY); busy(10); {work} return fd < 0; }}
+"""
+    program = compile_program(tmp_path, text, "-Wno-unused-result")
+    command = [*valgrind_command(Machine(), tmp_path / "dumps"), str(program)]
+    records, done = sample(tmp_path, command, Setup("simulated", 1, "work"))
+    assert (done.returncode, records.state) == (0, "finished")
+    assert (Mark.UNEVEN in records.marks) == uneven
+
+
+def test_a_quantum_of_the_smallest_blocks_counts(tmp_path: Path) -> None:
+    """A loop of two instructions is one block a turn and ends every quantum at one place.
+
+    In the shortest time there can be.
+    """
+    text = 'int main(void) { for (long i = 0; i < 15000000; i++) __asm__ volatile(""); return 0; }'
+    program = compile_program(tmp_path, text)
+    records, done = sample(
+        tmp_path, [*valgrind_command(Machine(), tmp_path / "dumps"), str(program)], Setup("simulated", 1, "work")
+    )
+    assert done.returncode == 0
+    assert len(records.rows) in range(149, 154)

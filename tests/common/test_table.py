@@ -1,0 +1,40 @@
+"""A table is written once: the terminal and the page show the same cells."""
+
+from __future__ import annotations
+
+import pytest
+
+from unperturbed.common.table import Cell, Column, Table
+
+TABLE = Table(
+    [Column("metric"), Column("change", "right", "of the correlation")],
+    [["lookups", Cell("+0.05", "good", key=0.05)], ["<ties>", Cell("−0.31", "bad", key=-0.31, link="#ties")]],
+    "What changed",
+)
+
+
+def test_the_terminal_and_the_page_show_the_same() -> None:
+    lines = TABLE.to_text().splitlines()
+    assert lines[0] == "What changed"
+    assert [line.split() for line in lines if "0." in line] == [["lookups", "+0.05"], ["<ties>", "−0.31"]]
+    html = TABLE.to_html(sortable=True)
+    assert "&lt;ties&gt;" in html
+    assert "<ties>" not in html
+    assert '<td data-key="-0.31" class="bad number"><a href="#ties">−0.31</a></td>' in html
+    assert 'title="of the correlation"' in html
+
+
+def test_terminal_markup_in_a_cell_is_text() -> None:
+    assert "[red]x[/red]" in Table([Column("a")], [["[red]x[/red]"]]).to_text()
+
+
+def test_rows_have_as_many_cells_as_columns() -> None:
+    with pytest.raises(ValueError, match="row 1 has 2 cells, and there are 1 columns"):
+        Table([Column("a")], [["x", "y"]])
+
+
+def test_a_series_has_the_colour_of_its_figure_and_long_words_are_whole() -> None:
+    table = Table([Column("word"), Column("classes")], [[Cell("1", series=1), "A" * 100], [Cell("8", series=0), ""]])
+    assert "background:var(--series-1)" in table.to_html()
+    assert "background:var(--muted-bar)" in table.to_html()
+    assert table.to_text(width=40).count("A") == 100

@@ -1,0 +1,42 @@
+"""The experiments' specs are valid, and the quickstart's metrics count what its comments say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unperturbed.harness.program.build import build_configuration
+from unperturbed.harness.spec import load_spec
+
+EXPERIMENTS = Path(__file__).parents[3] / "experiments" / "quickstart"
+
+
+@pytest.mark.parametrize("name", ["quickstart", "bzip2"])
+def test_spec_is_valid_and_uses_each_metric_once(name: str) -> None:
+    campaign = load_spec(EXPERIMENTS / f"{name}.yaml")
+    assert campaign.name == name
+    grouped = [metric for subset in campaign.campaign.subsets.values() for metric in subset]
+    assert len(campaign.campaign.subsets) >= 3
+    assert sorted([*grouped, campaign.analysis.anchor]) == sorted(campaign.measure.software)
+    assert campaign.campaign.baseline_runs >= 10
+    assert len(campaign.measure.hardware) >= 6
+
+
+def test_quickstarts_metrics_all_have_places_in_the_source(tmp_path: Path) -> None:
+    campaign = load_spec(EXPERIMENTS / "quickstart.yaml")
+    built = build_configuration(
+        campaign.program, EXPERIMENTS / "blocksort", tmp_path / "00", campaign.measure.software, spec_folder=EXPERIMENTS
+    )
+    assert built.sites == {
+        "steps": 1,
+        "blocks": 1,
+        "buckets": 1,
+        "output": 1,
+        "moves": 1,
+        "places": 1,
+        "lookups": 1,
+        "dealt": 1,
+        "ranked": 2,
+    }
+    assert not built.skipped

@@ -1,0 +1,215 @@
+"""Campaigns of more than one pass, and intervals chosen by the number of records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
+from unperturbed.collectors import Trace
+from unperturbed.common.wording import duration
+from unperturbed.harness.campaign import pilot
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.results.check import check
+from unperturbed.harness.results.recorded import read_traces, recorded_campaign
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign that asks for TLB misses, which are simulated in a pass of their own, and for 60 records a run."""
+    folder = tmp_path_factory.mktemp("passes")
+    spec = write_spec(
+        folder,
+        measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TLB_DM"],
+        measure__derived=None,
+        measure__interval={"records": 60},
+        analysis__anchor=None,
+        campaign__subsets={"steps": ["steps", "rounds"]},
+    )
+    done = unperturbed(folder, "run", spec)
+    assert done.returncode in (0, 4), done.stderr
+    assert "16 runs (baseline 10, steps 6)" in done.stderr
+    return folder / "campaigns" / "phases"
+
+
+def test_each_pass_has_baselines_of_its_own(campaign: Path) -> None:
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        traces = read_traces(campaign, manifest)
+    assert {name: {key: len(runs) for key, runs in found.items()} for name, found in traces.items()} == {
+        "main": {"baseline": 5, "steps": 3},
+        "page-cache": {"baseline": 5, "steps": 3},
+    }
+    assert set(traces["main"]["baseline"][0].names("simulated")) == {
+        "PAPI_TOT_INS",
+        "PAPI_L1_DCM",
+        "PAPI_SR_INS",
+        "PAPI_TOT_CYC",
+    }
+    assert set(traces["page-cache"]["baseline"][0].names("simulated")) == {"PAPI_TOT_INS", "PAPI_SR_INS", "PAPI_TLB_DM"}
+
+
+def test_every_pair_is_judged_once_in_the_pass_that_counts_both(campaign: Path) -> None:
+    inner = [
+        (change["first"], change["second"])
+        for verdict in verdicts(campaign)["verdicts"]
+        for change in verdict["changes"]
+        if change["check"] == "inner"
+    ]
+    assert sorted(inner) == [
+        ("PAPI_L1_DCM", "PAPI_SR_INS"),
+        ("PAPI_SR_INS", "PAPI_TLB_DM"),
+        ("PAPI_TOT_INS", "PAPI_L1_DCM"),
+        ("PAPI_TOT_INS", "PAPI_SR_INS"),
+        ("PAPI_TOT_INS", "PAPI_TLB_DM"),
+    ]
+
+
+def test_the_pilot_finds_the_interval(campaign: Path) -> None:
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        found = manifest.fact("pilot:main")
+        trace = read_traces(campaign, manifest)["main"]["baseline"][0]
+    assert trace.attributes["interval_ns"] == found["interval_ns"]
+    assert found["interval_ns"] >= 2_000_000
+    assert 30 <= len(trace) <= 110
+
+
+def test_a_configuration_without_enough_runs_is_undecided_not_unperturbed(campaign: Path) -> None:
+    recorded = recorded_campaign(campaign)
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        traces = {name: dict(found) for name, found in read_traces(campaign, manifest).items()}
+    traces["main"]["steps"] = traces["main"]["steps"][:1]
+    checked = check(recorded, traces)
+    found = checked.verdicts[0]
+    assert found.verdict != "unperturbed"
+    assert found.lost == (("steps", "only 1 of 3 runs are there to judge"),)
+    # The other pass was checked all the same, and is part of the same verdict.
+    assert found.changes
+    assert found.overhead.instructions is not None
+    alone = check(recorded, {"main": traces["main"]}).verdicts[0]
+    assert (alone.verdict, alone.changes) == ("undecided", ())
+    del traces["main"]["baseline"]
+    assert check(recorded, traces).verdicts[0].verdict != "unperturbed"
+    assert check(recorded, {}).verdicts[0].excluded == (("steps", "no run gave a trace"),)
+
+
+def test_identical_baseline_runs_are_refused(campaign: Path) -> None:
+    recorded = recorded_campaign(campaign)
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        traces = {name: dict(found) for name, found in read_traces(campaign, manifest).items()}
+    first = traces["main"]["baseline"][0]
+    copies = [
+        Trace.from_columns(
+            first.metrics.values(),
+            first.columns,
+            begin_ns=first.begin_ns,
+            end_ns=first.end_ns,
+            attributes={**first.attributes, "run": f"copy {number}"},
+        )
+        for number in range(5)
+    ]
+    traces["main"]["baseline"] = tuple(copies)
+    with pytest.raises(ValueError, match="identical in every metric and interval"):
+        check(recorded, traces)
+
+
+def test_a_coarse_clock_is_said() -> None:
+    interval, note = pilot._interval_for(3000, 2_500_000_000, "process-cpu")
+    assert interval >= 2_000_000
+    assert "3000 records were asked for" in note
+    interval, note = pilot._interval_for(3000, 30_000_000_000, "monotonic")
+    assert (interval, note) == (10_000_000, "")
+    interval, note = pilot._interval_for(100, 3_000_000_000, "process-cpu")
+    assert interval == 30_000_000
+    assert note == ""
+
+
+def test_time_spans_are_said_as_people_do() -> None:
+    assert [duration(seconds, whole=True) for seconds in (0.4, 8, 200, 7500)] == [
+        "0 s",
+        "8 s",
+        "3 min 20 s",
+        "2 h 5 min",
+    ]
+
+
+def test_a_program_that_was_not_built_here_is_measured_natively(tmp_path: Path) -> None:
+    """The sampler comes by LD_PRELOAD; the kernel's own events are no hardware, and nothing is judged by them."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        """
+name: native
+program:
+  run: /usr/bin/sha256sum {inputs}/data
+  prepare: "{python} -c \\"open('{inputs}/data', 'wb').write(bytes(400_000_000))\\""
+measure:
+  interval: 2 ms
+  source: perf_event
+  hardware: ["perf::page-faults", "perf::task-clock"]
+  os: [minor_faults]
+campaign: {baseline_runs: 5, runs: 3}
+"""
+    )
+    done = unperturbed(tmp_path, "run", spec)
+    if "Permission denied" in done.stderr or "not permitted" in done.stderr:
+        pytest.skip("this host allows no perf events")
+    assert done.returncode == 0, done.stderr
+    assert "there is nothing in which perturbation could show" in done.stdout
+    trace = Trace.read(tmp_path / "campaigns" / "native" / "runs" / "0001" / "trace.parquet")
+    assert {metric.kind for metric in trace.metrics.values()} == {"os"}
+    assert trace.attributes["clock"] == "monotonic"
+    elapsed = int(trace.end_ns[-1])
+    assert 0 < trace["perf::task-clock"].sum() <= 1.05 * elapsed
+    assert trace["perf::page-faults"].sum() > 0
+
+
+def test_a_campaign_goes_on_when_more_runs_are_asked_for(tmp_path: Path) -> None:
+    changes = {
+        "measure__derived": None,
+        "analysis__anchor": None,
+        "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS"],
+    }
+    software = {"steps": {"loop": "walk"}, "never": {"label": "main::out"}}
+    spec = write_spec(tmp_path, **changes, measure__software=software, campaign__subsets={"steps": ["steps", "never"]})
+    source = tmp_path / "phases" / "phases.c"
+    source.write_text(
+        source.read_text()
+        .replace('    printf("%ld', '    if (rounds < 0)\n        goto out;\n    printf("%ld')
+        .replace("    return 0;\n}", "    return 0;\nout:\n    return 1;\n}")
+    )
+    first = unperturbed(tmp_path, "run", spec)
+    assert first.returncode in (0, 4), first.stderr
+    assert "never counted nothing in any run of steps" in first.stdout
+    folder = tmp_path / "campaigns" / "phases"
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/trace.parquet")}
+    write_spec(
+        tmp_path,
+        **changes,
+        measure__software=software,
+        campaign__subsets={"steps": ["steps", "never"]},
+        campaign__runs=4,
+        campaign__baseline_runs=6,
+        analysis__tolerance=0.3,
+    )
+    second = unperturbed(tmp_path, "run", spec)
+    assert second.returncode in (0, 4), second.stderr
+    assert "10 runs (baseline 6, steps 4)" in second.stderr
+    assert "8 of them are done already" in second.stderr
+    assert "building" not in second.stderr
+    for path, written in before.items():
+        assert path.stat().st_mtime_ns == written
+    said = verdicts(folder)
+    assert said["settings"]["tolerance"] == 0.3
+    assert any("extended from 8 runs by 2" in note for note in said["notes"])
+    assert len(said["verdicts"][0]["changes"][0]["reference"]) == 6
+
+
+def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path: Path) -> None:
+    """The chosen interval is the shortest there is, so nothing but more work helps; nobody wants to hear it after
+    all runs."""
+    spec = write_spec(
+        tmp_path, program__run="{build}/phases 20", measure__clock="work", measure__interval={"records": 200}
+    )
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 1, done.stderr
+    assert "intervals of 100,000 basic blocks, and at least 30 are needed: give the program more work" in done.stderr

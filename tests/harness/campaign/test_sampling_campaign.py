@@ -1,0 +1,283 @@
+"""Campaigns by the real command line: observed from outside, with threads, with intervals of work, on programs that
+no sampler can believe."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.harness.phases_campaign import unperturbed, write_spec
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.planning import list_metrics
+
+KERNEL = ["perf::task-clock", "perf::page-faults", "perf::context-switches"]
+OUTSIDE = {
+    "measure__sampler": "outside",
+    "measure__source": "auto",
+    "measure__hardware": KERNEL,
+    "measure__derived": None,
+    "measure__interval": "4 ms",
+    "analysis__align_on": ["perf::task-clock"],
+    "program__run": "{build}/phases 1200",
+}
+
+
+def traces(campaign: Path, configuration: str) -> list[Trace]:
+    found = [
+        Trace.read(file) for file in sorted(campaign.glob("runs/[0-9]*/trace.parquet")) if file.parent.name != "0000"
+    ]
+    return [trace for trace in found if trace.attributes["configuration"] == configuration]
+
+
+def test_a_campaign_observed_from_outside(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **OUTSIDE, measure__os=["minor_faults", "chars_written"])
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    assert "gives traces, and no verdict" in done.stderr, "it is said before the first run"
+    assert "gives traces, and no verdict" in unperturbed(tmp_path, "doctor", spec).stdout
+    campaign = tmp_path / "campaigns" / "phases"
+    runs = traces(campaign, "steps")
+    assert len(runs) == 3
+    for trace in runs:
+        assert trace.attributes["sampler"] == "outside"
+        assert trace["rounds"].sum() == 1200
+        assert trace["steps"].sum() == traces(campaign, "steps")[0]["steps"].sum() > 1200
+        ran = trace["perf::task-clock"] > (trace.end_ns - trace.begin_ns) / 2  # on a busy host it waits for its turn
+        assert (trace["steps"][ran] > 0).mean() > 0.9, "the counter is seen to grow in every interval"
+        spent = json.loads((campaign / "runs" / trace.attributes["run"] / "meta.json").read_text())["outcome"]
+        assert trace["perf::task-clock"].sum() > 0.8e9 * (spent["user_s"] + spent["system_s"]), (
+            "however busy the host is"
+        )
+        assert {trace.metrics[name].kind for name in KERNEL} == {"os"}
+        assert abs(np.median(trace.end_ns - trace.begin_ns) - 4e6) < 1e6
+    report = (campaign / "report.html").read_text()
+    assert "by an observer process" in report
+    assert "function call interrupts a record" in report
+    meta = json.loads((campaign / "runs" / "0001" / "meta.json").read_text())
+    assert "observer" in meta["command"][0]
+    assert 0 < meta["outcome"]["user_s"] <= meta["outcome"]["seconds"] * 1.2
+
+
+THREADED = """
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+static void *touch(void *n) {
+    volatile unsigned long work = 0;
+    for (long i = 0; i < (long)n; i++) {
+        char *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        p[0] = 1; munmap(p, 4096);
+        for (int k = 0; k < 300000; k++) work += k;
+    }
+    return 0;
+}
+int main(void) {
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, touch, (void *)1000L);
+    touch((void *)1000L);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+    puts("done");
+    return 0; }
+"""
+
+
+def threaded_spec(folder: Path, **changes: object) -> Path:
+    file = write_spec(
+        folder,
+        program__source="threaded",
+        program__build="{cc} -O1 -pthread threaded.c -o threaded",
+        program__run="{build}/threaded",
+        measure__source="perf_event",
+        measure__hardware=KERNEL,
+        measure__derived=None,
+        measure__software={},
+        measure__interval="4 ms",
+        measure__os=[],
+        campaign__subsets={},
+        analysis__align_on=["perf::task-clock"],
+        analysis__anchor=None,
+        **changes,
+    )
+    (folder / "threaded").mkdir(exist_ok=True)
+    (folder / "threaded" / "threaded.c").write_text(THREADED)
+    return file
+
+
+@pytest.mark.parametrize(("threads", "faults"), [("main", range(1000, 1500)), ("all", range(3000, 3700))])
+def test_threads_are_counted_when_asked_for(tmp_path: Path, threads: str, faults: range) -> None:
+    done = unperturbed(tmp_path, "run", threaded_spec(tmp_path, measure__threads=threads))
+    assert done.returncode == 0, done.stderr
+    campaign = tmp_path / "campaigns" / "phases"
+    trace = traces(campaign, "baseline")[0]
+    assert int(trace["perf::page-faults"].sum()) in faults
+    own = sorted((campaign / "runs" / trace.attributes["run"]).glob("threads/*.parquet"))
+    if threads == "all":
+        assert len(own) == 3
+        assert sum(int(Trace.read(file)["perf::page-faults"].sum()) for file in own) in faults
+    else:
+        assert own == []
+        assert "only its main thread" in (campaign / "report.html").read_text()
+
+
+def test_intervals_of_work_are_the_same_under_load(tmp_path: Path) -> None:
+    """Three busy processes beside half of the runs: each interval holds the same instructions to 1 in 1000."""
+    spec = write_spec(
+        tmp_path,
+        program__run="{build}/phases 70",
+        measure__clock="work",
+        measure__interval={"records": 40},
+        campaign__subsets={},
+        measure__software={},
+        analysis__anchor=None,
+    )
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        done = unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "loaded")
+    finally:
+        for process in load:
+            process.kill()
+            process.wait()
+    assert done.returncode == 0, done.stderr
+    done = unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "quiet")
+    assert done.returncode == 0, done.stderr
+    loaded, quiet = (traces(tmp_path / name, "baseline") for name in ("loaded", "quiet"))
+    lengths = {len(trace) for trace in [*loaded, *quiet]}
+    assert len(lengths) == 1, lengths
+    one, other = loaded[0]["PAPI_TOT_INS"], quiet[0]["PAPI_TOT_INS"]
+    assert np.abs(one[:-1] - other[:-1]).max() <= 0.001 * one.max()
+    assert "basic blocks" in (tmp_path / "quiet" / "report.html").read_text()
+
+
+def test_what_only_the_simulator_counts_the_observer_cannot(tmp_path: Path) -> None:
+    """Which metrics these are differs with the host's processor."""
+    listed = list_metrics(pattern="PAPI_").metrics
+    simulated = [item.name for item in listed if {way.source for way in item.ways if way.available} == {"simulated"}]
+    done = unperturbed(
+        tmp_path, "run", write_spec(tmp_path, **{**OUTSIDE, "measure__hardware": [simulated[0], *KERNEL]})
+    )
+    assert done.returncode == 3, done.stderr
+    assert f"{simulated[0]} cannot be counted on this host" in done.stderr
+    assert "take sampler: inside" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({"measure__os": ["blocks_read"]}, 2, "take `bytes_read`"),
+        ({"measure__observer_cpu": 4000}, 3, "4000 is not among the processors that may be used here"),
+    ],
+)
+def test_what_the_observer_cannot_do_is_said(tmp_path: Path, changes: dict[str, object], code: int, said: str) -> None:
+    done = unperturbed(tmp_path, "run", write_spec(tmp_path, **{**OUTSIDE, **changes}))
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+BODY = """
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+{functions}
+int main(void) {{
+    {begin}
+    volatile unsigned long w = 0;
+    for (long i = 0; i < 700000000; i++) w += i;
+    {end}
+    return 0;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("functions", "begin", "end", "sampler", "said"),
+    [
+        (
+            "static void mine(int s) { (void)s; }",
+            "signal(SIGRTMIN + 4, mine);",
+            "",
+            "inside",
+            "choose another by `signal:`",
+        ),
+        ("", "signal(SIGRTMIN + 4, SIG_DFL);", "", "inside", "killed by the sampler's signal"),
+        (
+            "",
+            "sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, 0);",
+            "",
+            "inside",
+            "blocked the sampler's signal",
+        ),
+        (
+            "static void work(void) {}",
+            "work();",
+            'execl("/bin/sleep", "sleep", "0.2", (char *)0);',
+            "outside",
+            "replaced itself",
+        ),
+        (
+            "static void work(void) {}",
+            "work();",
+            'execl("/bin/sleep", "sleep", "0.5", (char *)0);',
+            "inside",
+            "before the program did",
+        ),
+    ],
+)
+def test_runs_whose_counts_cannot_be_believed_fail_and_say_why(
+    tmp_path: Path, functions: str, begin: str, end: str, sampler: str, said: str
+) -> None:
+    changes: dict[str, object] = {"measure__sampler": sampler}
+    if "work()" in begin:
+        changes |= {"measure__software": {"works": {"enter": "work"}}, "analysis__anchor": "works"}
+    else:
+        changes |= {"measure__software": {}, "analysis__anchor": None}
+    spec = write_spec(
+        tmp_path,
+        program__source="odd",
+        program__build="{cc} -O1 odd.c -o odd",
+        program__run="{build}/odd",
+        measure__source="perf_event",
+        measure__hardware=["perf::task-clock", "perf::page-faults"],
+        measure__derived=None,
+        measure__os=[],
+        measure__interval="4 ms",
+        campaign__subsets={},
+        campaign__retries=0,
+        analysis__align_on=["perf::task-clock"],
+        **changes,
+    )
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "odd.c").write_text(BODY.format(functions=functions, begin=begin, end=end))
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 1, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_was_not_built_here_is_observed_untouched(tmp_path: Path) -> None:
+    spec = write_spec(
+        tmp_path,
+        program={
+            "run": "/usr/bin/python3 -c 'import hashlib; [hashlib.sha256(bytes(10**6)).digest() for _ in range(300)]'"
+        },
+        measure__sampler="outside",
+        measure__source="perf_event",
+        measure__hardware=KERNEL,
+        measure__derived=None,
+        measure__software={},
+        measure__interval="4 ms",
+        campaign__subsets={},
+        analysis__align_on=["perf::task-clock"],
+        analysis__anchor=None,
+    )
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    trace = traces(tmp_path / "campaigns" / "phases", "baseline")[0]
+    assert len(trace) >= 30
+    assert trace["perf::task-clock"].sum() > 0.5e9 * trace.attributes["wall_seconds"]

@@ -1,0 +1,87 @@
+"""`unperturbed cache`: what is kept, what is removed, and that nothing is compiled after `cache warm`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.harness.cli.test_structure_command import trace_of
+from tests.harness.phases_campaign import unperturbed
+
+
+def _filled(folder: Path) -> Path:
+    cache = folder / "unperturbed"
+    for name, size in (
+        ("kernels/checkpoints-1/x.nbi", 1000),
+        ("sources/bzip2/unpacked/bzip2.c", 200),
+        ("apt/lists/x_Sources", 30),
+        ("0123-observer", 4),
+        ("python/0123.so", 5),
+    ):
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_bytes(b"x" * size)
+    return cache
+
+
+def test_info_and_clear(tmp_path: Path) -> None:
+    cache = _filled(tmp_path / "cache")
+    here = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    info = json.loads(unperturbed(tmp_path, "cache", "info", "--json", environment=here).stdout)
+    assert info["folder"] == str(cache)
+    assert {name: part["bytes"] for name, part in info["parts"].items()} == {
+        "kernels": 1000,
+        "sources": 230,
+        "runtime": 9,
+    }
+    assert "kernels" in unperturbed(tmp_path, "cache", "info", environment=here).stdout
+    wrong = unperturbed(tmp_path, "cache", "clear", "kernel", environment=here)
+    assert (wrong.returncode, "did you mean kernels?" in wrong.stderr) == (2, True)
+    assert unperturbed(tmp_path, "cache", "clear", "kernels", environment=here).returncode == 0
+    assert not list((cache / "kernels").iterdir())
+    assert (cache / "sources" / "bzip2").is_dir()
+    unperturbed(tmp_path, "cache", "clear", environment=here)
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def _aligned(folder: Path) -> list[str]:
+    return ["align", str(trace_of(folder / "1", "abcacb" * 9, 1)), str(trace_of(folder / "2", "abcacb" * 8, 2))]
+
+
+def _structured(folder: Path) -> list[str]:
+    first, second = (trace_of(folder / str(number), "abcacb" * (20 - 3 * number), number) for number in (0, 1))
+    return ["structure", str(first), "--against", str(second)]
+
+
+def _diagnosed(folder: Path) -> list[str]:
+    for name in ("good", "fine", "bad"):
+        (folder / name).write_text("".join(f"{1000 * at} {'abcd'[at % 4]}\n" for at in range(200)))
+    return ["diagnose", *(str(folder / name) for name in ("good", "fine", "bad"))]
+
+
+def _modelled(folder: Path) -> list[str]:
+    chance = np.random.default_rng(3)
+    size = chance.integers(1, 50, 60)
+    table = pl.DataFrame({"size": size, "seconds": 2.0 * size + chance.normal(size=60)})
+    table.write_csv(folder / "table.csv")
+    return ["model", str(folder / "table.csv")]
+
+
+@pytest.mark.parametrize(
+    ("part", "command"),
+    [("alignment", _aligned), ("structure", _structured), ("diagnosis", _diagnosed), ("model", _modelled)],
+)
+def test_after_warming_nothing_is_compiled(tmp_path: Path, part: str, command: Callable[[Path], list[str]]) -> None:
+    here = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = command(tmp_path)
+    warmed = unperturbed(tmp_path, "cache", "warm", part, environment=here)
+    assert warmed.returncode == 0
+    assert f"{part}: ready after" in warmed.stdout
+    assert "compiling" in warmed.stderr
+    answered = unperturbed(tmp_path, *words, environment=here)
+    assert answered.returncode in (0, 4), answered.stderr
+    assert "compiling" not in answered.stderr

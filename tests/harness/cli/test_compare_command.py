@@ -1,0 +1,176 @@
+"""`unperturbed compare -- A -- B`, and `programs:` of a spec: set-ups that are measured alike and compared."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.phases_campaign import PHASES, unperturbed, verdicts, write_spec
+from unperturbed.collectors.data import Trace
+from unperturbed.harness.campaign import configurations
+from unperturbed.harness.drafts import Choices, describe_comparison
+from unperturbed.harness.spec import InvalidSpec, load_spec, parse_spec
+
+FEW = ("--runs", "5", "--metrics", "PAPI_TOT_INS,PAPI_L1_DCM,PAPI_BR_MSP", "--interval", "100")
+PLAIN: dict[str, Any] = {
+    "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP"],
+    "measure__derived": {},
+    "measure__software": {},
+    "campaign__subsets": {},
+    "analysis__anchor": None,
+}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two builds of one program: `other` does ten times the work in one of its phases, and prints another result."""
+    folder = tmp_path_factory.mktemp("programs")
+    text = (PHASES / "phases.c").read_text()
+    (folder / "one.c").write_text(text)
+    (folder / "other.c").write_text(text.replace("branch(STEPS", "walk(10 * STEPS"))
+    for name in ("one", "other"):
+        subprocess.run(["gcc", "-O1", "-o", name, f"{name}.c"], cwd=folder, check=True)
+    (folder / "same").write_bytes((folder / "one").read_bytes())
+    (folder / "same").chmod(0o755)
+    return folder
+
+
+def test_another_program_changes_the_numbers(programs: Path) -> None:
+    done = unperturbed(programs, "compare", *FEW, "--", "./one", "120", "--", "./other", "120")
+    assert done.returncode == 4, done.stderr
+    assert "spec:   campaigns/one-and-other.yaml (edit it to go on)" in done.stdout
+    assert "other is another set-up of the program" in done.stdout
+    found = verdicts(programs / "campaigns" / "one-and-other")
+    (verdict,) = found["verdicts"]
+    assert (verdict["configuration"], verdict["reference"], verdict["verdict"]) == ("other", "baseline", "perturbed")
+    assert any("run: " in note and "sampled alike" in note for note in found["notes"])
+    spec = load_spec(programs / "campaigns" / "one-and-other.yaml")
+    assert [(item.name, item.runs, item.program) for item in configurations(spec)] == [
+        ("baseline", 5, ""),
+        ("other", 5, "other"),
+    ]
+    # The spec that was written is the campaign's; the same command goes on.
+    again = unperturbed(programs, "run", "campaigns/one-and-other.yaml")
+    assert "10 of them are done already" in again.stderr
+    typed = (programs / "campaigns" / "one-and-other.yaml").read_text().splitlines()[0].partition("unperturbed ")[2]
+    assert "going on by" in unperturbed(programs, *typed.split()).stderr
+
+
+def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
+    done = unperturbed(programs, "compare", *FEW, "--", "./one", "120", "--", "./same", "120")
+    assert done.returncode == 0, done.stderr
+    (verdict,) = verdicts(programs / "campaigns" / "one-and-same")["verdicts"]
+    assert verdict["verdict"] != "perturbed"  # a change is shown by chance in one campaign of twenty
+
+
+def test_what_is_otherwise_in_a_set_up(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(programs)
+    by_variable = describe_comparison(["./one", "60"], ["env", "MALLOC_ARENA_MAX=1", "./one", "60"], Choices())
+    spec = parse_spec(by_variable.text("x"), "x.yaml", programs)
+    assert spec.name == "one-and-second"
+    assert dict(spec.programs["second"].environment) == {"MALLOC_ARENA_MAX": "1"}
+    assert spec.programs["second"].run == f"{programs}/one 60"
+    changed = spec.of_program("second").program
+    assert changed.environment["MALLOC_ARENA_MAX"] == "1"
+    assert changed.working_folder == spec.program.working_folder == str(programs)
+    assert spec.of_program("").program == spec.program
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--", "./one"], 2, "give two commands"),
+        (["--", "./one", "--"], 2, "give two commands"),
+        ([], 2, "give two commands"),
+        (["--", "./one", "--", "./one"], 2, "both commands are the same"),
+        (["--", "./one", "--", "./nothing"], 2, "is no program here"),
+    ],
+)
+def test_what_cannot_be_compared(programs: Path, words: list[str], code: int, said: str) -> None:
+    done = unperturbed(programs, "compare", *words)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+def test_a_tool_that_starts_the_program_takes_a_real_counter(programs: Path) -> None:
+    done = unperturbed(programs, "compare", "--dry-run", "--", "./one", "--", "nice", "-n", "1", "./one")
+    if done.returncode == 0:  # on a host with a PMU
+        assert "baseline 10, nice 10" in done.stdout
+    else:
+        assert (done.returncode, "host with counters of its processor" in done.stderr) == (3, True)
+
+
+def test_the_sampler_is_in_the_program_that_a_tool_starts(programs: Path) -> None:
+    """By counters of the operating system, which every host has: traces, and no verdict."""
+    (programs / "wrapped.yaml").write_text(
+        f"name: wrapped\nprogram: {{run: '{programs}/one 300', result: any}}\nprograms:\n"
+        f"  nice: {{run: 'nice -n 1 {programs}/one 300', sampled: one}}\n"
+        "measure: {interval: 2 ms, os: [minor_faults, user_time_us]}\ncampaign: {baseline_runs: 5}\n"
+    )
+    done = unperturbed(programs, "run", "wrapped.yaml")
+    assert done.returncode == 0, done.stderr
+    traces = [
+        Trace.read(path)
+        for path in sorted((programs / "campaigns/wrapped/runs").glob("*/trace.parquet"))
+        if path.parent.name != "0000"
+    ]
+    lengths = {
+        name: [len(trace) for trace in traces if trace.attributes["configuration"] == name]
+        for name in ("baseline", "nice")
+    }
+    assert len(lengths["baseline"]) == len(lengths["nice"]) == 5
+    assert min(lengths["nice"]) > 0.3 * max(lengths["baseline"])
+
+
+def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) -> None:
+    spec = write_spec(
+        tmp_path,
+        **PLAIN,
+        program__build="make CC={cc}",
+        campaign__baseline_runs=5,
+    )
+    text = spec.read_text()
+    spec.write_text(
+        f"{text}\nprograms:\n  plain: {{build: \"make CC={{cc}} CFLAGS='-O0 -g'\"}}\n"
+        "  fewer: {run: '{build}/phases 59', environment: {X: '1'}}\n"
+    )
+    done = unperturbed(tmp_path, "run", "spec.yaml")
+    assert done.returncode == 4, done.stderr
+    assert "15 runs (baseline 5, plain 5, fewer 5)" in done.stderr
+    found = {one["configuration"]: one["verdict"] for one in verdicts(tmp_path / "campaigns" / "phases")["verdicts"]}
+    assert found["plain"] == "perturbed"
+    assert found["fewer"] != "perturbed"
+    # A program that changes is another campaign.
+    spec.write_text(spec.read_text().replace("-O0 -g", "-O0"))
+    assert "holds a campaign of another spec" in unperturbed(tmp_path, "run", "spec.yaml").stderr
+
+
+@pytest.mark.parametrize(
+    ("programs", "said"),
+    [
+        ("{a: {}}", "`a` is the same as `program`"),
+        ("{baseline: {run: sh -c x}}", "`baseline` is the name of another configuration"),
+        ("{sham-a: {run: sh -c x}}", "belong to shams"),
+        ("{a: {run: 'sh -c x | cat'}}", "means something to a shell"),
+        ("{a: {run: '{biuld}/x'}}", "unknown placeholder `{biuld}`; did you mean `{build}`?"),
+        ("{a: {build: make}}", "`program:` is not built"),
+        ("{a: {rnu: sh}}", "unknown key `rnu`"),
+    ],
+)
+def test_faults_of_programs(tmp_path: Path, programs: str, said: str) -> None:
+    text = f"name: x\nprogram: {{run: sh -c true}}\nprograms: {programs}\nmeasure: {{os: [minor_faults]}}\n"
+    with pytest.raises(InvalidSpec) as caught:
+        parse_spec(text, "s.yaml", tmp_path)
+    assert said in str(caught.value)
+
+
+def test_a_sweep_has_no_other_programs(tmp_path: Path) -> None:
+    text = (
+        "name: x\nparameters: {n: [1, 2]}\nprogram: {run: 'sh -c {parameters.n}'}\n"
+        "programs: {a: {run: 'sh -c x {parameters.n}'}}\nmeasure: {os: [minor_faults]}\n"
+    )
+    with pytest.raises(InvalidSpec) as caught:
+        parse_spec(text, "s.yaml", tmp_path)
+    assert "`programs` has no meaning in a sweep" in str(caught.value)

@@ -1,0 +1,91 @@
+"""Mistyped and foreign words of the command line get the word that was meant, in one message."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.phases_campaign import unperturbed
+from unperturbed.harness.cli.commands import own_commands
+from unperturbed.harness.cli.words import _FOREIGN, unknown_command
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("chekc folder", "there is no command 'chekc'; did you mean check"),
+        ("stat ls", "there is no command 'stat'; here it is `unperturbed run -- ./program its arguments`"),
+        ("record ls", "`unperturbed run -- ./program its arguments`"),
+        ("validate x.yaml", "`unperturbed check SPEC`"),
+        ("my.yaml", "to run a spec, type `unperturbed run my.yaml`"),
+        ("xyzzy", "there is no command 'xyzzy'; `unperturbed help` lists them"),
+        ("help exprot", "did you mean export"),
+        ("export x --output y", "unperturbed export: there is no option --output; did you mean --out?"),
+        ("run x --campain=y", "there is no option --campain; did you mean --campaign?"),
+        ("run x --folder y", "there is no option --folder; here it is --campaign"),
+        ("run x -y", "there is no option -y"),
+        ("--bogus", "there is no option --bogus"),
+        ("partition x --strategy fist-fit", "did you mean first-fit?"),
+        ("check a b", "one word too many: b"),
+        ("check", "are required: CAMPAIGN"),
+    ],
+)
+def test_what_was_meant(tmp_path: Path, words: str, said: str) -> None:
+    done = unperturbed(tmp_path, *words.split())
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_file_in_the_place_of_a_command(tmp_path: Path) -> None:
+    (tmp_path / "prog").write_text("")
+    assert "type `unperturbed run -- ./prog`" in unperturbed(tmp_path, "./prog").stderr
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "campaign.sqlite").write_text("")
+    assert "type `unperturbed check here`" in unperturbed(tmp_path, "here").stderr
+
+
+def test_an_option_may_be_shortened_as_long_as_it_is_one(tmp_path: Path) -> None:
+    assert "nothing.yaml" in unperturbed(tmp_path, "run", "nothing.yaml", "--camp", "x").stderr
+
+
+def test_words_behind_two_dashes_belong_to_another_program(tmp_path: Path) -> None:
+    done = unperturbed(tmp_path, "cc", "--", "gcc", "--no-such-option")
+    assert "the following arguments are required: --metrics" in done.stderr
+    assert "--no-such-option" not in done.stderr
+
+
+def test_every_foreign_word_is_foreign_and_leads_to_a_command() -> None:
+    known = own_commands()
+    for word, meant in _FOREIGN.items():
+        assert word not in known
+        if not meant.startswith("-") and meant.split()[0] in known:
+            assert f"`unperturbed {meant}`" in unknown_command(word, known)
+
+
+def test_version_names_python_papi_and_kernel(tmp_path: Path) -> None:
+    done = unperturbed(tmp_path, "--version")
+    assert done.returncode == 0
+    tool, python, papi, kernel = done.stdout.splitlines()
+    assert re.fullmatch(r"unperturbed \d+\.\d+.*", tool)
+    assert python == f"Python {platform.python_version()} ({sys.executable})"
+    assert re.fullmatch(r"PAPI (\d+(\.\d+)+|of python-papi's wheel|of unknown version|not installed)", papi)
+    assert platform.release() in kernel
+
+
+@pytest.mark.parametrize("name", own_commands())
+def test_help_of_a_command_is_the_same_by_both_ways(tmp_path: Path, name: str) -> None:
+    asked = unperturbed(tmp_path, "help", name)
+    assert asked.returncode == 0
+    assert asked.stdout == unperturbed(tmp_path, name, "--help").stdout
+
+
+def test_help_alone_lists_the_commands(tmp_path: Path) -> None:
+    done = unperturbed(tmp_path, "help")
+    assert done.returncode == 0
+    assert done.stdout == unperturbed(tmp_path, "--help").stdout

@@ -1,0 +1,137 @@
+"""Options around a campaign: --dry-run, --progress json, -v, --quiet, --open, --no-write, and a spec for its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.phases_campaign import unperturbed, write_spec
+
+PLAIN: dict[str, Any] = {
+    "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM"],
+    "measure__derived": {},
+    "measure__software": {},
+    "campaign__subsets": {},
+    "analysis__anchor": None,
+}
+
+
+def _events(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a spec and its campaign, which was run with events."""
+    folder = tmp_path_factory.mktemp("options")
+    write_spec(folder, **PLAIN)
+    planned = unperturbed(folder, "run", "--dry-run", "--json", "spec.yaml")
+    assert planned.returncode == 0, planned.stderr
+    assert not (folder / "campaigns").exists()
+    (folder / "planned.json").write_text(planned.stdout)
+    done = unperturbed(folder, "run", "--progress", "json", "--json", "spec.yaml")
+    assert done.returncode == 0, done.stderr
+    (folder / "events").write_text(done.stderr)
+    (folder / "verdicts").write_text(done.stdout)
+    return folder
+
+
+def test_every_step_is_an_event(campaign: Path) -> None:
+    events = _events((campaign / "events").read_text())
+    assert all({"event", "time"} <= set(event) for event in events)
+    (planned,) = (event for event in events if event["event"] == "planned")
+    assert (planned["runs"], planned["done"], planned["configurations"]) == (5, 0, {"baseline": 5})
+    assert planned["passes"][0]["metrics"] == ["PAPI_TOT_INS", "PAPI_L1_DCM"]
+    runs = [event for event in events if event["event"] == "run"]
+    assert [event["run"] for event in runs] == ["0001", "0002", "0003", "0004", "0005"]
+    assert [event["done"] for event in runs] == [0, 1, 2, 3, 4]
+    assert {event["configuration"] for event in runs} == {"baseline"}
+    assert events[-1]["event"] == "result"
+    assert events[-1]["exit_code"] == 0
+    assert Path(events[-1]["report"]).is_file()
+    assert json.loads((campaign / "verdicts").read_text())["campaign"] == "phases"
+
+
+def test_an_error_is_an_event_too(tmp_path: Path) -> None:
+    done = unperturbed(tmp_path, "run", "--progress", "json", "nothing.yaml")
+    (event,) = _events(done.stderr)
+    assert (event["event"], event["exit_code"], done.returncode) == ("error", 2, 2)
+    assert "there is no such file" in event["message"]
+
+
+def test_the_plan_before_and_after(campaign: Path) -> None:
+    before = json.loads((campaign / "planned.json").read_text())
+    assert (before["runs"], before["done"], before["seconds"], before["can_run"]) == (5, 0, None, True)
+    assert before["builds"] == {"reference": [], "baseline": []}
+    after = unperturbed(campaign, "run", "--dry-run", "spec.yaml").stdout
+    assert "5 runs (baseline 5); 5 of them are done already" in after
+    assert "nothing was run or written" in after
+
+
+def test_the_plan_has_what_is_compiled_into_each_build(tmp_path: Path) -> None:
+    write_spec(tmp_path)
+    shown = unperturbed(tmp_path, "run", "--dry-run", "spec.yaml").stdout
+    assert "build baseline: as it is\nbuild anchor: with rounds\nbuild steps: with rounds, steps\n" in shown
+    assert "13 runs (baseline 5, anchor 5, steps 3)" in shown
+    assert "25 to 60 times as long as the program" in shown
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["phases", "spec.yaml"]
+
+
+def test_a_plan_that_cannot_be_run_here_says_so(tmp_path: Path) -> None:
+    write_spec(tmp_path, **{**PLAIN, "measure__hardware": ["PAPI_TOT_INS", "PAPI_FP_OPS"]})
+    done = unperturbed(tmp_path, "run", "--dry-run", "spec.yaml")
+    assert done.returncode == 3
+    assert "PAPI_FP_OPS" in done.stdout
+
+
+def test_a_program_without_a_spec_is_planned_without_running_it(tmp_path: Path) -> None:
+    done = unperturbed(tmp_path, "run", "--dry-run", "--", "sh", "-c", "touch ran")
+    assert done.returncode == 0, done.stderr
+    assert "nothing is built" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_quiet_and_verbose(campaign: Path) -> None:
+    quiet = unperturbed(campaign, "run", "--quiet", "spec.yaml")
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    assert "report:" in quiet.stdout
+    loud = unperturbed(campaign, "run", "-v", "--campaign", "again", "spec.yaml")
+    assert loud.returncode == 0
+    lines = [line for line in loud.stderr.splitlines() if line.startswith("run ")]
+    assert [line.split(":")[0] for line in lines] == [f"run {number} of 5" for number in range(1, 6)]
+
+
+def test_a_spec_in_the_place_of_its_campaign(campaign: Path) -> None:
+    by_folder = unperturbed(campaign, "check", "campaigns/phases")
+    by_spec = unperturbed(campaign, "check", "spec.yaml")
+    assert (by_spec.returncode, by_spec.stdout) == (by_folder.returncode, by_folder.stdout)
+    assert unperturbed(campaign, "report", "spec.yaml").stdout.strip().endswith("campaigns/phases/report.html")
+
+
+def test_a_check_that_writes_nothing(campaign: Path) -> None:
+    folder = campaign / "campaigns" / "phases"
+    for name in ("report.html", "verdicts.json"):
+        (folder / name).unlink(missing_ok=True)
+    done = unperturbed(campaign, "check", "--no-write", folder)
+    assert done.returncode == 0
+    assert "report:" not in done.stdout
+    assert not (folder / "report.html").exists() and not (folder / "verdicts.json").exists()
+    assert "Writes report.html" in " ".join(unperturbed(campaign, "check", "--help").stdout.split())
+    assert unperturbed(campaign, "check", folder).returncode == 0
+    assert (folder / "report.html").is_file()
+
+
+def test_the_report_is_opened(campaign: Path, tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    done = unperturbed(campaign, "report", "--open", "campaigns/phases", environment={"BROWSER": str(browser)})
+    assert done.returncode == 0
+    page = campaign / "campaigns" / "phases" / "report.html"
+    assert (tmp_path / "opened").read_text().strip() == page.as_uri()
+    nowhere = {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    none = unperturbed(campaign, "report", "--open", "campaigns/phases", environment=nowhere)
+    assert (none.returncode, "no browser can be opened here" in none.stderr) == (0, True)

@@ -1,0 +1,109 @@
+"""`unperturbed run -- ./program`: a verdict, a report and the spec without writing one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.phases_campaign import PHASES, unperturbed, verdicts
+from unperturbed.harness.spec import load_spec
+
+FEW = ("--runs", "3", "--baseline-runs", "5", "--metrics", "PAPI_TOT_INS,PAPI_L1_DCM,PAPI_BR_MSP")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The phases program, which reads a file of the folder that it is called in and allocates in every round."""
+    folder = tmp_path_factory.mktemp("program")
+    text = (PHASES / "phases.c").read_text()
+    text = text.replace("begin_round(round);", "begin_round(round);\n        free(malloc(round + 9000));")
+    text = text.replace("int rounds =", 'if (fopen("input.txt", "r") == NULL)\n        return 9;\n    int rounds =')
+    (folder / "phases.c").write_text(text)
+    subprocess.run(["gcc", "-O1", "-fno-builtin", "-o", "phases", "phases.c"], cwd=folder, check=True)
+    (folder / "input.txt").write_text("here\n")
+    return folder
+
+
+def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
+    done = unperturbed(program, "run", *FEW, "--", "./phases", "100")
+    assert done.returncode in (0, 4), done.stderr
+    assert "was it perturbed?" in done.stdout
+    assert "spec:   campaigns/phases.yaml (edit it to go on)" in done.stdout
+    campaign = program / "campaigns" / "phases"
+    assert (campaign / "report.html").is_file()
+    found = verdicts(campaign)
+    assert [verdict["configuration"] for verdict in found["verdicts"]] == ["all"]
+    spec = load_spec(program / "campaigns" / "phases.yaml")
+    assert spec.program.run == f"{program}/phases 100"
+    assert spec.measure.software["calls_malloc"].target == "malloc"
+    assert (spec.campaign.baseline_runs, spec.campaign.runs) == (5, 3)
+    totals = {line.split()[0]: line.split()[2] for line in done.stdout.splitlines() if "calls_malloc" in line}
+    assert totals["calls_malloc"] != "counts"
+    # The same command goes on, and has nothing to do.
+    again = unperturbed(program, "run", *FEW, "--json", "--", "./phases", "100")
+    assert again.returncode == done.returncode
+    assert "going on by campaigns/phases.yaml" in again.stderr
+    assert "8 of them are done already" in again.stderr
+    assert json.loads(again.stdout)["campaign"] == "phases"
+    # So does its spec; another command has a campaign of its own.
+    by_spec = unperturbed(program, "run", "campaigns/phases.yaml")
+    assert "8 of them are done already" in by_spec.stderr
+    other = unperturbed(program, "run", *FEW, "--", "./phases", "1")
+    assert other.returncode == 1
+    assert "too few intervals" in other.stderr
+    assert not (program / "campaigns" / "phases-2.yaml").exists()
+
+
+def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_path: Path) -> None:
+    script = tmp_path / "work.py"
+    script.write_text(
+        "import os, sys, time\nprint(time.time(), os.environ['WORK'], sys.stdin.read())\n"
+        "sum(i * i for i in range(400000))\nsys.exit(3)\n"
+    )
+    (tmp_path / "in.txt").write_text("read me")
+    words = ["run", *FEW, "--env", "WORK=hard", "--interval", "100", "--", sys.executable, "work.py"]
+    with (tmp_path / "in.txt").open() as stdin:
+        done = subprocess.run(
+            [sys.executable, "-m", "unperturbed.harness.cli", *words],
+            cwd=tmp_path,
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=280,
+            env=os.environ,
+        )
+    assert done.returncode in (0, 4), done.stderr
+    (written,) = (tmp_path / "campaigns").glob("*.yaml")
+    spec = load_spec(written)
+    assert (spec.program.exit_code, spec.program.result) == (3, "any")
+    assert spec.program.environment["WORK"] == "hard"
+    assert spec.program.stdin == str(tmp_path / "in.txt")
+    assert str(spec.measure.interval) == "{records: 100}"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "give a spec, or a program behind --"),
+        (["x.yaml", "--", "ls"], 2, "not both"),
+        (["--runs", "3", "x.yaml"], 2, "--runs: this is of a program behind --"),
+        (["--", "./nothing"], 2, "is no program here or on the PATH"),
+        (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11, unmeasured"),
+        (["--", "true"], 1, "too few intervals"),
+        (["--env", "NO_SUCH_VARIABLE", "--", "true"], 2, "give it as NO_SUCH_VARIABLE=VALUE"),
+        (["--interval", "5 m", "--", "true"], 2, "`m` is no unit of a duration"),
+        (["--metrics", "PAPI_TOT_INSS", "--", "true"], 2, "did you mean `PAPI_TOT_INS`?"),
+    ],
+)
+def test_what_cannot_be_run(tmp_path: Path, words: list[str], code: int, said: str) -> None:
+    done = unperturbed(tmp_path, "run", *words)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "campaigns").exists()

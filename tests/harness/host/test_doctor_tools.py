@@ -1,0 +1,150 @@
+"""What the doctor asks others on this host: libpapi, pyperf, other processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.host.doctor_trees import (
+    BOARD,
+    SERVER,
+    plant,
+)
+from unperturbed.harness.host.checks.counting import core_pmus
+from unperturbed.harness.host.checks.load import BusyProcess, busy_processes, neighbours
+from unperturbed.harness.host.checks.tools import PapiVerdict, ask, papi, papi_version
+from unperturbed.harness.host.doctor import Finding
+from unperturbed.harness.host.kernel_files import REAL
+from unperturbed.harness.host.pyperf import PyperfAnswer, ask_pyperf, pyperf_findings, read_answer
+
+
+def test_libpapi_answers_for_itself() -> None:
+    if papi_version(REAL) is None:
+        pytest.skip("no libpapi is installed")
+    verdict = ask()
+    assert verdict.error == ""
+    if core_pmus(REAL):
+        return
+    # Where there is no PMU, some builds of libpapi switch the component off and say why; others leave it on, with
+    # nothing to offer; others list the presets of a processor that they know by its model.
+    finding = papi(REAL, verdict)
+    assert finding.status == "note"
+    if verdict.disabled:
+        assert verdict.disabled in finding.what
+    elif verdict.presets == 0:
+        assert "offers none of its presets" in finding.what
+    else:
+        assert "there is no PMU to count them" in finding.what
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "said"),
+    [
+        (
+            PapiVerdict("PAPI_library_init: Version mismatch"),
+            "bad",
+            "cannot be used: PAPI_library_init: Version mismatch",
+        ),
+        (PapiVerdict(disabled="Unknown libpfm4 related error"), "bad", "Unknown libpfm4 related error"),
+        (PapiVerdict(presets=0, counters=6), "bad", "offers none of its presets"),
+        (PapiVerdict(presets=31, counters=6), "good", "libpapi 7.0.0: 31 of its presets, 6 counters"),
+    ],
+)
+def test_what_libpapi_may_say(tmp_path: Path, verdict: PapiVerdict, status: str, said: str) -> None:
+    finding = papi(plant(tmp_path, SERVER), verdict)
+    assert finding.status == status
+    assert said in finding.what
+
+
+def test_presets_without_a_pmu_promise_nothing(tmp_path: Path) -> None:
+    finding = papi(tmp_path, PapiVerdict(presets=27, counters=6), bundled=True)
+    assert finding.status == "note"
+    assert "27 presets of this processor, and there is no PMU" in finding.what
+
+
+def test_the_library_in_a_wheel_serves_where_the_system_has_none(tmp_path: Path) -> None:
+    finding = papi(plant(tmp_path, BOARD), PapiVerdict(presets=21, counters=6), bundled=True)
+    assert finding == Finding(
+        "libpapi", "good", "python-papi's libpapi (no system library): 21 of its presets, 6 counters"
+    )
+    assert ask(str(tmp_path / "none.so")) == ask(), "a path that cannot be loaded leaves the system's"
+
+
+PYPERF = """Show the system configuration
+
+System state
+============
+
+CPU: use 4 logical CPUs: 0-3
+
+Advices
+=======
+
+Perf event: Set max sample rate to 1
+Linux scheduler: Use isolcpus=<cpu list> kernel parameter to isolate CPUs
+CPU scaling governor: Use CPU scaling governor 'performance'
+Turbo Boost (MSR): Disable Turbo Boost on CPU 0-3 to get more reliable CPU frequency
+
+Errors
+======
+
+CPU Frequency: Unable to read CPU frequency
+
+Run "python -m pyperf system tune" to tune the system configuration to run benchmarks
+"""
+
+
+def test_what_pyperf_says_is_read_and_not_said_twice() -> None:
+    answer = read_answer(PYPERF)
+    assert len(answer.advice) == 4
+    assert answer.errors == ("CPU Frequency: Unable to read CPU frequency",)
+    known = [
+        Finding("governor", "note", "powersave"),
+        Finding("isolation", "note", "none"),
+        Finding("turbo", "good", "off"),
+    ]
+    found = pyperf_findings(answer, known)
+    assert [(finding.what.partition(":")[0], finding.mend) for finding in found] == [
+        ("Perf event", "sysctl kernel.perf_event_max_sample_rate=1"),
+        ("Turbo Boost (MSR)", "python -m pyperf system tune"),
+        ("CPU Frequency", None),
+    ]
+    assert pyperf_findings(PyperfAnswer(), [])[0].status == "good"
+    assert "no answer" in pyperf_findings(PyperfAnswer(problem="no answer within 20 s"), [])[0].what
+
+
+def test_pyperf_answers_here() -> None:
+    answer = ask_pyperf()
+    assert answer.problem == ""
+    # Whatever it advises stands in a line of its own, with the name of the check before it.
+    assert all(": " in line for line in answer.advice)
+
+
+def test_a_busy_process_is_seen_and_this_one_is_not() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            seen: dict[int, BusyProcess] = {}
+            for _ in range(50):  # on a crowded host it may wait for its turn
+                seen |= {process.pid: process for process in busy_processes(0.2)}
+                if busy.pid in seen:
+                    break
+        finally:
+            busy.kill()
+    assert busy.pid in seen
+    assert not {os.getpid(), os.getppid()} & set(seen)
+    found = neighbours([seen[busy.pid]])
+    assert found.mend == f"kill -STOP {busy.pid}"
+
+
+def test_busy_processes_are_weighed() -> None:
+    assert neighbours([]).status == "good"
+    some = [BusyProcess(10 + number, f"job{number}", 0.15) for number in range(6)]
+    assert neighbours(some).status == "note"
+    assert "and 1 more" in neighbours(some).what
+    assert neighbours([*some, BusyProcess(9, "kworker", 0.9, kernel=True)]).status == "bad"
+    # The kernel's threads cannot be held.
+    assert neighbours([BusyProcess(9, "kworker", 0.9, kernel=True)]).mend is None

@@ -1,0 +1,117 @@
+"""`import unperturbed as up`: quick to import, complete in `dir()`, and a recorded campaign as an object."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import unperturbed as up
+from tests.harness.phases_campaign import unperturbed as run_tool
+from tests.harness.phases_campaign import verdicts, write_spec
+from unperturbed.errors import DataError, SpecError
+
+NAMES = re.findall(
+    r"\w+",
+    """Baseline Campaign CausalModel EventTrace Knowledge Metric Trace __version__ align check diagnose dtw learn load
+    merge open_campaign pairwise partition read_events read_sweep read_trace structure""",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("library")
+    found = run_tool(place, "run", write_spec(place))
+    assert found.returncode in (0, 4), found.stderr
+    return place / "campaigns" / "phases"
+
+
+def test_importing_it_loads_nothing() -> None:
+    text = "import sys; before = set(sys.modules); import unperturbed; print(*set(sys.modules) - before)"
+    loaded = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.split()
+    assert {name for name in loaded if name.startswith("unperturbed")} == {"unperturbed"}
+    assert not {"numpy", "polars", "pydantic", "scipy", "numba", "importlib.metadata"} & set(loaded)
+
+
+def test_every_name_is_there_and_listed() -> None:
+    assert dir(up) == NAMES
+    for name in NAMES:
+        assert getattr(up, name) is not None
+    assert up.open_campaign is up.load
+    with pytest.raises(AttributeError, match=r"no attribute 'chekc'; it has Baseline, Campaign, .* check, "):
+        _ = up.chekc
+
+
+def test_a_campaign_is_a_mapping_of_its_configurations(folder: Path) -> None:
+    campaign = up.load(folder)
+    assert (campaign.name, list(campaign), len(campaign)) == ("phases", ["baseline", "anchor", "steps"], 3)
+    assert "steps" in campaign
+    assert [len(campaign[name]) for name in campaign] == [5, 5, 3]
+    assert isinstance(campaign["steps"][0], up.Trace)
+    assert len(campaign["steps"][:2]) == 2
+    with pytest.raises(DataError, match=r"no runs of configuration 'stesp'; did you mean steps\?"):
+        campaign["stesp"]
+    with pytest.raises(KeyError):
+        campaign["stesp"]
+    with pytest.raises(SpecError, match="holds no campaign"):
+        up.load(folder / "runs")
+
+
+def test_its_check_is_the_command_s(folder: Path) -> None:
+    campaign = up.load(folder)
+    recorded = {entry["configuration"]: entry for entry in verdicts(folder)["verdicts"]}
+    checked = up.check(campaign)
+    assert [verdict.configuration for verdict in checked.verdicts] == list(recorded) == ["anchor", "steps"]
+    for verdict in checked.verdicts:
+        own = campaign.check(verdict.configuration)
+        assert own is verdict
+        assert (own.verdict, len(own.changes)) == (
+            recorded[own.configuration]["verdict"],
+            len(recorded[own.configuration]["changes"]),
+        )
+    with pytest.raises(DataError, match="no verdict on 'baseline'; there are verdicts on anchor and steps"):
+        campaign.check("baseline")
+
+
+def test_its_frame_is_tidy(folder: Path) -> None:
+    campaign = up.load(folder)
+    frame = campaign.to_frame()
+    assert frame.columns[:8] == [
+        *("configuration", "pass", "run", "repetition", "interval", "begin_ns", "end_ns", "overruns"),
+    ]
+    assert frame.height == sum(len(trace) for name in campaign for trace in campaign[name])
+    counted = frame.group_by("configuration").agg(pl.col("steps").is_null().all().alias("none")).sort("configuration")
+    assert counted.rows() == [("anchor", True), ("baseline", True), ("steps", False)]
+    run = campaign["steps"][1]
+    own = frame.filter(pl.col("run") == run.attributes["run"]).sort("interval")
+    assert own["PAPI_TOT_INS"].to_list() == run["PAPI_TOT_INS"].tolist()
+    assert (
+        campaign["steps"]
+        .to_frame()
+        .equals(frame.filter(pl.col("configuration") == "steps").select(campaign["steps"].to_frame().columns))
+    )
+
+
+def test_it_is_shown_in_words_as_a_table_and_as_a_page(folder: Path, tmp_path: Path) -> None:
+    campaign = up.load(folder)
+    assert repr(campaign).startswith("<Campaign: campaign phases: ")
+    assert [
+        line.split()[0] for line in campaign.summary().splitlines() if line.lstrip().startswith(("anchor", "steps"))
+    ] == [
+        "anchor",
+        "steps",
+    ]
+    assert "<table" in campaign._repr_html_()
+    assert json.dumps(campaign.to_dict())
+    assert "phases" in campaign.write_html(tmp_path / "report.html").read_text()
+
+
+def test_one_run_and_its_phases(folder: Path) -> None:
+    trace = up.read_trace(folder / "runs" / "0001")
+    found = up.structure(trace, metrics=["PAPI_L1_DCM"], seed=1)
+    assert found.uses

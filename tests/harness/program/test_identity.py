@@ -1,0 +1,154 @@
+"""What tells one program from another, and that runs of two programs are not compared."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.harness.campaign.test_sampling_campaign import traces
+from tests.harness.phases_campaign import done_runs, unperturbed, verdicts, write_spec
+from unperturbed.analysis.perturbation import Baseline
+from unperturbed.collectors.data import Trace
+from unperturbed.errors import DataError
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.program.build import find_source
+from unperturbed.harness.program.sources import program_identity
+from unperturbed.harness.spec import load_spec
+
+QUICK = {
+    "measure__clock": "work",
+    "measure__interval": {"records": 60},
+    "analysis__anchor": None,
+    "campaign__subsets": {"steps": ["steps", "rounds"]},
+}
+
+
+def identity(spec: Path) -> str:
+    campaign = load_spec(spec)
+    return program_identity(campaign, find_source(campaign.program, campaign.folder))
+
+
+def test_it_is_the_same_wherever_the_program_lies_and_whatever_is_measured(tmp_path: Path) -> None:
+    first = identity(write_spec(tmp_path / "a"))
+    assert first.startswith("phases ")
+    other = write_spec(
+        tmp_path / "b", measure__software={"rounds": {"enter": "begin_round"}}, campaign__subsets={}, name="x"
+    )
+    (tmp_path / "b" / "phases" / "phases.c").touch()
+    assert identity(other) == first
+
+
+@pytest.mark.parametrize("change", ["source", "added", "executable", "build", "compiler", "run", "environment"])
+def test_it_differs_as_soon_as_the_program_does(tmp_path: Path, change: str) -> None:
+    first = identity(write_spec(tmp_path))
+    source = tmp_path / "phases"
+    changes: dict[str, object] = {}
+    match change:
+        case "source":
+            (source / "phases.c").write_text((source / "phases.c").read_text().replace("found += 3", "found += 5"))
+        case "added":
+            (source / "config.h").write_text("")
+        case "executable":
+            (source / "phases.c").chmod(0o755)
+        case "build":
+            changes = {"program__build": "make CC={cc} CFLAGS=-O1"}
+        case "compiler":
+            changes = {"program__compilers": {"cc": "gcc -O3"}}
+        case "run":
+            changes = {"program__run": "{build}/phases 60"}
+        case "environment":
+            changes = {"program__environment": {"TZ": "UTC"}}
+    assert identity(write_spec(tmp_path, **changes)) != first
+
+
+def test_files_that_a_command_names_count_by_their_content(tmp_path: Path) -> None:
+    software = {"allocations": {"preload": "malloc"}}
+    found = []
+    for name, text in (("a", "x = 1\n"), ("b", "x = 1\n"), ("c", "x = 2\n")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "work.py").write_text(text)
+        (folder / "table").write_text("1 2 3\n")
+        spec = write_spec(
+            folder,
+            program={
+                "run": "python3 {spec}/work.py",
+                "stdin": "{inputs}/table",
+                "inputs": ["table"],
+                "timeout": "1 min",
+            },
+            measure__software=software,
+            campaign__subsets={"all": ["allocations"]},
+            analysis__anchor=None,
+        )
+        found.append(identity(spec))
+    assert found[0] == found[1] != found[2]
+    (tmp_path / "a" / "table").write_text("1 2 4\n")
+    assert identity(tmp_path / "a" / "spec.yaml") != found[0]
+    assert found[0].startswith("python3 ")
+
+
+def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **QUICK)
+    campaign = tmp_path / "campaigns" / "phases"
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode in (0, 4), done.stderr
+    named = identity(spec)
+    runs = {name: traces(campaign, name) for name in ("baseline", "steps")}
+    assert {trace.attributes["program"] for found in runs.values() for trace in found} == {named}
+    assert verdicts(campaign)["provenance"]["program"]["identity"] == named
+
+    def of(program: str | None, found: Sequence[Trace]) -> list[Trace]:
+        return [replace(trace, attributes={**trace.attributes, "program": program}) for trace in found]
+
+    Baseline(runs["baseline"], metrics=["PAPI_TOT_INS", "PAPI_SR_INS"]).inner(runs["steps"])
+    with pytest.raises(DataError, match=f"program is {named}, the baseline's is bzip2 0123; compare runs made alike"):
+        Baseline(of("bzip2 0123", runs["baseline"]), metrics=["PAPI_TOT_INS", "PAPI_SR_INS"]).inner(runs["steps"])
+
+    source = tmp_path / "phases" / "phases.c"
+    kept = source.read_text()
+    source.write_text(kept.replace("found += 3", "found += 5"))
+    changed = identity(spec)
+    refused = unperturbed(tmp_path, "run", spec)
+    assert refused.returncode == 2
+    assert (
+        f"the program is another than when this campaign was begun (it was {named}, it is {changed})" in refused.stderr
+    )
+    assert "Traceback" not in refused.stderr
+    # It is still judged by what was recorded, and goes on once the program is put back.
+    assert unperturbed(tmp_path, "check", campaign).returncode == done.returncode
+    source.write_text(kept)
+    assert unperturbed(tmp_path, "run", spec).returncode == done.returncode
+
+
+def test_a_campaign_from_before_goes_on_as_it_was_and_a_program_may_change_before_its_first_run(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, **QUICK)
+    campaign = tmp_path / "campaigns" / "phases"
+    assert unperturbed(tmp_path, "run", spec).returncode in (0, 4)
+    with Manifest(campaign / "campaign.sqlite") as manifest:
+        manifest.set_facts(program=None)
+    for path in campaign.glob("runs/*/trace.parquet"):
+        trace = Trace.read(path)
+        without = {name: value for name, value in trace.attributes.items() if name != "program"}
+        replace(trace, attributes=without).write(path)
+    more = write_spec(tmp_path, **QUICK, campaign__runs=4)
+    went_on = unperturbed(tmp_path, "run", more)
+    assert went_on.returncode in (0, 4), went_on.stderr
+    assert len(done_runs(campaign)) == 5 + 4
+    assert {trace.attributes.get("program") for trace in traces(campaign, "steps")} == {None}
+
+    shutil.rmtree(campaign)
+    source = tmp_path / "phases" / "phases.c"
+    kept = source.read_text()
+    source.write_text(kept.replace('printf("%ld\\n", found);', 'printf("%ld %p\\n", found, (void *)&argc); return 3;'))
+    failed = unperturbed(tmp_path, "run", more)
+    assert failed.returncode == 1, failed.stderr
+    assert done_runs(campaign) == []
+    source.write_text(kept)
+    ended = unperturbed(tmp_path, "run", more)
+    assert ended.returncode in (0, 4), ended.stderr
+    assert {trace.attributes["program"] for trace in traces(campaign, "baseline")} == {identity(more)}

@@ -1,0 +1,236 @@
+"""`unperturbed partition` on a real program: candidates built as they are asked for, interrupted, resumed, the plan
+run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.analysis.report.browser import chromium_missing, open_report
+from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
+from unperturbed.harness.spec import load_spec
+
+DESIGN = {"baseline_runs": 5, "runs": 3, "seed": 3}
+ANALYSIS = {"align_on": ["PAPI_TOT_INS"], "tolerance": 0.5}
+"""The test is of the command, not of the statistics: a tolerance that a few runs of a tiny program can show."""
+
+SAMPLING = {"measure__clock": "work", "measure__interval": {"records": 80}}
+"""Intervals of work: what the search finds must not depend on what else the host does."""
+
+
+@dataclass(frozen=True)
+class Found:
+    folder: Path
+    spec: Path
+    killed: dict[str, float]
+    last: subprocess.CompletedProcess[str]
+
+    @property
+    def campaign(self) -> Path:
+        return self.folder / "campaigns" / "phases-partition"
+
+
+def _traces(campaign: Path) -> dict[str, float]:
+    return {
+        path.parent.name: path.stat().st_mtime_ns
+        for path in campaign.glob("runs/*/trace.parquet")
+        if path.parent.name != "0000"
+    }
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
+    folder = tmp_path_factory.mktemp("partition")
+    spec = write_spec(folder, campaign=DESIGN, analysis=ANALYSIS, **SAMPLING)
+    campaign = folder / "campaigns" / "phases-partition"
+    command = [sys.executable, "-m", "unperturbed.harness.cli", "partition", str(spec)]
+    first = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env=os.environ,
+    )
+    deadline = time.monotonic() + 240
+    while len(done_runs(campaign)) < 7 and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)  # among the runs of the first candidate
+    first.communicate()
+    written = _traces(campaign)
+    yield Found(
+        folder, spec, {run: written[run] for run in done_runs(campaign)}, unperturbed(folder, "partition", spec)
+    )
+
+
+def test_a_killed_search_goes_on_and_repeats_no_run(found: Found) -> None:
+    assert found.last.returncode == 4, found.last.stderr
+    now = _traces(found.campaign)
+    assert len(found.killed) >= 7
+    assert {run: now[run] for run in found.killed} == found.killed
+
+
+def test_it_says_first_what_it_will_probably_take_and_then_each_measurement(found: Found) -> None:
+    said = found.last.stderr
+    assert " if all metrics go together, " in said
+    assert said.index("if all metrics go together") < said.index("all together: rounds, steps: perturbed")
+    assert "certify: rounds: unperturbed" in said
+    assert "fresh baseline" in said
+
+
+def test_the_plan_has_its_evidence_and_every_metric_once(found: Found) -> None:
+    plan = json.loads((found.campaign / "plan.json").read_text())
+    assert [subset["metrics"] for subset in plan["subsets"]] == [["rounds"]]
+    assert plan["complete"]
+    assert [one["metric"] for one in plan["unmeasurable"]] == [
+        "steps"
+    ]  # it counts every step of the program's hottest loop
+    assert "larger interval" in plan["unmeasurable"][0]["advice"]
+    assert plan["undecided"] == []
+    subset = plan["subsets"][0]
+    assert subset["verdict"]["verdict"] == "unperturbed"
+    assert subset["cost"]["instructions"] > 0
+    # Fresh runs certify: none of them is among the search's.
+    searched = {
+        run for one in plan["history"] if one["stage"] != "certify" and one["outcome"] for run in one["outcome"]["runs"]
+    }
+    assert subset["runs"]
+    assert not searched & set(subset["runs"])
+    assert found.last.returncode == 4
+    assert "cannot be measured at this interval" in found.last.stdout
+
+
+@pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())
+def test_the_plan_is_drawn(found: Found) -> None:
+    path = found.campaign / "partition.html"
+    assert found.last.stdout.strip().splitlines()[-1] == f"picture: {path}"
+    plan = json.loads((found.campaign / "plan.json").read_text())
+    with open_report(path) as page:
+        page.wait_drawn()
+        assert page.console() == []
+        assert page.requests() == [path.resolve().as_uri()]
+        drawn = page.drawn()
+        assert set(drawn) == {"forest-1", "forest-left-out", "search-runs", "search-steps"}
+        assert all(drawn.values())
+        assert page.text(".answer").startswith("1 of 2 software metrics can be measured, in one subset certified")
+        assert "Simulated counters" in page.text("#plan")
+        measured = page.js("return document.querySelectorAll('#measurements tbody tr').length")
+        assert measured == len(plan["history"])
+        listed = page.js("return document.querySelectorAll('#runs-table tbody tr').length")
+    assert listed == len(done_runs(found.campaign))
+
+
+def test_a_limit_leaves_the_best_plan_so_far_and_its_picture(found: Found, tmp_path: Path) -> None:
+    campaign = tmp_path / "limited"
+    shutil.copytree(found.campaign, campaign)
+    before = _traces(campaign)
+    ended = unperturbed(found.folder, "partition", found.spec, "--campaign", campaign, "--max-runs", "4")
+    assert ended.returncode == 4, ended.stderr
+    assert _traces(campaign) == before
+    plan = json.loads((campaign / "plan.json").read_text())
+    assert plan["stopped"].startswith("max_runs is 4")
+    assert plan["subsets"] == []
+    page = (campaign / "partition.html").read_text()
+    assert "Not finished: " in page
+    assert "No subset of the 2 software metrics is certified" in page
+
+
+def test_a_run_that_fails_for_good_leaves_the_best_plan_so_far(found: Found, tmp_path: Path) -> None:
+    campaign = tmp_path / "failing"
+    shutil.copytree(found.campaign, campaign)
+    programs = list(campaign.glob("builds/*/src/phases"))
+    assert programs
+    for program in programs:
+        program.write_text("#!/bin/sh\nexit 3\n")
+    search = ("partition", found.spec, "--campaign", campaign, "--repetitions", "4")  # one run more of each candidate
+    ended = unperturbed(found.folder, *search)
+    assert ended.returncode == 1, ended.stderr
+    plan = json.loads((campaign / "plan.json").read_text())
+    assert " failed, and the search cannot go on without it: " in plan["stopped"]
+    assert "Not finished: " in (campaign / "partition.html").read_text()
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_plan_is_a_spec_that_run_takes(found: Found, tmp_path: Path) -> None:
+    path = found.campaign / "plan.yaml"
+    plan = load_spec(path)
+    assert {name: tuple(metrics) for name, metrics in plan.campaign.subsets.items()} == {"subset-1": ("rounds",)}
+    assert list(plan.measure.software) == ["rounds"]
+    text = path.read_text()
+    assert "certified by" in text.split("name:")[0]
+    assert yaml.safe_load(text)["program"]["source"] == str(found.folder / "phases")
+    done = unperturbed(tmp_path, "run", path, "--campaign", tmp_path / "c")
+    assert done.returncode in (0, 4), done.stderr
+    assert "subset-1" in done.stdout
+
+
+def test_asked_again_nothing_is_run(found: Found) -> None:
+    before = _traces(found.campaign)
+    again = unperturbed(found.folder, "partition", found.spec, "--json")
+    assert again.returncode == 4
+    assert _traces(found.campaign) == before
+    assert json.loads(again.stdout)["subsets"][0]["metrics"] == ["rounds"]
+
+
+def test_what_cannot_be_partitioned_is_said(found: Found, tmp_path: Path) -> None:
+    def refused(*arguments: str, **changes: object) -> str:
+        spec = write_spec(tmp_path, **{"campaign": DESIGN, "analysis": ANALYSIS, **changes})
+        done = unperturbed(tmp_path, "partition", spec, *arguments)
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    assert "there is no software metric to partition" in refused(measure__software={})
+    assert "at least 3 are needed" in refused("--repetitions", "2")
+    assert (
+        "holds a search for a partition"
+        in unperturbed(found.folder, "run", found.spec, "--campaign", found.campaign).stderr
+    )
+
+
+def test_an_event_that_is_nowhere_is_said_before_any_baseline_run(tmp_path: Path) -> None:
+    software = {"steps": {"enter": "stpe"}, "rounds": {"enter": "no_such_function"}}
+    spec = write_spec(tmp_path, campaign=DESIGN, analysis=ANALYSIS, measure__software=software, **SAMPLING)
+    ended = unperturbed(tmp_path, "partition", spec)
+    assert ended.returncode == 2, ended.stderr
+    assert "no place" in ended.stderr
+    assert done_runs(tmp_path / "campaigns" / "phases-partition") in ([], ["0000"])
+
+
+def test_a_metric_that_counts_nothing_is_told(tmp_path: Path) -> None:
+    software = {"rounds": {"enter": "begin_round"}, "never": {"enter": "never_called"}}
+    spec = write_spec(
+        tmp_path,
+        campaign={**DESIGN, "subsets": {"all": ["never"]}},
+        analysis={**ANALYSIS, "anchor": "rounds"},
+        **SAMPLING,
+        measure__software=software,
+    )
+    (source,) = (tmp_path / "phases").glob("*.c")
+    source.write_text("void never_called(void);\nvoid never_called(void) {}\n" + source.read_text())
+    ended = unperturbed(tmp_path, "partition", spec, "--max-runs", "8")
+    assert "note: never counted nothing in any run: is that the event that you meant?" in ended.stdout, (
+        ended.stdout + ended.stderr
+    )
+    assert (
+        "never counted nothing in any run"
+        in (tmp_path / "campaigns" / "phases-partition" / "partition.html").read_text()
+    )
+
+
+def test_a_searchs_folder_is_no_campaign_to_check(found: Found) -> None:
+    ended = unperturbed(found.folder, "check", found.campaign)
+    assert ended.returncode == 2, ended.stderr
+    assert "run its plan.yaml for a campaign that can be checked" in ended.stderr

@@ -1,0 +1,114 @@
+"""What the doctor says of specs on this host."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.phases_campaign import write_spec
+from unperturbed.harness.cli.terminal.host import show, to_json
+from unperturbed.harness.host.doctor import Examination, examine
+from unperturbed.harness.spec import load_spec
+from unperturbed.harness.studies.readiness import Readiness, check_spec
+
+
+@pytest.fixture(scope="module")
+def host() -> Examination:
+    return examine()
+
+
+def ready(host: Examination, spec: Path) -> tuple[Readiness, dict[str, Any]]:
+    checked = check_spec(load_spec(spec), host)
+    found: dict[str, Any] = to_json(host, checked)["spec"]
+    return checked, found
+
+
+def test_of_a_spec_with_one_metric_too_many_the_rest_is_planned(
+    tmp_path: Path, host: Examination, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = ["PAPI_TOT_INS", "PAPI_L2_TCM", "PAPI_L3_TCM", "PAPI_BR_MSP"]
+    checked, found = ready(host, write_spec(tmp_path, measure__hardware=metrics, measure__derived=None))
+    assert found["exit_code"] == 3
+    assert len(found["problems"]) == 1
+    assert found["problems"][0]["what"].startswith("PAPI_L3_TCM cannot be counted on this host")
+    assert found["passes"][0]["metrics"] == ["PAPI_TOT_INS", "PAPI_L2_TCM", "PAPI_BR_MSP"]
+    show(host, checked)
+    assert "✗ cannot run here: 1 reason\n" in capsys.readouterr().out
+
+
+def test_only_its_own_limit_keeps_a_spec_from_running(tmp_path: Path, host: Examination) -> None:
+    checked, found = ready(host, write_spec(tmp_path, campaign__max_runs=12))
+    assert checked.exit_code == 2
+    assert [problem["subject"] for problem in found["problems"]] == ["runs"]
+    assert "the plan has 13 runs, max_runs allows 12" in found["problems"][0]["what"]
+
+
+NOT_BUILT = {
+    "program__source": None,
+    "program__build": None,
+    "measure__software": None,
+    "campaign__subsets": None,
+    "analysis__anchor": None,
+}
+
+
+def test_a_static_program_that_nobody_builds(tmp_path: Path, host: Examination) -> None:
+    source = tmp_path / "x.c"
+    source.write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-static", source, "-o", tmp_path / "static"], check=True)
+    checked, found = ready(host, write_spec(tmp_path, program__run="{spec}/static", **NOT_BUILT))
+    assert checked.exit_code == 3
+    assert "is linked statically" in found["problems"][0]["what"]
+
+
+def test_the_sampler_outside_needs_no_dynamic_linker_and_a_cpu_that_is_there(tmp_path: Path, host: Examination) -> None:
+    source = tmp_path / "x.c"
+    source.write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-static", source, "-o", tmp_path / "static"], check=True)
+    asked = {"measure__sampler": "outside", "measure__source": "auto", "measure__hardware": ["perf::page-faults"]}
+    changes = {
+        **NOT_BUILT,
+        **asked,
+        "measure__derived": None,
+        "analysis__align_on": None,
+        "program__run": "{spec}/static",
+    }
+    _, found = ready(host, write_spec(tmp_path, **changes))
+    assert "program" not in {problem["subject"] for problem in found["problems"]}
+    checked, found = ready(host, write_spec(tmp_path, **changes, measure__observer_cpu=4095))
+    assert checked.exit_code == 3
+    assert "4095 is not among the processors that may be used here" in found["problems"][0]["what"]
+
+
+def test_a_clock_of_the_simulator_where_the_kernel_counts(tmp_path: Path, host: Examination) -> None:
+    metrics = {"measure__hardware": ["perf::page-faults"], "measure__derived": None, "analysis__align_on": None}
+    spec = write_spec(
+        tmp_path,
+        measure__clock="work",
+        measure__interval={"records": 200},
+        measure__source="auto",
+        measure__os=["sched_run_ns"],
+        **metrics,
+    )
+    checked, found = ready(host, spec)
+    if any(problem["subject"] == "metric" for problem in found["problems"]):
+        pytest.skip("perf_event is not allowed to count here")
+    assert checked.exit_code == 2
+    assert [problem["subject"] for problem in found["problems"]] == ["clock"]
+    sources = {item["metric"]: item["source"] for item in found["metrics"]}
+    # Where the processor has counters, PAPI comes first, and knows the kernel's events too.
+    assert sources.pop("perf::page-faults") in ("papi", "perf_event")
+    assert sources == {
+        "sched_run_ns": "schedstat",
+        "rounds": "compiled in",
+        "steps": "compiled in",
+    }
+
+
+def test_a_shell_that_nobody_builds(tmp_path: Path, host: Examination) -> None:
+    checked, found = ready(host, write_spec(tmp_path, program__run="true", program__shell=True, **NOT_BUILT))
+    assert checked.exit_code == 2
+    assert "without shell: true" in found["problems"][0]["what"]

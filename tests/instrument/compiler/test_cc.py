@@ -1,0 +1,204 @@
+"""`unperturbed cc` by hand: metrics files, counts at a program's end, warnings about metrics without a place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.instrument.conftest import RUNTIME
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
+from unperturbed.errors import HostError, SpecError
+from unperturbed.instrument.compiler import read_metrics, read_sites, run_compiler
+from unperturbed.instrument.events import Event
+
+PROGRAM = """\
+#include <unistd.h>
+#include <sys/wait.h>
+static int level;
+int work(int n) { level = n; return n; }
+int main(void) {
+    for (int i = 0; i < 7; i++) work(i);
+    if (fork() == 0) return 0;
+    wait(0);
+    return 0; }
+"""
+
+
+def test_one_command_with_a_metrics_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    metrics = tmp_path / "metrics.yaml"
+    metrics.write_text("software:\n  f: {enter: f, add: n}\n")
+    (tmp_path / "x.c").write_text("int f(int n) { return n; }\nint main(void) { return f(2) + f(3); }\n")
+    assert run_compiler(metrics, ["gcc", "-O2", "x.c", "-o", "prog"], runtime=[RUNTIME]) == 0
+    monkeypatch.setenv("COUNTS_FILE", str(tmp_path / "counts"))
+    assert subprocess.run([str(tmp_path / "prog")], check=False).returncode == 5
+    assert (tmp_path / "counts").read_text().split()[0] == "5"
+    assert [site.line for site in read_sites(tmp_path / "metrics.yaml.toolchain").sites["f"]] == [1]
+    assert run_compiler(metrics, ["gcc", "-c", "none.c"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "the metrics file cannot be read (No such file"),
+        ("software: [", "this is no YAML"),
+        ("- 1", "there is no mapping `software:` in it"),
+        (
+            "software:\n  f: {entr: f}\n",
+            "metrics.yaml:2:3: software metric 'f': unknown key 'entr' in an event; did you mean 'enter'?",
+        ),
+        ("software:\n  f: !!python/object/apply:os.getcwd []\n", "this is no YAML"),
+    ],
+)
+def test_wrong_metrics_files(tmp_path, content, message):
+    metrics = tmp_path / "metrics.yaml"
+    if content is not None:
+        metrics.write_text(content)
+    with pytest.raises(SpecError) as error:
+        run_compiler(metrics, ["gcc", "-c", "x.c"])
+    assert message in str(error.value)
+
+
+def test_wrong_commands(tmp_path):
+    metrics = tmp_path / "metrics.yaml"
+    metrics.write_text("software: {}\n")
+    with pytest.raises(SpecError, match="no compiler command is given"):
+        run_compiler(metrics, [])
+    with pytest.raises(HostError, match="the compiler no-such-compiler cannot be run"):
+        run_compiler(metrics, ["no-such-compiler", "-c", "x.c"])
+
+
+def test_a_whole_spec_serves_as_metrics_file(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text("int f(void) { return 1; }\n")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("name: x\nmeasure:\n  software:\n    calls: {enter: f}\n")
+    assert run_compiler(spec, ["gcc", "-O2", "-c", str(tmp_path / "x.c"), "-o", str(tmp_path / "x.o")]) == 0
+    assert [site.line for site in read_sites(tmp_path / "spec.yaml.toolchain").sites["calls"]] == [1]
+
+
+def test_every_wrong_event_of_a_metrics_file_is_told_at_its_place(tmp_path):
+    metrics = tmp_path / "metrics.yaml"
+    metrics.write_text(
+        "measure:\n  software:\n    a: {entr: f}\n    b: {enter: f}\n    c: {loop: f, in: g, add: ')'}\n    d:\n"
+    )
+    with pytest.raises(SpecError) as error:
+        read_metrics(metrics)
+    lines = str(error.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [f"{metrics}:{place}" for place in ("3:5", "5:5", "6:5")]
+    assert "did you mean 'enter'?" in lines[0]
+    assert "in: has a meaning with call and write only" in lines[1]
+    assert "add: ')' is not one C expression" in lines[1]
+    metrics.write_text("software:\n  b: {enter: f}\n")
+    assert read_metrics(metrics) == {"b": Event("enter", "f")}
+
+
+@pytest.mark.parametrize("sham", [False, True])
+def test_a_program_tells_its_counts_once_when_it_is_asked(tmp_path, monkeypatch, capfd, sham):
+    monkeypatch.chdir(tmp_path)
+    Path("metrics.yaml").write_text(
+        "software:\n  works: {enter: work}\n  allocs: {preload: malloc}\n  level: {gauge: level}\n"
+    )
+    Path("x.c").write_text(PROGRAM)
+    metrics = Path("metrics.yaml")
+    for command in (["gcc", "-O2", "-c", "x.c"], ["gcc", "x.o", "-o", "prog"]):
+        assert run_compiler(metrics, command, runtime=runtime_files(), bounds=BOUNDS, sham=sham) == 0
+    (uncounted,) = warnings(capfd)
+    assert uncounted.endswith("warning: allocs (preload) counts in a campaign only, not in what is compiled by hand")
+    for _ in range(2):
+        subprocess.run(["./prog"], env={**os.environ, "UNPERTURBED_TOTALS": "totals"}, check=True)
+    # Once a run, not by the child that was forked; what is preloaded is not counted by hand.
+    assert Path("totals").read_text() == ("works 0\nlevel 6\n" if sham else "works 7\nlevel 6\n") * 2
+    quiet = subprocess.run(["./prog"], capture_output=True, check=True)
+    assert quiet.stderr == quiet.stdout == b""
+
+
+def test_metrics_that_count_in_a_campaign_only_are_named_once(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    metrics = Path("metrics.yaml")
+    metrics.write_text(
+        "software:\n  a: {preload: malloc}\n  b: {python: {enter: m.f}}\n  c: {probe: {uprobe: 'x:f'}}\n  d: "
+        "{enter: main}\n"
+    )
+    Path("x.c").write_text("int main(void) { return 0; }\n")
+    for _ in range(2):
+        assert run_compiler(metrics, ["gcc", "x.c", "-o", "prog"]) == 0
+    (uncounted,) = warnings(capfd)
+    assert uncounted.endswith(
+        ": a (preload), b (python), c (probe) count in a campaign only, not in what is compiled by hand"
+    )
+    metrics.write_text("software:\n  a: {preload: malloc}\n")
+    assert run_compiler(metrics, ["gcc", "x.c", "-o", "prog"]) == 0
+    assert len(warnings(capfd)) == 1, "other metrics are told anew"
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "key", "line"),
+    [
+        ("software:\n  w: {enter: work}\n  w: {loop: work}\n", "3:3", "w", 2),
+        ("software: {}\nname: x\nsoftware: {w: {enter: work}}\n", "3:1", "software", 1),
+        ("measure:\n  software:\n    w: {enter: work, enter: f}\n", "3:22", "enter", 3),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_at_its_place(tmp_path, content, place, key, line):
+    metrics = tmp_path / "metrics.yaml"
+    metrics.write_text(content)
+    with pytest.raises(SpecError) as error:
+        read_metrics(metrics)
+    assert (
+        str(error.value)
+        == f"{metrics}:{place}: the key `{key}` stands here a second time (first in line {line}); remove one"
+    )
+
+
+def test_of_a_lone_source_a_name_that_it_holds_is_not_taken_for_misspelt(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    metrics = Path("metrics.yaml")
+    metrics.write_text("software:\n  a: {enter: 'geo::Grid::erase'}\n  b: {enter: 'geo::Grid::putt'}\n")
+    Path("x.cc").write_text(
+        "namespace geo { struct Grid { void put(); void erase(); }; }\nvoid geo::Grid::put() { erase(); }\n"
+    )
+    assert run_compiler(metrics, ["g++", "-c", "x.cc"]) == 0
+    (warning,) = warnings(capfd)
+    assert "enter: geo::Grid::putt; nearest names: geo::Grid::put; looked at x.cc" in warning
+
+
+def warnings(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("unperturbed cc: warning: ")]
+
+
+def test_a_metric_without_a_place_is_told_once_at_the_link_step(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    metrics = Path("metrics.yaml")
+    metrics.write_text("software:\n  a: {enter: wrok}\n  b: {enter: helper}\n  c: {enter: work}\n  d: {enter: qqqqq}\n")
+    Path("x.c").write_text(
+        "int helper(void);\nint work(void) { return helper(); }\nint main(void) { return work(); }\n"
+    )
+    Path("y.c").write_text("int helper(void) { return 0; }\n")
+    assert run_compiler(metrics, ["gcc", "-c", "x.c"]) == 0
+    # Of a lone source only what looks misspelt is told: others may hold the rest.
+    (first,) = warnings(capfd)
+    assert "software metric 'a': no place in the program matches enter: wrok; nearest names: work" in first
+    assert run_compiler(metrics, ["gcc", "-c", "y.c"]) == 0
+    assert warnings(capfd) == []
+    assert run_compiler(metrics, ["gcc", "x.o", "y.o", "-o", "prog"]) == 0
+    of_a, of_d = warnings(capfd)
+    assert "'a'" in of_a
+    assert "'d'" in of_d
+    assert of_d.endswith("looked at x.c, y.c (another source may hold it)")
+    assert run_compiler(metrics, ["gcc", "x.o", "y.o", "-o", "prog"]) == 0
+    assert warnings(capfd) == []
+
+
+def test_what_is_compiled_to_ask_the_compiler_something_gives_no_warning(tmp_path, monkeypatch, capfd):
+    metrics = tmp_path / "metrics.yaml"
+    metrics.write_text("software:\n  a: {enter: work}\n")
+    folder = tmp_path / "CMakeFiles" / "CMakeScratch" / "TryCompile-x"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    Path("CheckFunctionExists.c").write_text("int main(void) { return 0; }\n")
+    assert run_compiler(metrics, ["gcc", "CheckFunctionExists.c", "-o", "check"]) == 0
+    assert warnings(capfd) == []
+    assert read_sites(tmp_path / "metrics.yaml.toolchain").sources == ()
