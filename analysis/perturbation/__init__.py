@@ -30,6 +30,7 @@ from unperturbed.analysis.perturbation.stability import Drift, OutlierRun, Stabi
 from unperturbed.analysis.perturbation.verdict import (
     OPEN,
     SEVERITY,
+    SHOWN,
     Change,
     CheckName,
     MethodName,
@@ -48,6 +49,7 @@ __all__ = [
     "MINIMUM_RUNS",
     "OPEN",
     "SEVERITY",
+    "SHOWN",
     "VERDICT_MEANINGS",
     "VERDICT_SIGNS",
     "VERDICT_TONES",

@@ -11,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from unperturbed.analysis.perturbation.verdict import Change, OriginName, Verdict, VerdictName
-
-_SHOWN: tuple[VerdictName, ...] = ("perturbed", "shifted")
-"""Verdicts by which a change is shown."""
+from unperturbed.analysis.perturbation.verdict import SHOWN, Change, OriginName, Verdict, VerdictName
 
 _ORIGINS: Mapping[tuple[bool, bool], OriginName] = {
     (True, True): "both",
@@ -40,7 +37,7 @@ def origin_of_change(layout: VerdictName, counting: VerdictName) -> OriginName:
         What was shown to be there: *layout*, *counting*, *both*; *unclear* when neither was. Layout effects shown alone
         do not exclude a counting effect too small to be shown, and the reverse.
     """
-    return _ORIGINS[layout in _SHOWN, counting in _SHOWN]
+    return _ORIGINS[layout in SHOWN, counting in SHOWN]
 
 
 def with_origins(verdict: Verdict, layout: Verdict, counting: Verdict) -> Verdict:
@@ -60,7 +57,7 @@ def with_origins(verdict: Verdict, layout: Verdict, counting: Verdict) -> Verdic
         verdict,
         changes=tuple(
             replace(change, origin=origin_of_change(of_layout[key].verdict, of_counting[key].verdict))
-            if change.verdict in _SHOWN
+            if change.verdict in SHOWN
             and (key := (change.check, change.first, change.second)) in of_layout.keys() & of_counting.keys()
             else change
             for change in verdict.changes

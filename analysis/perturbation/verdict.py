@@ -30,6 +30,9 @@ beyond. *undecided*: nothing is shown. More runs decide the last two."""
 OPEN: tuple[VerdictName, ...] = ("shifted", "undecided")
 """Verdicts that more runs may decide."""
 
+SHOWN: tuple[VerdictName, ...] = ("perturbed", "shifted")
+"""Verdicts by which a change is shown."""
+
 SEVERITY: tuple[VerdictName, ...] = ("perturbed", "shifted", "undecided", "unperturbed")
 """The most serious verdict first: what was shown weighs more than what was not."""
 
@@ -366,7 +369,7 @@ def change_weight(change: Change) -> tuple[int, float]:
 
     Among changes that are not shown the far end of the interval counts, because that is how bad it may still be.
     """
-    shown = change.verdict in ("perturbed", "shifted")
+    shown = change.verdict in SHOWN
     reach = abs(change.effect) if shown else max(abs(change.low), abs(change.high))
     return -SEVERITY.index(change.verdict), reach
 

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))  # the simulated programs are part of the tests, w
 
 from tests.analysis import simulate  # noqa: E402  after the path is set
 from unperturbed.analysis.multiple_testing import holm, holm_of_intervals  # noqa: E402
-from unperturbed.analysis.perturbation import Baseline, Verdict, combine_checks  # noqa: E402
+from unperturbed.analysis.perturbation import SHOWN, Baseline, Verdict, combine_checks  # noqa: E402
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs  # noqa: E402
 from unperturbed.analysis.perturbation.correlation import (  # noqa: E402
     FISHER,
@@ -57,9 +57,6 @@ tolerance."""
 INNER_BASELINE, INNER_CHECKED = (5, 10, 20), (3, 5)
 RHO = {"unchanged": 0.5, "tolerance": 0.38}
 """Spearman's ρ of a pair in the checked runs: of one alone, or of every one."""
-
-SHOWN = ("perturbed", "shifted")
-"""Verdicts by which a change is shown."""
 
 GOAL = {"intervals": 3000, "phi": 0.95, "k": 10, "r": 3}
 """The case in which a planted change is to be found in 95 % of campaigns."""

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     )
     from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
     from unperturbed.harness.campaign.session import Session, execute_in
-    from unperturbed.harness.campaign.summary import CampaignSummary, find_campaigns, read_summary
+    from unperturbed.harness.campaign.summary import HOME, CampaignSummary, find_campaigns, read_summary
 
 __all__ = [
     "CAMPAIGN",
+    "HOME",
     "PAD_BYTES",
     "SWEEP",
     "Attempt",
@@ -97,6 +98,6 @@ __getattr__, __dir__ = lazy_names(
         ),
         "run": ("ProgramResult", "Sampling", "run_plain"),
         "session": ("Session", "execute_in"),
-        "summary": ("CampaignSummary", "find_campaigns", "read_summary"),
+        "summary": ("CampaignSummary", "HOME", "find_campaigns", "read_summary"),
     },
 )

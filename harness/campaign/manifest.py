@@ -126,16 +126,43 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-class Manifest:
-    """The campaign's `campaign.sqlite`. Each change is one transaction, on disk when the method returns."""
+def is_locked(folder: Path) -> bool:
+    """Return whether a process works on a campaign; nothing is written."""
+    try:
+        with (folder / "campaign.lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
-    def __init__(self, path: Path) -> None:
+
+class Manifest:
+    """The campaign's `campaign.sqlite`. Each change is one transaction, on disk when the method returns.
+
+    Parameters
+    ----------
+    path : Path
+        The file. It is made where there is none, unless it is only read.
+    read_only : bool
+        Open what is there and write nothing, not even a table that an older version did not have.
+
+    Raises
+    ------
+    SpecError
+        The file is no manifest, or is not there and shall only be read.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
+        place = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
         try:
             # A back end may make runs in a thread, one at a time; SQLite serialises access by itself.
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.executescript(_SCHEMA)
+            self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False, uri=True)
+            if not read_only:
+                self._db.execute("PRAGMA synchronous = FULL")
+                self._db.executescript(_SCHEMA)
             columns = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
         except sqlite3.DatabaseError as error:
             raise SpecError(
@@ -157,6 +184,10 @@ class Manifest:
         """Return a fact about the campaign, or None."""
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
+
+    def counts(self) -> Mapping[State, int]:
+        """Return how many runs are in each state; states without runs are left out."""
+        return dict(self._db.execute("SELECT state, count(*) FROM runs GROUP BY state").fetchall())
 
     def set_facts(self, **facts: Any) -> None:
         """Record facts about the campaign, all or none."""

@@ -5,16 +5,20 @@ Nothing is written, so that a campaign that runs, or one that another user made,
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign.manifest import Manifest, State, is_locked
+
+HOME = Path("campaigns")
+"""Where campaigns are kept, in the current folder, unless a folder is given."""
 
 _DEEPEST = 4
 _SKIPPED = frozenset({"builds", "runs", "inputs", "node_modules", "__pycache__"})
@@ -37,7 +41,7 @@ class CampaignSummary:
     phase : Phase
         `running` while a process works on it; `stopped` where runs are left and none does; `failed` where all are made
         and some failed.
-    runs : mapping of str to int
+    runs : mapping of State to int
         How many runs are in each state (`planned`, `running`, `done`, `failed`).
     verdicts : mapping of str to int
         How many configurations have which verdict; empty where it was not judged.
@@ -51,7 +55,7 @@ class CampaignSummary:
     name: str
     purpose: str
     phase: Phase
-    runs: Mapping[str, int]
+    runs: Mapping[State, int]
     verdicts: Mapping[str, int]
     begun: str
     problem: str = ""
@@ -110,26 +114,23 @@ def read_summary(folder: Path) -> CampaignSummary:
         Its phase is `unreadable` where the manifest is damaged.
     """
     try:
-        with closing(sqlite3.connect(f"{(folder / 'campaign.sqlite').absolute().as_uri()}?mode=ro", uri=True)) as found:
-            facts = dict(
-                found.execute("SELECT name, value FROM facts WHERE name IN ('name', 'purpose', 'begun')").fetchall()
-            )
-            runs = Counter(dict(found.execute("SELECT state, count(*) FROM runs GROUP BY state").fetchall()))
-        known = {name: str(json.loads(value)) for name, value in facts.items()}
-    except (sqlite3.DatabaseError, ValueError) as error:
+        with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+            runs = manifest.counts()
+            known = {name: str(manifest.fact(name) or "") for name in ("name", "purpose", "begun")}
+    except (SpecError, sqlite3.DatabaseError, ValueError) as error:
         return CampaignSummary(folder, folder.name, "", "unreadable", {}, {}, "", str(error))
     return CampaignSummary(
         folder,
-        known.get("name", folder.name),
-        known.get("purpose", "a campaign"),
-        _phase(runs, locked=_is_locked(folder)),
+        known["name"] or folder.name,
+        known["purpose"] or "a campaign",
+        _phase(runs, locked=is_locked(folder)),
         runs,
         _verdicts(folder),
-        known.get("begun", ""),
+        known["begun"],
     )
 
 
-def _phase(runs: Mapping[str, int], *, locked: bool) -> Phase:
+def _phase(runs: Mapping[State, int], *, locked: bool) -> Phase:
     if locked:
         return "running"
     if not runs:
@@ -137,17 +138,6 @@ def _phase(runs: Mapping[str, int], *, locked: bool) -> Phase:
     if runs.get("planned", 0) or runs.get("running", 0):
         return "stopped"
     return "failed" if runs.get("failed", 0) else "done"
-
-
-def _is_locked(folder: Path) -> bool:
-    try:
-        with (folder / "campaign.lock").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _verdicts(folder: Path) -> Mapping[str, int]:

@@ -8,9 +8,7 @@ import webbrowser
 from pathlib import Path
 
 from unperturbed.errors import SpecError
-
-HOME = Path("campaigns")
-"""Where campaigns are kept by default, in the current folder."""
+from unperturbed.harness.campaign import HOME
 
 CAMPAIGN_OR_SPEC = "the campaign's folder, or the spec that it was run from (then campaigns/<its name>)"
 """Help of an argument that `campaign_folder` reads."""

@@ -8,10 +8,8 @@ from itertools import count
 from pathlib import Path
 
 from unperturbed.errors import SpecError
+from unperturbed.harness.campaign import HOME
 from unperturbed.harness.drafts.wording import commented
-
-HOME = Path("campaigns")
-"""Where campaigns of commands are kept, in the current folder."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from unperturbed.analysis.perturbation import (
     MINIMUM_RUNS,
     OPEN,
     SEVERITY,
+    SHOWN,
     Baseline,
     Stability,
     Verdict,
@@ -177,9 +178,9 @@ def check(campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptio
         if found.parts[item.name]:
             found.note(*_silent_metrics(item, traces))
             verdicts.append(_with_origins(item, planned, found))
-    for name in campaign.programs:
+    for name, other in campaign.programs.items():
         found.note(
-            f"{name} is another set-up of the program ({difference(campaign, name)}), sampled alike: what it changes "
+            f"{name} is another set-up of the program ({other.difference()}), sampled alike: what it changes "
             "is no work of counting."
         )
     if not verdicts:
@@ -229,17 +230,6 @@ class _Pass:
             tolerance=settings.tolerance,
             name=name,
         )
-
-
-def difference(campaign: CampaignSpec, program: str) -> str:
-    """Return what is otherwise in one of the other programs, as its spec has it."""
-    other = campaign.programs[program]
-    parts = []
-    for key in sorted(other.model_fields_set, key=list(type(other).model_fields).index):
-        value = getattr(other, key)
-        shown = ", ".join(f"{name}={one}" for name, one in value.items()) if isinstance(value, Mapping) else value
-        parts.append(f"{key}: {shown}")
-    return "; ".join(parts)
 
 
 def hardware_metrics(campaign: CampaignSpec, baseline_traces: Sequence[Trace]) -> list[str]:
@@ -378,7 +368,7 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
     verdict = combine_checks(item.name, *found.parts[item.name])
     sham = next((other.name for other in planned if other.sham_of == item.name), "")
     if not found.against_sham[item.name]:
-        if verdict.verdict in ("perturbed", "shifted") and found.parts[sham]:
+        if verdict.verdict in SHOWN and found.parts[sham]:
             found.note(
                 f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell layout and no-ops from counting in "
                 f"{item.name}: "

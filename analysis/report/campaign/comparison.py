@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
-from unperturbed.analysis.perturbation import VERDICT_MEANINGS, VERDICT_SIGNS, mean_rho
+from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS, mean_rho
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.results import configuration_results
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.campaign.results import ConfigurationResult
     from unperturbed.collectors.data import Metric, Trace
 
-_SERIOUSNESS = list(reversed(tuple(VERDICT_SIGNS)))
+_MILDEST_FIRST = SEVERITY[::-1]
 _CONFIDENCE = 0.95
 _PLACES = (
     ("trust", "Metrics"),
@@ -126,7 +126,7 @@ def comparison_sentence(
 ) -> str:
     """Return one sentence on which verdicts differ."""
     both = [
-        (_SERIOUSNESS.index(one), _SERIOUSNESS.index(other))
+        (_MILDEST_FIRST.index(one), _MILDEST_FIRST.index(other))
         for one, other in verdict_pairs(first, second).values()
         if one is not None and other is not None
     ]
@@ -165,7 +165,7 @@ def _trust_section(
         cells: list[Cell | Content] = [Cell([plain_name(name), " ", code], title=meaning(name, described))]
         cells += [_pair_cell(pairs.get((column, name), (None, None)), names) for column in columns]
         body.append(cells)
-    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in _SERIOUSNESS]
+    legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in _MILDEST_FIRST]
     return tag(
         "section",
         tag("h2", "Metrics you may trust, in both"),

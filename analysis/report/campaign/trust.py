@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import meaning, plain_name
-from unperturbed.analysis.perturbation import VERDICT_MEANINGS, VERDICT_SIGNS, change_weight
+from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS, change_weight
 from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
 from unperturbed.analysis.report.campaign.verdicts import advice, badge
 from unperturbed.common.markup import Cell, Content, Html, table, tag
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.campaign.results import ConfigurationResult
     from unperturbed.collectors.data import Metric
 
-_SERIOUSNESS: Mapping[VerdictName, int] = {
-    verdict: place for place, verdict in enumerate(reversed(tuple(VERDICT_SIGNS)))
-}
+_SERIOUSNESS: Mapping[VerdictName, int] = {verdict: place for place, verdict in enumerate(reversed(SEVERITY))}
 """0 for the verdict that needs nothing done, the highest for the most serious."""
 
 _WIDE = 8

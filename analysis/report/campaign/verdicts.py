@@ -65,8 +65,7 @@ def doubts(content: ReportContent) -> Html | None:
 
 def by_weight(found: Sequence[ConfigurationResult]) -> list[tuple[int, ConfigurationResult]]:
     """Return the results with their places, perturbed ones first, unperturbed ones last."""
-    order = list(VERDICT_SIGNS)
-    return sorted(enumerate(found), key=lambda pair: order.index(pair[1].verdict))
+    return sorted(enumerate(found), key=lambda pair: SEVERITY.index(pair[1].verdict))
 
 
 def facts_section(content: ReportContent, data: Html | None) -> Html:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.harness.campaign import HOME
+
 if TYPE_CHECKING:
     from unperturbed.common.table import Tone
     from unperturbed.harness.campaign import CampaignSummary
 
-_HOME = Path("campaigns")
 _TONES: Mapping[str, Tone] = {
     "done": "good",
     "running": "strong",
@@ -41,7 +42,7 @@ class Command:
         from unperturbed.errors import SpecError
         from unperturbed.harness.campaign import find_campaigns, read_summary
 
-        folder: Path = arguments.folder or (_HOME if _HOME.is_dir() else Path())
+        folder: Path = arguments.folder or (HOME if HOME.is_dir() else Path())
         if not folder.is_dir():
             raise SpecError(f"{folder}: there is no such folder")
         found = [read_summary(place) for place in find_campaigns(folder)]

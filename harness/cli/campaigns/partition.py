@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from unperturbed.harness.campaign import HOME
 from unperturbed.harness.cli.drafting import add_progress_option
 from unperturbed.harness.cli.folders import open_page
 
@@ -63,7 +64,7 @@ class Command:
         from unperturbed.harness.studies import Search, partition_campaign
 
         campaign = load_spec(arguments.spec)
-        folder = (arguments.campaign or Path("campaigns") / f"{campaign.name}-partition").absolute()
+        folder = (arguments.campaign or HOME / f"{campaign.name}-partition").absolute()
         search = Search(
             arguments.strategy,
             arguments.repetitions,

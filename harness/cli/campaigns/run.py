@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.harness.campaign import HOME
 from unperturbed.harness.cli.campaigns._options import add_fail_on
 from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, spec_of_program
-from unperturbed.harness.cli.folders import HOME
 from unperturbed.harness.cli.running import run_and_show
 
 if TYPE_CHECKING:

@@ -49,6 +49,15 @@ class OtherProgram(Section):
         default=None, description="Whether all its runs must give the result of its own first, unmeasured one."
     )
 
+    def difference(self) -> str:
+        """Return what is otherwise in it, key by key, in the order of this section."""
+        parts = []
+        for key in sorted(self.model_fields_set, key=list(type(self).model_fields).index):
+            value = getattr(self, key)
+            shown = ", ".join(f"{name}={one}" for name, one in value.items()) if isinstance(value, Mapping) else value
+            parts.append(f"{key}: {shown}")
+        return "; ".join(parts)
+
     def of(self, program: Program) -> Program:
         """Return the whole program: that of `program:` with these changes."""
         given: dict[str, Any] = {

@@ -39,6 +39,15 @@ def test_hours_are_foreseen_by_what_was_expected_and_then_by_what_it_took():
         limits.require(20)
 
 
+def test_hours_that_are_kept_for_certification_are_named():
+    now = [0.0]
+    limits = Limits(Settings(max_hours=1), lambda: now[0])
+    now[0], limits.runs = 1800.0, 10
+    limits.require(5, reserve=5)
+    with pytest.raises(Stop, match=r"the next 5 runs would take about 0\.25 h, and 0\.5 h are kept for certification"):
+        limits.require(5, reserve=20)
+
+
 def test_without_limits_nothing_stops():
     limits = Limits(Settings(), lambda: 0.0)
     limits.require(10**9)

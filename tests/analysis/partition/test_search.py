@@ -8,6 +8,8 @@ import pytest
 
 from tests.analysis.partition.scripted import Scripted
 from unperturbed.analysis.partition import STRATEGIES, Measurement, Plan, Settings, search
+from unperturbed.analysis.partition.certify import Certification
+from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Limits
 
 
 def found(plan: Plan) -> set[str]:
@@ -205,6 +207,26 @@ def test_max_hours_is_kept_by_the_time_that_runs_took():
     assert plan.hours == now[0] / 3600
     assert plan.stopped.startswith("max_hours is 1")
     assert plan.subsets
+
+
+class Uneven(Scripted):
+    """Four metrics together are cheaper to certify, each, than one alone; so they are tried first."""
+
+    def repetitions_to_certify(self, subset: tuple[str, ...], level: float, maximum: int) -> int | None:
+        return 8 if len(subset) == 4 else 3
+
+
+def test_what_is_too_much_to_certify_does_not_keep_a_smaller_subset_from_its_runs():
+    settings = Settings(max_runs=11)
+    limits = Limits(settings, lambda: 0.0)
+    evaluator = CandidateEvaluator("abcde", Uneven(), settings, limits, lambda _: None)
+    certification = Certification(evaluator, STRATEGIES["first-fit"])
+    assert evaluator.accepts("abcd")
+    assert evaluator.accepts("e")
+    certification.run([tuple("abcd"), ("e",)])
+    assert [each.subset for each in certification.certificates.values()] == [("e",)]
+    assert certification.pending == [tuple("abcd")]
+    assert certification.stopped == "max_runs is 11: 6 runs are made, the next subset needs 8"
 
 
 def test_interrupted_gives_the_best_plan_so_far():

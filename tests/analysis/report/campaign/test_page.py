@@ -301,11 +301,7 @@ def test_text_stands_out_from_its_ground(scheme: int):
         ("accent", "paper"),
     ]
     texts += [("card", f"series-{number}") for number in range(1, 7)]  # counts and signs on bars and cells
-    texts += [
-        (verdict, ground)
-        for verdict in SEVERITY
-        for ground in ("card", f"{verdict}-soft")
-    ]
+    texts += [(verdict, ground) for verdict in SEVERITY for ground in ("card", f"{verdict}-soft")]
     texts += [("cell-ink", f"{way}-{step}") for way in ("fell", "rose") for step in range(1, 5)]
     for text, ground in texts:
         assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
