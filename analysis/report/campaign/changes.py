@@ -26,7 +26,7 @@ _ROWS_SHOWN = 12
 _ROWS_MOST = 90
 """Rows of a matrix; the pairs that changed least are left out beyond."""
 
-_TABLE_ROWS = 300
+_TABLE_ROWS = 100
 """Rows of the table of all changes; the others are added when they are wanted."""
 
 _REST = "changes-rest"

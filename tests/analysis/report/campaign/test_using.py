@@ -236,7 +236,7 @@ def test_the_rest_of_a_long_table_comes_when_it_is_wanted(tmp_path: Path):
     with open_report(tmp_path / "report.html") as page:
         page.wait_drawn()
         rows = "document.querySelector('#changes-table').tBodies[0].rows"
-        assert page.js(f"return {rows}.length") == 300
+        assert page.js(f"return {rows}.length") == 100
         page.js(
             "const select = document.querySelector(\"select[data-filter='changes-table'][data-column='2']\");"
             "select.value = 'outer'; select.dispatchEvent(new Event('change', {bubbles: true}))"
