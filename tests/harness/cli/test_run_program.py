@@ -60,13 +60,16 @@ def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
 
 
 def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_path: Path) -> None:
-    script = tmp_path / "work.py"
-    script.write_text(
-        "import os, sys, time\nprint(time.time(), os.environ['WORK'], sys.stdin.read())\n"
-        "sum(i * i for i in range(400000))\nsys.exit(3)\n"
-    )
+    (tmp_path / "work.c").write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n"
+        "int main(void) {\n    struct timespec now;\n    char read[80];\n    clock_gettime(CLOCK_REALTIME, &now);\n"
+        '    printf("%ld %s %s\\n", now.tv_nsec, getenv("WORK"), fgets(read, sizeof read, stdin));\n'
+        "    long double slow = 2;\n    for (long i = 0; i < 4000000; i++)\n        slow = 1 + 1 / slow;\n"
+        "    for (int i = 0; i < 500; i++)\n        free(malloc(i + 9000));\n    return slow > 3 ? 0 : 3;\n}\n"
+    )  # divisions: much time for few instructions, which are simulated
+    subprocess.run(["gcc", "-O1", "-fno-builtin", "-o", "work", "work.c"], cwd=tmp_path, check=True)
     (tmp_path / "in.txt").write_text("read me")
-    words = ["run", *FEW, "--env", "WORK=hard", "--interval", "100", "--", sys.executable, "work.py"]
+    words = ["run", *FEW, "--env", "WORK=hard", "--interval", "100", "--", "./work"]
     with (tmp_path / "in.txt").open() as stdin:
         done = subprocess.run(
             [sys.executable, "-m", "unperturbed.harness.cli", *words],
