@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib
 import math
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from unperturbed.common.picture import Picture
 from unperturbed.common.table import Table
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     import polars as pl
 
@@ -53,6 +54,10 @@ class Result(ABC):
         """Return the result as text: the headline, then the tables."""
         return "\n\n".join([self.headline(), *(table.to_text() for table in self.tables())])
 
+    def plot(self) -> Picture:
+        """Return the result's page as a picture, which a notebook shows."""
+        return Picture(self._rendered(), self.headline(), writer=_write_page())
+
     def write_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the result as one self-contained HTML page.
 
@@ -66,14 +71,22 @@ class Result(ABC):
         Path
             The file.
         """
+        return self.plot().write_html(path)
+
+    def _rendered(self) -> str:
         module, _, function = self._page.partition(":")
-        document = importlib.import_module("unperturbed.analysis.report")
-        written = Path(path)
-        document.write_page(written, getattr(importlib.import_module(module), function)(self))
-        return written
+        return str(getattr(importlib.import_module(module), function)(self))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline()}>"
 
     def _repr_html_(self) -> str:
         return "".join(table.to_html() for table in self.tables()) or f"<p>{self.headline()}</p>"
+
+
+def _write_page() -> Callable[[str | os.PathLike[str], str], None]:
+    """Return what writes pages; it is part of the report, which a result does not load before it is drawn."""
+    found: Callable[[str | os.PathLike[str], str], None] = importlib.import_module(
+        "unperturbed.analysis.report"
+    ).write_page
+    return found

@@ -78,7 +78,7 @@ def pairwise(
     series: Sequence[ArrayLike | Trace],
     *,
     names: Sequence[str] | None = None,
-    on: Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     paths: bool = False,
     penalty: float = 0.0,
     band: int | None = None,
@@ -94,7 +94,7 @@ def pairwise(
         Arrays of shape (n,) or (n, metrics), or traces of one program; lengths may differ.
     names : sequence of str, optional
         One for each series. By default the traces' runs, or numbers from 0.
-    on : sequence of str, optional
+    on : str or sequence of str, optional
         Metrics of traces to align on. By default IPC, or else the hardware metrics that all traces have.
     paths : bool, default False
         Return the warp paths too.
@@ -134,7 +134,8 @@ def pairwise(
     metrics: tuple[str, ...] = ()
     rows: list[ArrayLike] = []
     if traces:
-        traces, metrics = (traces, tuple(on)) if on is not None else _with_metrics(traces)
+        named = (on,) if isinstance(on, str) else on
+        traces, metrics = (traces, tuple(named)) if named is not None else _with_metrics(traces)
         rows = [trace.values(metrics) for trace in traces]
         scale = "range" if scale is None else scale
         called = [describe.run_name(trace, str(number)) for number, trace in enumerate(traces)]

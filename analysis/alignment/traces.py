@@ -168,7 +168,7 @@ def align(
     a: Trace,
     b: Trace,
     *,
-    on: Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     method: Literal["dtw", "milestones", "paper"] = "dtw",
     anchor: str | None = None,
     budget: int | None = None,
@@ -184,7 +184,7 @@ def align(
     ----------
     a, b : Trace
         Traces of the same work.
-    on : sequence of str, optional
+    on : str or sequence of str, optional
         Names of the metrics to align on, present in both. None takes IPC, the paper's choice; where a trace has no
         metric of that name, PAPI_TOT_INS over PAPI_TOT_CYC; without these all hardware metrics that both have. Each is
         divided by one number for both traces, the range from the 5th to the 95th percentile of both traces' values
@@ -243,7 +243,7 @@ def align(
         penalty, flat, pace, mend = 0.0, "warped", "time", False
     if on is None:
         a, b, on = with_default_metrics(a, b)
-    names = tuple(on)
+    names = (on,) if isinstance(on, str) else tuple(on)
     x, y, scale = _scaled(a, b, names, mend=mend)
     pace_name, paces = _paces(a, b, pace)
     free = anchored_dtw(x, y, (), band=band)

@@ -17,11 +17,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 
 from unperturbed.analysis.causal.discovery import (
     TIE_BITS,
@@ -42,6 +41,7 @@ from unperturbed.analysis.causal.model import CausalModel, Edge, Settings
 from unperturbed.analysis.causal.regression import Mechanism, fit_mechanism
 from unperturbed.analysis.causal.table import Arrow, Data, Kind, Knowledge, prepare
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
+from unperturbed.common.frames import to_polars
 from unperturbed.errors import DataError
 
 SHARE = 0.75
@@ -81,9 +81,10 @@ _FEWEST_ROWS = 3
 
 
 def learn(
-    table: pl.DataFrame | Data,
+    table: Any,
     knowledge: Knowledge | None = None,
     *,
+    inputs: Sequence[str] = (),
     kinds: Mapping[str, Kind] | None = None,
     missing: Literal["error", "drop"] = "error",
     test: str = "auto",
@@ -97,12 +98,14 @@ def learn(
 
     Parameters
     ----------
-    table : polars.DataFrame or Data
+    table : Data, polars.DataFrame, pandas.DataFrame, pyarrow.Table or mapping of str to sequence
         One row a run, one column a parameter, counter or time.
     knowledge : Knowledge, optional
         Prior knowledge. Give at least the order of the variables: parameters, derived from them, events, cycles, time.
         Without it many directions stay open, and variables that determine each other (T = #op·C) are resolved less
         often.
+    inputs : sequence of str, default ()
+        Variables that nothing in the table causes: the parameters. Short for `Knowledge(inputs=…)`, and added to it.
     kinds : mapping of str to Kind, optional
         As for `prepare`; only for a DataFrame.
     missing : {"error", "drop"}, default "error"
@@ -150,13 +153,15 @@ def learn(
         raise ValueError(f"depth and subsamples cannot be negative: {depth}, {subsamples}")
     if isinstance(table, Data) and (kinds or missing != "error"):
         raise ValueError("kinds and missing are for a DataFrame; a Data has them already")
-    data = table if isinstance(table, Data) else prepare(table, kinds=kinds, missing=missing)
+    data = table if isinstance(table, Data) else prepare(to_polars(table), kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
             f"{data.rows} rows are too few to learn from; {_FEWEST_ROWS} are the least, "
             "and some ten a variable tell something"
         )
-    known = (knowledge or Knowledge()).restricted_to(
+    given = knowledge or Knowledge()
+    given = replace(given, inputs=tuple(dict.fromkeys([*given.inputs, *inputs])))
+    known = given.restricted_to(
         data.names,
         [one.name for one in data.exclusions],
         [one.name for one in data.exclusions if one.is_constant],

@@ -15,6 +15,7 @@ from unperturbed.analysis.perturbation import describe
 from unperturbed.analysis.perturbation.compare import Comparison
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.collectors.data import Trace
+from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class Overhead:
 
 
 @dataclass(frozen=True, repr=False)
-class Verdict(Result):
+class Verdict(Framed, Result):
     """The verdict on one configuration (or on one check of it).
 
     Attributes

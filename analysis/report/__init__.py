@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.diagnosis import render_diagnosis
     from unperturbed.analysis.report.model.page import render_model
     from unperturbed.analysis.report.structure import render_structure
+    from unperturbed.analysis.report.traces import render_traces
 
 __all__ = [
     "AlignmentExample",
@@ -51,6 +52,7 @@ __all__ = [
     "render_partition",
     "render_result",
     "render_structure",
+    "render_traces",
     "to_json",
     "write_page",
     "write_partition",
@@ -64,5 +66,6 @@ __getattr__, __dir__ = lazy_names(
         "diagnosis": ("render_diagnosis",),
         "model.page": ("render_model",),
         "structure": ("render_structure",),
+        "traces": ("render_traces",),
     },
 )

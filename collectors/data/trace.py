@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from unperturbed.collectors.data.parquet import read_parquet_file
+from unperturbed.common.table import Column, Table
+from unperturbed.common.wording import counted, did_you_mean, duration, first_of, listing, number
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
 
 _METADATA_KEY = "unperturbed"
 _FORMAT = 1
+_FILE = "trace.parquet"
+"""A run's trace in its folder."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,19 @@ class Metric:
             object.__setattr__(self, "components", (f"{self.source}:{self.name}",))
 
 
-@dataclass(frozen=True)
+class UnknownMetricError(DataError, KeyError):
+    """A metric that a trace does not have: a KeyError too, as of any mapping."""
+
+    __str__ = Exception.__str__
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """Metrics of one run, interval by interval.
+
+    A trace behaves as a table: `trace["x"]` is a column, `trace[["x", "y"]]` a trace of these metrics, `trace[10:20]` a
+    trace of these intervals; `len` is the number of intervals, `in` and iteration are of names of metrics. NumPy takes
+    it as a matrix, and polars, pandas, pyarrow and DuckDB as a table (`__arrow_c_stream__`).
 
     Attributes
     ----------
@@ -168,12 +182,104 @@ class Trace:
     def __len__(self) -> int:
         return len(self.begin_ns)
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return one metric's column, shape (intervals,)."""
-        try:
-            return self.columns[name]
-        except KeyError:
-            raise DataError(f"the trace has no metric {name!r}; it has {', '.join(self.metrics)}") from None
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the metrics, in column order."""
+        return iter(self.metrics)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.metrics
+
+    @overload
+    def __getitem__(self, key: str) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, key: slice | list[str] | tuple[str, ...]) -> Trace: ...
+    def __getitem__(self, key: str | slice | list[str] | tuple[str, ...]) -> NDArray[Any] | Trace:
+        """Return one metric's column, shape (intervals,); or the trace of some intervals, or of some metrics.
+
+        Raises
+        ------
+        DataError
+            The trace has no such metric (then also a KeyError), or the key is none of these.
+        """
+        if isinstance(key, str):
+            if key not in self.columns:
+                known = did_you_mean(key, self.metrics) or f"it has {listing(self.metrics)}"
+                raise UnknownMetricError(f"the trace has no metric {key!r}; {known}")
+            return self.columns[key]
+        if isinstance(key, slice):
+            columns = {name: column[key] for name, column in self.columns.items()}
+            return replace(
+                self,
+                begin_ns=self.begin_ns[key],
+                end_ns=self.end_ns[key],
+                overruns=self.overruns[key],
+                columns=MappingProxyType(columns),
+            )
+        if isinstance(key, list | tuple) and all(isinstance(name, str) for name in key):
+            columns = {name: self[name] for name in key}
+            metrics = {name: self.metrics[name] for name in key}
+            return replace(self, metrics=MappingProxyType(metrics), columns=MappingProxyType(columns))
+        raise DataError(f"a trace has metrics by name, lists of names and slices of intervals, not {key!r}")
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both hold the same: metrics, intervals, every value (NaN equals NaN) and attributes."""
+        import numpy as np  # noqa: PLC0415
+
+        if not isinstance(other, Trace):
+            return NotImplemented
+        return (
+            list(self.metrics.items()) == list(other.metrics.items())
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in INTERVAL_COLUMNS)
+            and all(
+                column.dtype == other.columns[name].dtype
+                and np.array_equal(column, other.columns[name], equal_nan=column.dtype.kind == "f")
+                for name, column in self.columns.items()
+            )
+            and dict(self.attributes) == dict(other.attributes)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # two that are equal hold arrays, which have no hash
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return all metrics as a matrix of shape (intervals, metrics); NumPy calls it."""
+        import numpy as np  # noqa: PLC0415
+
+        if copy is False:
+            raise ValueError("a trace's columns lie apart: as one matrix they are copied")
+        matrix = np.column_stack(list(self.columns.values())) if self.columns else np.empty((len(self), 0))
+        return matrix if dtype is None else matrix.astype(dtype)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the table as Arrow's stream; libraries of data frames call it."""
+        return self.to_polars().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        known = [f"{key} {self.attributes[key]}" for key in ("configuration", "pass", "run") if key in self.attributes]
+        seconds = (self.end_ns[-1] - self.begin_ns[0]) / 1e9 if len(self) else 0.0
+        heading = f"{counted(len(self), 'interval')} in {duration(seconds)}, {counted(len(self.metrics), 'metric')}"
+        return f"<Trace{' of ' + ', '.join(known) if known else ''}: {heading}: {first_of(list(self.metrics))}>"
+
+    def _repr_html_(self) -> str:
+        return self.overview().to_html()
+
+    def overview(self) -> Table:
+        """Return a table of the metrics: a row each, with its total and what is usual in an interval."""
+        import numpy as np  # noqa: PLC0415
+
+        columns = (
+            Column("metric"),
+            Column("kind"),
+            Column("unit"),
+            Column("total", "right", "of a counter, over all intervals"),
+            *(Column(name, "right", "of an interval") for name in ("least", "median", "most")),
+        )
+        rows = []
+        for name, metric in self.metrics.items():
+            values = self.columns[name]
+            usual = (np.nanmin(values), np.nanmedian(values), np.nanmax(values)) if len(values) else (None,) * 3
+            total = np.nansum(values) if metric.semantics == "counter" else None
+            rows.append([name, metric.kind, metric.unit, *(number(value) for value in (total, *usual))])
+        return Table(columns, rows, repr(self)[1:-1])
 
     def values(self, names: Iterable[str]) -> NDArray[np.float64]:
         """Return the named metrics as a float64 array of shape (intervals, metrics)."""
@@ -217,6 +323,16 @@ class Trace:
     def read(cls, path: str | os.PathLike[str]) -> Trace:
         """Read what `write` wrote.
 
+        Parameters
+        ----------
+        path : path-like
+            The file, or a run's folder, which holds a `trace.parquet`.
+
+        Returns
+        -------
+        Trace
+            One row an interval.
+
         Raises
         ------
         DataError
@@ -225,9 +341,13 @@ class Trace:
         import polars as pl  # noqa: PLC0415
 
         source = Path(path)
+        if (source / _FILE).is_file():
+            source /= _FILE
         if not source.is_file():
             what = (
-                "a folder; name the trace.parquet of a run in it" if source.is_dir() else "there is no such trace file"
+                f"no run's folder (no {_FILE} in it); runs are in a campaign's folder runs/"
+                if source.is_dir()
+                else "there is no such trace file"
             )
             raise DataError(f"{source}: {what}")
         try:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from unperturbed.analysis.perturbation import Verdict, verdict_table
 from unperturbed.analysis.report import ReportContent, to_json
 from unperturbed.collectors import Trace
+from unperturbed.common.frames import Framed, Library, to_library
+from unperturbed.common.picture import Picture
 from unperturbed.common.result import Result
-from unperturbed.common.table import Table
-from unperturbed.common.wording import counted, did_you_mean, listing
+from unperturbed.common.table import Column, Table
+from unperturbed.common.wording import counted, did_you_mean, listing, number
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign import Manifest, configurations
+from unperturbed.harness.library.intervals import scan_intervals, tidy_traces
 from unperturbed.harness.results.check import CampaignVerdicts, CheckOptions, check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces, recorded_campaign
 from unperturbed.harness.results.reporting import content_of
@@ -23,8 +26,11 @@ from unperturbed.harness.results.reporting import content_of
 if TYPE_CHECKING:
     import polars as pl
 
+_PLOTTED = 4
+"""Metrics of a plot for which none are named."""
 
-class Runs(Sequence[Trace]):
+
+class Runs(Framed, Sequence[Trace]):
     """The runs of one configuration, in the order of the plan.
 
     Attributes
@@ -53,8 +59,43 @@ class Runs(Sequence[Trace]):
         return f"<Runs of {self.configuration}: {counted(len(self), 'run')}>"
 
     def to_frame(self) -> pl.DataFrame:
-        """Return the runs as one tidy frame; columns as for `Campaign.to_frame`."""
-        return _tidy(self._traces)
+        """Return the runs as one tidy frame; columns as for `Campaign.frame`."""
+        return tidy_traces(self._traces)
+
+    def plot(self, metrics: str | Sequence[str] | None = None) -> Picture:
+        """Draw metrics over time, runs laid over one another.
+
+        Parameters
+        ----------
+        metrics : str or sequence of str, optional
+            A panel each, twelve at most. By default the first four of the first run.
+
+        Returns
+        -------
+        Picture
+            A notebook shows it; `write_html` writes it.
+
+        Raises
+        ------
+        DataError
+            There are no runs, or none of them has one of the metrics.
+        """
+        from unperturbed.analysis.report import render_traces, write_page  # noqa: PLC0415  slow to load
+
+        if not self._traces:
+            raise DataError(f"there are no runs of {self.configuration} to plot")
+        chosen = self._traces[0].names()[:_PLOTTED] if metrics is None else metrics
+        names = [chosen] if isinstance(chosen, str) else list(chosen)
+        title = f"{listing(names)} of {self.configuration}"
+        return Picture(render_traces(self._traces, names, title), title, writer=write_page)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for place, trace in enumerate(self._traces):
+            seconds = (trace.end_ns[-1] - trace.begin_ns[0]) / 1e9 if len(trace) else 0.0
+            rows.append([str(trace.attributes.get("run", place)), str(len(trace)), number(seconds)])
+        columns = (Column("run"), Column("intervals", "right"), Column("seconds", "right"))
+        return Table(columns, rows, f"Runs of {self.configuration}").to_html()
 
 
 class Campaign(Result):
@@ -92,7 +133,7 @@ class Campaign(Result):
 
     @cached_property
     def _traces(self) -> Traces:
-        with Manifest(self.folder / "campaign.sqlite") as manifest:
+        with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
             return read_traces(self.folder, manifest)
 
     @cached_property
@@ -182,16 +223,31 @@ class Campaign(Result):
         """Return the table of verdicts, a row a configuration."""
         return (verdict_table(self._checked.verdicts, f"Verdicts of {self.name}"),)
 
-    def to_frame(self) -> pl.DataFrame:
+    @overload
+    def frame(self, library: None = None) -> pl.LazyFrame: ...
+    @overload
+    def frame(self, library: Library) -> Any: ...
+    def frame(self, library: Library | None = None) -> Any:
         """Return all runs as one tidy frame, a row an interval.
+
+        Parameters
+        ----------
+        library : {"polars", "pandas", "pyarrow"}, optional
+            Whose frame, with all rows read. By default a lazy polars frame, whose `collect` reads what is needed.
 
         Returns
         -------
-        polars.DataFrame
-            `configuration`, `pass`, `run`, `repetition`, `interval` (from 0), `begin_ns`, `end_ns`, `overruns`, then
-            one column a metric, null where a run has it not.
+        polars.LazyFrame, polars.DataFrame, pandas.DataFrame or pyarrow.Table
+            `run`, `configuration`, `pass`, `repetition`, `interval` (from 0), `start` and `duration` (seconds),
+            `begin_ns`, `end_ns`, `overruns`, then one column a metric, null where a run has it not.
         """
-        return _tidy([trace for runs in self._traces.values() for traces in runs.values() for trace in traces])
+        with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
+            scanned = scan_intervals(self.folder, manifest.runs("done"))
+        return scanned if library is None else to_library(scanned.collect(), library)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return all runs as one polars frame, as `frame`."""
+        return self.frame().collect()
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `unperturbed check --json` prints."""
@@ -210,18 +266,20 @@ class Campaign(Result):
         Path
             The file.
         """
+        return self.plot().write_html(path)
+
+    def plot(self) -> Picture:
+        """Return the campaign's report as a picture, which a notebook shows."""
         from unperturbed.analysis.report import render, write_page  # noqa: PLC0415  slow to load
 
-        written = Path(path)
-        write_page(written, render(self._content()))
-        return written
+        return Picture(render(self._content()), self.headline(), writer=write_page)
 
     def _content(self) -> ReportContent:
-        with Manifest(self.folder / "campaign.sqlite") as manifest:
+        with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
             return content_of(self.spec, self._checked, manifest)
 
     def _check(self, method: Literal["runs", "paper"], *, across: bool) -> CampaignVerdicts:
-        with Manifest(self.folder / "campaign.sqlite") as manifest:
+        with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
             options = CheckOptions(method, across, disturbed_runs(manifest))
         return check(self.spec, self._traces, options)
 
@@ -236,20 +294,3 @@ class _UnknownConfigurationError(DataError, KeyError):
     """A configuration that the campaign does not have: a KeyError too, as of any mapping."""
 
     __str__ = Exception.__str__
-
-
-def _tidy(traces: Sequence[Trace]) -> pl.DataFrame:
-    import polars as pl  # noqa: PLC0415  slow to load, and not every use of a campaign needs it
-
-    frames = []
-    for trace in traces:
-        facts = trace.attributes
-        named = {
-            "configuration": facts.get("configuration"),
-            "pass": facts.get("pass"),
-            "run": facts.get("run"),
-            "repetition": facts.get("repetition"),
-        }
-        frame = trace.to_polars().with_row_index("interval")
-        frames.append(frame.select(*(pl.lit(value).alias(key) for key, value in named.items()), pl.all()))
-    return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()

@@ -68,11 +68,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     DataError
         There is no trace, or it cannot be read.
     """
-    from pathlib import Path  # noqa: PLC0415
-
-    from unperturbed.harness.results.recorded import read_run  # noqa: PLC0415  loads the alignment
-
-    return read_run(Path(path))
+    return Trace.read(path)
 
 
 def structure(source: Any, *, seed: int = 0, **options: Any) -> Composition:

@@ -23,6 +23,7 @@ from unperturbed.analysis.perturbation import (
     with_origins,
 )
 from unperturbed.collectors.data import Trace
+from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
@@ -59,7 +60,7 @@ class CheckOptions:
 
 
 @dataclass(frozen=True, repr=False)
-class CampaignVerdicts(Result):
+class CampaignVerdicts(Framed, Result):
     """The verdicts of a campaign.
 
     Attributes

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from unperturbed.collectors.data import TABLE, Trace
-from unperturbed.errors import DataError, SpecError
+from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, RunState
 from unperturbed.harness.spec import CampaignSpec, parse_spec
 
@@ -42,7 +42,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         raise SpecError(
             f"{folder} holds no campaign (no campaign.sqlite); make one with: unperturbed run SPEC --campaign {folder}"
         )
-    with Manifest(manifest_path) as manifest:
+    with Manifest(manifest_path, read_only=True) as manifest:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
         purpose = manifest.fact("purpose") or CAMPAIGN
     if text is None:
@@ -55,33 +55,6 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
             "be checked"
         )
     return parse_spec(text, path, Path(path).parent, recorded=True)
-
-
-def read_run(path: Path) -> Trace:
-    """Read a trace from its file, or from the folder of a run.
-
-    Parameters
-    ----------
-    path : Path
-        A run's folder, or its trace.parquet.
-
-    Returns
-    -------
-    Trace
-        One row an interval.
-
-    Raises
-    ------
-    DataError
-        There is none.
-    """
-    if path.is_dir():
-        if not (path / "trace.parquet").is_file():
-            raise DataError(
-                f"{path} is no run's folder (no trace.parquet in it); runs are in a campaign's folder runs/"
-            )
-        path /= "trace.parquet"
-    return Trace.read(path)
 
 
 def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()) -> Traces:

@@ -254,6 +254,37 @@ class CausalModel(Result):
         self._check(*application, *performance, *by)
         return screens_off(self._test, application, performance, by, alpha=alpha)
 
+    def to_networkx(self) -> Any:
+        """Return the graph as a networkx.DiGraph, for DoWhy and other libraries of graphs.
+
+        Returns
+        -------
+        networkx.DiGraph
+            Nodes are the variables' names, with `kind` and, where a mechanism was fitted, `formula`. Edges have their
+            finite numbers and marks. One whose direction is open stands in both directions, each with `directed=False`.
+
+        Raises
+        ------
+        DataError
+            The library is not installed.
+        """
+        try:
+            import networkx  # noqa: PLC0415  the caller's library, not one of ours
+        except ModuleNotFoundError:
+            raise DataError("a graph of networkx needs that library: pip install networkx") from None
+        graph = networkx.DiGraph()
+        for name in self.data.names:
+            mechanism = self.mechanisms.get(name)
+            formula = {"formula": mechanism.formula} if mechanism and mechanism.formula else {}
+            graph.add_node(name, kind=self.data.kinds[name], **formula)
+        for edge in self.edges:
+            marks = {name: value for name, value in vars(edge).items() if isinstance(value, bool | float)}
+            known = {name: value for name, value in marks.items() if math.isfinite(value)}
+            graph.add_edge(edge.source, edge.target, **known)
+            if not edge.directed:
+                graph.add_edge(edge.target, edge.source, **known)
+        return graph
+
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return `to_dict` as JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, allow_nan=False)

@@ -59,11 +59,11 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Align, print, draw; 0 when it could be done."""
         from unperturbed.analysis.alignment import align, map_region, matching_counters
-        from unperturbed.harness.results.recorded import read_run
+        from unperturbed.collectors import Trace
 
         _refuse(arguments)
         region = _region(arguments.region)
-        a, b = read_run(arguments.first), read_run(arguments.second)
+        a, b = Trace.read(arguments.first), Trace.read(arguments.second)
         alignment = align(
             a,
             b,

@@ -127,10 +127,10 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
     from unperturbed.errors import DataError
 
     if not arguments.accesses:
-        from unperturbed.harness.results.recorded import read_run
+        from unperturbed.collectors import Trace
 
         try:
-            trace = read_run(path)
+            trace = Trace.read(path)
         except DataError as error:
             hint = (
                 "; a text file of accesses is read with --accesses"

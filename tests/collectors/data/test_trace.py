@@ -103,5 +103,5 @@ def test_reading_what_is_no_trace(tmp_path: Path) -> None:
 
 
 def test_unknown_metric_names_those_there_are() -> None:
-    with pytest.raises(DataError, match="it has PAPI_TOT_INS, IPC"):
+    with pytest.raises(DataError, match="it has PAPI_TOT_INS and IPC"):
         _trace([1], [1.0])["PAPI_L1_DCM"]

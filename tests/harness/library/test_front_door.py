@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,8 +82,9 @@ def test_its_check_is_the_command_s(folder: Path) -> None:
 def test_its_frame_is_tidy(folder: Path) -> None:
     campaign = up.load(folder)
     frame = campaign.to_frame()
-    assert frame.columns[:8] == [
-        *("configuration", "pass", "run", "repetition", "interval", "begin_ns", "end_ns", "overruns"),
+    assert frame.columns[:10] == [
+        *("run", "configuration", "pass", "repetition", "interval", "start", "duration"),
+        *("begin_ns", "end_ns", "overruns"),
     ]
     assert frame.height == sum(len(trace) for name in campaign for trace in campaign[name])
     counted = frame.group_by("configuration").agg(pl.col("steps").is_null().all().alias("none")).sort("configuration")
@@ -95,6 +97,55 @@ def test_its_frame_is_tidy(folder: Path) -> None:
         .to_frame()
         .equals(frame.filter(pl.col("configuration") == "steps").select(campaign["steps"].to_frame().columns))
     )
+
+
+def test_its_frame_is_lazy_and_any_librarys(folder: Path) -> None:
+    campaign = up.load(folder)
+    lazy = campaign.frame()
+    assert isinstance(lazy, pl.LazyFrame)
+    whole = lazy.collect()
+    assert whole.equals(campaign.to_frame())
+    assert whole.equals(campaign.frame("polars"))
+    run = campaign["anchor"][0]
+    own = lazy.filter(pl.col("run") == run.attributes["run"]).select("start", "duration", "interval").collect()
+    assert own["start"].to_list() == pytest.approx((run.begin_ns / 1e9).tolist())
+    assert own["duration"].to_list() == pytest.approx(((run.end_ns - run.begin_ns) / 1e9).tolist())
+    assert own["interval"].to_list() == list(range(len(run)))
+    pandas = campaign.frame("pandas")
+    assert list(pandas.columns) == whole.columns
+    assert pandas["PAPI_TOT_INS"].sum() == whole["PAPI_TOT_INS"].sum()
+    assert pandas["steps"].isna().sum() == whole["steps"].null_count()
+    assert campaign.frame("pyarrow").num_rows == len(pandas)
+    with pytest.raises(DataError, match="there is no frame of 'pandsa'; give polars, pandas or pyarrow"):
+        campaign.frame("pandsa")  # type: ignore[call-overload]
+
+
+def test_its_frame_is_of_its_own_folder(folder: Path, tmp_path: Path) -> None:
+    """A folder's name is no pattern: `x[1]` would be read as `x1`."""
+    shutil.copytree(folder, tmp_path / "x[1]")
+    (tmp_path / "x1").mkdir()
+    assert up.load(tmp_path / "x[1]").to_frame().equals(up.load(folder).to_frame())
+
+
+def test_what_a_notebook_does(folder: Path, tmp_path: Path) -> None:
+    campaign = up.load(folder)
+    verdict = campaign.check("steps")
+    assert verdict.frame().filter(pl.col("check") == "inner").height > 0
+    assert len(verdict.frame("pandas")) == len(verdict.changes)
+    first, second = campaign["anchor"][0], campaign["steps"][0]
+    assert up.align(first, second, on="PAPI_L1_DCM").on == ("PAPI_L1_DCM",)
+    assert up.pairwise(campaign["baseline"], on="PAPI_L1_DCM").distances.shape == (5, 5)
+    drawn = campaign["steps"].plot(["PAPI_L1_DCM", "steps"])
+    assert repr(drawn) == "<Picture: PAPI_L1_DCM and steps of steps; .write_html(path) writes it>"
+    page = drawn.write_html(tmp_path / "steps.html").read_text()
+    assert "<!DOCTYPE html>" in page
+    assert page.count("<figure") == 1
+    for shown in (drawn, campaign.plot(), up.align(first, second, on="PAPI_L1_DCM").plot(), verdict.plot()):
+        assert shown._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
+    for trace in campaign["steps"]:
+        assert trace.attributes["run"] in campaign["steps"]._repr_html_()
+    with pytest.raises(DataError, match="no run to plot has a metric 'stpes'"):
+        campaign["steps"].plot("stpes")
 
 
 def test_it_is_shown_in_words_as_a_table_and_as_a_page(folder: Path, tmp_path: Path) -> None:

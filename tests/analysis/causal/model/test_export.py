@@ -160,3 +160,21 @@ def test_words(model: CausalModel, open_model: CausalModel) -> None:
 def test_json_holds_no_nan(open_model: CausalModel) -> None:
     told = json.loads(open_model.to_json())
     assert told["edges"][0]["directed"] is False
+
+
+def test_networkx_takes_the_graph(model: CausalModel) -> None:
+    graph = model.to_networkx()
+    assert list(graph.nodes) == list(model.data.names)
+    ends = {(edge.source, edge.target) for edge in model.edges}
+    assert ends | {(edge.target, edge.source) for edge in model.edges if not edge.directed} == set(graph.edges)
+    for edge in model.edges:
+        assert graph.edges[edge.source, edge.target]["strength"] == edge.strength
+    assert graph.nodes["time"]["formula"] == model.mechanisms["time"].formula
+
+
+def test_any_table_is_learnt_from_and_inputs_are_named() -> None:
+    table = draw()
+    by_words = learn(table.to_pandas(use_pyarrow_extension_array=False), inputs=["n", "kind"], subsamples=0)
+    by_knowledge = learn(table, Knowledge(inputs=["n", "kind"]), subsamples=0)
+    assert by_words.to_dict()["edges"] == by_knowledge.to_dict()["edges"]
+    assert by_words.knowledge.inputs == ("n", "kind")

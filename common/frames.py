@@ -1,0 +1,117 @@
+"""Tables of other libraries: taken as polars frames, and handed out as theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from unperturbed.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Library = Literal["polars", "pandas", "pyarrow"]
+"""Libraries that a table can be handed out to."""
+
+
+class HasFrame(Protocol):
+    """What can be written as a polars frame."""
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return it as a tidy polars frame."""
+
+
+class Framed:
+    """A mixin of what has `to_frame`: the same frame in the library that the caller works with."""
+
+    __slots__ = ()
+
+    def frame(self: HasFrame, library: Library = "polars") -> Any:
+        """Return the tidy frame of `to_frame` in a library.
+
+        Parameters
+        ----------
+        library : {"polars", "pandas", "pyarrow"}, default "polars"
+            Whose frame; it must be installed.
+
+        Returns
+        -------
+        polars.DataFrame, pandas.DataFrame or pyarrow.Table
+            The same columns.
+        """
+        return to_library(self.to_frame(), library)
+
+
+def to_polars(table: Any) -> pl.DataFrame:
+    """Return a table of any library as a polars frame.
+
+    Parameters
+    ----------
+    table : polars.DataFrame, pandas.DataFrame, pyarrow.Table or mapping of str to sequence
+        A lazy frame is collected. Whatever narwhals knows is taken, and whatever speaks Arrow (`__arrow_c_stream__`).
+
+    Returns
+    -------
+    polars.DataFrame
+        The same columns.
+
+    Raises
+    ------
+    DataError
+        It is no table, or its columns differ in length.
+    """
+    import polars as pl  # noqa: PLC0415  slow to load
+
+    if isinstance(table, pl.DataFrame):
+        return table
+    import narwhals as nw  # noqa: PLC0415
+
+    try:
+        if isinstance(table, Mapping):
+            return pl.DataFrame({str(name): values for name, values in table.items()})
+        if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "columns"):
+            return pl.DataFrame(table)
+        native = nw.from_native(table)
+        frame = native.collect() if isinstance(native, nw.LazyFrame) else native
+        return frame.to_polars()
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise DataError(
+            f"this is no table: {type(table).__name__}; give a frame of polars, pandas or pyarrow, or a mapping of "
+            f"names to columns ({error})"
+        ) from None
+
+
+def to_library(frame: pl.DataFrame, library: Library) -> Any:
+    """Return a polars frame as one of another library.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        The table.
+    library : {"polars", "pandas", "pyarrow"}
+        Whose frame to return. It must be installed.
+
+    Returns
+    -------
+    polars.DataFrame, pandas.DataFrame or pyarrow.Table
+        The same columns.
+
+    Raises
+    ------
+    DataError
+        The library is none of these, or is not installed.
+    """
+    if library == "polars":
+        return frame
+    try:
+        if library == "pandas":
+            import pandas as pd  # noqa: PLC0415  the caller's library, not one of ours
+
+            return pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
+        if library == "pyarrow":
+            import pyarrow as pa  # noqa: PLC0415
+
+            return pa.table(frame)
+    except ModuleNotFoundError as error:
+        raise DataError(f"a frame of {library} needs {error.name}: pip install {error.name}") from None
+    raise DataError(f"there is no frame of {library!r}; give polars, pandas or pyarrow")
