@@ -50,6 +50,7 @@ bench:
 	$(python) tests/benchmarks/instrument_python.py
 	$(python) tests/benchmarks/perturbation_checks.py
 	$(python) tests/benchmarks/large_campaign.py campaigns/large
+	$(python) tests/benchmarks/export_speed.py
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
 	.venv-peers/bin/python tests/benchmarks/event_reading.py
 	.venv-peers/bin/python tests/benchmarks/event_distances.py

@@ -28,6 +28,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "analysis/structure": ("classes", "sequence", "decomposition", "dictionary", "comparison"),
     "analysis/causal": ("table", "independence", "regression", "derived_tables", "discovery", "model"),
     "analysis/report": ("campaign", "partition", "model"),
+    "harness/exports": ("content", "perfetto"),
     "harness": (
         "spec",
         "host",

@@ -24,8 +24,9 @@ __all__ = ["Format", "Kind", "choose_format", "export", "formats"]
 Kind = Literal["trace", "campaign", "table", "model"]
 """What can be exported.
 
-`trace`: a `Trace` of one run, or of several runs joined (`merged` is then among its attributes). `campaign`: a recorded
-campaign (`unperturbed.load`), all of its runs. `table`: a `SweepTable`. `model`: a `CausalModel`.
+`trace`: a `Trace` of one run, or of several runs joined (`merged` is then among its attributes). `campaign`: runs of a
+recorded campaign (`exports.content.ExportedRuns`), all or selected ones. `table`: a `SweepTable`. `model`: a
+`CausalModel`.
 """
 
 GROUP = "unperturbed.exports"
@@ -43,12 +44,16 @@ class Format:
         Ends of file names that choose it, as `.csv`.
     writers : mapping of str to callable
         By what can be written (`Kind`), a function of the content and the path. The path is in an empty folder: a
-        format of several files writes the others beside it, under names that begin with the path's stem.
+        format of several files writes the others beside it, under names that begin with the path's stem. A format
+        that is a folder makes one there.
+    timeline : bool, default False
+        Runs have a time axis in it, so that they can be aligned and their phases shown.
     """
 
     name: str
     suffixes: tuple[str, ...]
     writers: Mapping[Kind, Callable[[Any, Path], None]]
+    timeline: bool = False
 
     def __post_init__(self) -> None:
         if unknown := set(self.writers) - set(get_args(Kind)):

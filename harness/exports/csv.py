@@ -1,4 +1,4 @@
-"""Comma-separated values: one row an interval or a table's row, without what is known about the columns."""
+"""Comma-separated values: a row an interval, or a table's rows, without what is known about the columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from unperturbed.collectors.data import Trace
-    from unperturbed.common.result import Result
+    from unperturbed.harness.exports.content import ExportedRuns
+    from unperturbed.harness.studies import SweepTable
 
 
 def _write_frame(frame: pl.DataFrame, path: Path) -> None:
@@ -23,8 +24,8 @@ def _write_trace(trace: Trace, path: Path) -> None:
     _write_frame(trace.to_polars(), path)
 
 
-def _write_result(result: Result, path: Path) -> None:
-    _write_frame(result.to_frame(), path)
+def _write_rows(content: ExportedRuns | SweepTable, path: Path) -> None:
+    _write_frame(content.to_frame(), path)
 
 
-FORMAT = Format("csv", (".csv",), {"trace": _write_trace, "campaign": _write_result, "table": _write_result})
+FORMAT = Format("csv", (".csv",), {"trace": _write_trace, "campaign": _write_rows, "table": _write_rows})

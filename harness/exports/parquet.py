@@ -1,7 +1,12 @@
-"""Apache Parquet: traces and tables with everything that is known about their columns, as campaigns keep them."""
+"""Apache Parquet: traces and tables with everything that is known about their columns, as campaigns keep them.
+
+What is known of a campaign's metrics (kind, unit, source) is JSON in the file's metadata, under `unperturbed.campaign`.
+"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +14,7 @@ from unperturbed.harness.exports import Format
 
 if TYPE_CHECKING:
     from unperturbed.collectors.data import Trace
-    from unperturbed.common.result import Result
+    from unperturbed.harness.exports.content import ExportedRuns
     from unperturbed.harness.studies import SweepTable
 
 
@@ -17,9 +22,10 @@ def _write_trace(trace: Trace, path: Path) -> None:
     trace.write(path)
 
 
-def _write_campaign(campaign: Result, path: Path) -> None:
+def _write_campaign(runs: ExportedRuns, path: Path) -> None:
+    described = {"campaign": runs.name, "metrics": [asdict(metric) for metric in runs.metrics.values()]}
     with path.open("wb") as file:
-        campaign.to_frame().write_parquet(file)
+        runs.to_frame().write_parquet(file, metadata={"unperturbed.campaign": json.dumps(described)})
 
 
 def _write_table(table: SweepTable, path: Path) -> None:

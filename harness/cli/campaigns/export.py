@@ -3,42 +3,176 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.harness.cli.folders import campaign_folder
+
+if TYPE_CHECKING:
+    from unperturbed.collectors.data import Trace
+    from unperturbed.harness.exports import Format, Kind
+    from unperturbed.harness.exports.content import ExportedRuns
+    from unperturbed.harness.studies import SweepTable
+
+    Content = Trace | SweepTable | ExportedRuns
 
 
 class Command:
-    """`unperturbed export TRACE|CAMPAIGN -o FILE [--format NAME]`."""
+    """`unperturbed export TRACE|CAMPAIGN|SPEC [-o FILE] [--format NAME]`."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add what to export and where to."""
+        """Add what to export, in which format, where to, and which runs."""
         parser.add_argument(
             "source",
             type=Path,
-            metavar="TRACE|CAMPAIGN",
-            help="a trace file, a run's folder, or the folder of a campaign or sweep",
+            metavar="TRACE|CAMPAIGN|SPEC",
+            help="a trace file, a run's folder, the folder of a campaign or sweep, or the spec that it was run from",
         )
-        parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the file to write")
         parser.add_argument(
-            "--format", metavar="NAME", help="csv, parquet, or one that is installed (by FILE's suffix)"
+            "-o",
+            "--out",
+            type=Path,
+            metavar="FILE",
+            help="the file to write (campaign.SUFFIX in the campaign's folder, or beside the trace)",
+        )
+        parser.add_argument(
+            "--format",
+            metavar="NAME",
+            help="perfetto, csv, parquet, arrow, or one that is installed (by FILE's suffix)",
+        )
+        parser.add_argument(
+            "--configuration",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="of a campaign, only runs of this configuration; may be given again",
+        )
+        parser.add_argument(
+            "--run", action="append", default=[], metavar="ID", help="only this run of it; may be given again"
+        )
+        parser.add_argument(
+            "--split",
+            choices=("configuration", "run"),
+            help="write a file for each, its name in the file's name; all have the same columns",
+        )
+        parser.add_argument(
+            "--aligned",
+            action="store_true",
+            help="where the format has a time axis: bring all runs to the axis of one, of the anchor's if there is any",
+        )
+        parser.add_argument(
+            "--phases", action="store_true", help="there too: show the words of `unperturbed structure` as slices"
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Read, write, print the file's path; return 0."""
-        from unperturbed.collectors.data import TABLE, Trace
-        from unperturbed.harness.exports import Kind, choose_format, export
-        from unperturbed.harness.library import Campaign, read_trace
-        from unperturbed.harness.studies import SweepTable, read_table
+        """Read, write, print the files' paths; return 0."""
+        from unperturbed.harness.exports import choose_format, export
 
-        source, out = arguments.source.absolute(), arguments.out.absolute()
-        content: Trace | SweepTable | Campaign
-        kind: Kind
-        if source.is_file() or (source / "trace.parquet").is_file():
-            kind, content = "trace", read_trace(source)
-        elif (source / TABLE).is_file():
-            kind, content = "table", read_table(source)
+        source, kind = _find(arguments.source)
+        out = _output_path(source, kind, arguments)
+        chosen = choose_format(kind, out, arguments.format)  # a wrong name is refused before all runs are read
+        _check(arguments, kind, chosen)
+        if kind == "table":
+            from unperturbed.harness.studies import read_table
+
+            parts: dict[Path, Content] = {out: read_table(source)}
+        elif kind == "trace" and not arguments.phases:
+            from unperturbed.harness.library import read_trace
+
+            parts = {out: read_trace(source)}
         else:
-            kind, content = "campaign", Campaign(source)
-        choose_format(kind, out, arguments.format)  # a wrong name is refused before all runs are read
-        export(content, kind, out, name=arguments.format)
-        print(out)
+            kind, runs = "campaign", _read_runs(source, kind, arguments)
+            parts = {out: runs} if arguments.split is None else _split(runs, out, chosen, arguments.split)
+        for path in parts:
+            choose_format(kind, path, chosen.name)
+        for path, part in parts.items():
+            export(part, kind, path, name=chosen.name)
+            print(path)
         return 0
+
+
+def _find(given: Path) -> tuple[Path, Kind]:
+    """Return what the source names, and what it is."""
+    from unperturbed.collectors.data import TABLE
+
+    if given.suffix in (".yaml", ".yml") and given.is_file():
+        given = campaign_folder(given)
+    source = given.absolute()
+    if source.is_file() or (source / "trace.parquet").is_file():
+        return source, "trace"
+    return source, "table" if (source / TABLE).is_file() else "campaign"
+
+
+def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Path:
+    from unperturbed.errors import SpecError
+    from unperturbed.harness.exports import formats
+
+    if arguments.out is not None:
+        return Path(arguments.out.absolute())
+    if arguments.format is None:
+        raise SpecError("give --format NAME, or a file by -o whose suffix says the format")
+    found = formats(kind).get(arguments.format)
+    suffix = found.suffixes[0] if found else ".unknown"  # an unknown name is refused where the format is chosen
+    if source.is_file():
+        out = source.with_name(source.name.removesuffix(".parquet") + suffix)
+    else:
+        out = source / f"{kind}{suffix}"
+    if out.exists() and out.name in ("trace.parquet", "table.parquet", "table.csv"):
+        raise SpecError(f"{out} is the campaign's own file: give another one by -o")
+    if out == source:
+        raise SpecError(f"{out} is what would be exported: give another file by -o")
+    return out
+
+
+def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
+    from unperturbed.errors import SpecError
+
+    for option in ("configuration", "run", "split", "aligned"):
+        if getattr(arguments, option) and kind != "campaign":
+            raise SpecError(f"--{option} chooses among the runs of a campaign; {arguments.source} is none")
+    if arguments.phases and kind == "table":
+        raise SpecError(f"--phases: {arguments.source} is a sweep, whose table has no time axis")
+    for option in ("aligned", "phases"):
+        if getattr(arguments, option) and not chosen.timeline:
+            raise SpecError(f"--{option}: the format {chosen.name} has no time axis; perfetto has one")
+
+
+def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> ExportedRuns:
+    """Return the runs asked for, with what is to be shown on their time axis."""
+    from unperturbed.harness.exports.content import read_runs, single_run
+
+    notes: list[str] = []
+    if kind == "trace":
+        from unperturbed.harness.library import read_trace
+
+        runs = single_run(read_trace(source), source.name.removesuffix(".parquet"))
+    else:
+        runs = read_runs(source, configurations=arguments.configuration, ids=arguments.run)
+    if arguments.phases:
+        from unperturbed.harness.exports.content.timeline import add_phases
+
+        runs, added = add_phases(runs)
+        notes += added
+    if arguments.aligned:
+        from unperturbed.harness.exports.content.timeline import align_runs
+        from unperturbed.harness.results.recorded import recorded_campaign
+
+        runs, added = align_runs(runs, recorded_campaign(source))
+        notes += added
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    return runs
+
+
+def _split(runs: ExportedRuns, out: Path, chosen: Format, by: str) -> dict[Path, Content]:
+    """Return the files of a campaign that is split, `campaign.steps.csv` for instance, and the runs in each."""
+    from dataclasses import replace
+
+    suffix = next((end for end in chosen.suffixes if out.name.endswith(end)), out.suffix)
+    stem = out.name.removesuffix(suffix)
+    names = {run: run.configuration if by == "configuration" else run.id for run in runs}
+    return {
+        out.with_name(f"{stem}.{name}{suffix}"): replace(runs, runs=tuple(run for run in runs if names[run] == name))
+        for name in dict.fromkeys(names.values())
+    }

@@ -1,0 +1,228 @@
+"""Runs as they are exported: each with its place in the campaign, all in the column layout of the whole campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.common.wording import did_you_mean, listing
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign import Manifest, RunState
+from unperturbed.harness.library.intervals import scan_intervals, tidy_traces
+from unperturbed.harness.results.recorded import recorded_campaign
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A named stretch of a run.
+
+    Attributes
+    ----------
+    track : str
+        What it belongs to, as `phases`. The slices of one track do not overlap.
+    name : str
+        Its name.
+    first, stop : int
+        Its first interval, and the one behind its last.
+    """
+
+    track: str
+    name: str
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedRun:
+    """A run and its place in the campaign.
+
+    Attributes
+    ----------
+    trace : Trace
+        Its intervals.
+    id : str
+        The run's id; a name of the file where it belongs to no campaign.
+    configuration, pass_name : str
+        What was measured in it; empty where it belongs to no campaign.
+    repetition : int or None
+        Which repetition of that it is, from 1.
+    seconds : float or None
+        Wall time of the program, the tool's own simulators included.
+    started : str or None
+        When it started, ISO 8601.
+    slices : tuple of Slice, optional
+        Named stretches of it, in the order of their tracks and of time.
+    """
+
+    trace: Trace
+    id: str
+    configuration: str = ""
+    pass_name: str = ""
+    repetition: int | None = None
+    seconds: float | None = None
+    started: str | None = None
+    slices: tuple[Slice, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The configuration and the run's id."""
+        return f"{self.configuration} {self.id}".strip()
+
+    def bounds(self, one: Slice) -> tuple[int, int]:
+        """Return when a slice begins and ends [ns], on the time axis of the trace."""
+        return int(self.trace.begin_ns[one.first]), int(self.trace.end_ns[one.stop - 1])
+
+    def totals(self) -> dict[str, int | float]:
+        """Return the totals of the run's counters; a gauge or a formula over intervals has none."""
+        found: dict[str, int | float] = {}
+        for name, metric in self.trace.metrics.items():
+            if has_total(metric):
+                column = self.trace[name]
+                found[name] = int(column.sum()) if column.dtype.kind == "i" else float(column.sum())
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedRuns:
+    """Runs of one campaign, or one run.
+
+    Attributes
+    ----------
+    name : str
+        The campaign's name, or the run's.
+    runs : tuple of ExportedRun
+        In the order of the plan.
+    metrics : mapping of str to Metric
+        The metrics of all runs of the campaign, of those too that are not among `runs`.
+    table : polars.LazyFrame
+        The intervals of all runs of the campaign, of those too that are not among `runs`.
+    aligned_to : str, default ""
+        The run whose time axis all others were brought to; empty where each has its own.
+    """
+
+    name: str
+    runs: tuple[ExportedRun, ...]
+    metrics: Mapping[str, Metric]
+    table: pl.LazyFrame
+    aligned_to: str = ""
+
+    def __iter__(self) -> Iterator[ExportedRun]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return all intervals as one tidy frame, with the same columns and types whichever runs were selected.
+
+        Returns
+        -------
+        polars.DataFrame
+            As `up.load(folder).frame()`: `run`, `configuration`, `pass`, `repetition`, `interval`, its bounds, then one
+            column a metric of the campaign, null where a run has it not.
+        """
+        import polars as pl  # noqa: PLC0415  slow to load
+
+        return self.table.filter(pl.col("run").is_in([run.id for run in self.runs])).collect()
+
+
+def has_total(metric: Metric) -> bool:
+    """Return whether a metric's values may be summed over intervals."""
+    return metric.semantics == "counter" and metric.kind != "derived"
+
+
+def single_run(trace: Trace, name: str) -> ExportedRuns:
+    """Return one trace as runs to export.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of a run, or of several merged.
+    name : str
+        What it is called where it belongs to no campaign.
+
+    Returns
+    -------
+    ExportedRuns
+        One run.
+    """
+    facts = trace.attributes
+    merged = "merged" in facts
+    run = ExportedRun(
+        trace,
+        "merged" if merged else str(facts.get("run") or name),
+        "" if merged else str(facts.get("configuration") or ""),
+        "" if merged else str(facts.get("pass") or ""),
+        None if merged else facts.get("repetition"),
+        None if merged else facts.get("wall_seconds"),
+    )
+    placed = replace(trace, attributes={**facts, "run": run.id})
+    return ExportedRuns(str(facts.get("campaign") or name), (run,), trace.metrics, tidy_traces([placed]).lazy())
+
+
+def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence[str] = ()) -> ExportedRuns:
+    """Read the finished runs of a campaign.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the campaign.
+    configurations, ids : sequence of str, default ()
+        Only runs of these configurations, and with these ids; all where none is given.
+
+    Returns
+    -------
+    ExportedRuns
+        In the order of the plan. Its columns are those of the whole campaign.
+
+    Raises
+    ------
+    SpecError
+        There is no campaign, no finished run, or none with such a configuration or id.
+    """
+    spec = recorded_campaign(folder)
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        states = manifest.runs("done")
+    runs = [_read(folder, state) for state in states]
+    if not runs:
+        raise SpecError(f"{folder}: no run of this campaign is done, so there is nothing to export")
+    _require_known(folder, "--configuration", configurations, [run.configuration for run in runs])
+    _require_known(folder, "--run", ids, [run.id for run in runs])
+    chosen = [
+        run
+        for run in runs
+        if (not configurations or run.configuration in configurations) and (not ids or run.id in ids)
+    ]
+    if not chosen:
+        raise SpecError(
+            f"{folder}: no run of {listing(configurations)} is among {listing(ids)}; leave out --configuration or --run"
+        )
+    metrics: dict[str, Metric] = {}
+    for run in runs:
+        metrics |= {name: metric for name, metric in run.trace.metrics.items() if name not in metrics}
+    return ExportedRuns(spec.name, tuple(chosen), metrics, scan_intervals(folder, states))
+
+
+def _read(folder: Path, state: RunState) -> ExportedRun:
+    path = folder / "runs" / state.run.id / "trace.parquet"
+    if not path.is_file():
+        raise SpecError(f"{path} is gone, though its run is done: remove the campaign folder and run it again")
+    trace, planned = Trace.read(path), state.run
+    seconds = trace.attributes.get("wall_seconds", state.seconds)
+    return ExportedRun(
+        trace, planned.id, planned.configuration, planned.pass_name, planned.repetition, seconds, state.started
+    )
+
+
+def _require_known(folder: Path, option: str, asked: Sequence[str], known: Sequence[str]) -> None:
+    there = dict.fromkeys(known)
+    for name in asked:
+        if name not in there:
+            meant = did_you_mean(name, there) or f"there are {listing(there)}"
+            raise SpecError(f"{option} {name}: {folder} has no finished run of that name; {meant}")

@@ -1,0 +1,149 @@
+"""What is shown on the time axis of runs: their phases, and all runs on the axis of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unperturbed.analysis.alignment import Alignment, WarpPath, align
+from unperturbed.analysis.structure import Composition, Span, WordUse, compare_structure, compose, structural_sequence
+from unperturbed.collectors.data import Trace
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns, Slice
+from unperturbed.harness.results.check import align_on
+from unperturbed.harness.spec import ANCHOR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from unperturbed.harness.spec import CampaignSpec
+
+PHASES = "phases"
+"""Track of the words of `unperturbed structure`."""
+
+
+def add_phases(runs: ExportedRuns) -> tuple[ExportedRuns, tuple[str, ...]]:
+    """Add the phases of each run as slices, all in the words of the first run.
+
+    Parameters
+    ----------
+    runs : ExportedRuns
+        The runs.
+
+    Returns
+    -------
+    tuple of ExportedRuns and tuple of str
+        The runs with slices, and a sentence for each run that has none.
+
+    Raises
+    ------
+    SpecError
+        The first run has no phases to find.
+    """
+    first, notes = runs.runs[0], []
+    try:
+        words = compose(structural_sequence(first.trace, name=first.title))
+    except (DataError, ValueError) as error:
+        raise SpecError(f"--phases: no phases can be found in run {first.title}: {error}") from None
+    if not words.is_adequate:
+        notes.append(f"The words found in run {first.title} do not describe it well: unperturbed structure shows why.")
+    found = [replace(first, slices=(*first.slices, *_slices(words.spans, words.uses)))]
+    for run in runs.runs[1:]:
+        try:
+            sequence = structural_sequence(run.trace, classes=words.sequence.classes, name=run.title)
+            compared = compare_structure(words, Composition(sequence, words.dictionary))
+        except (DataError, ValueError) as error:
+            notes.append(f"Run {run.title} has no phases: {error}.")
+            found.append(run)
+        else:
+            found.append(replace(run, slices=(*run.slices, *_slices(compared.spans, compared.uses))))
+    return replace(runs, runs=tuple(found)), tuple(notes)
+
+
+def _slices(spans: Sequence[Span], uses: Sequence[WordUse]) -> list[Slice]:
+    slices = []
+    for span in spans:
+        name = f"word {span.word + 1}: {uses[span.word].letters}" if span.word >= 0 else "no word"
+        if span.word >= 0 and span.edits:
+            name += f" ±{span.edits}"
+        slices.append(Slice(PHASES, name, span.first, span.stop))
+    return slices
+
+
+def align_runs(runs: ExportedRuns, spec: CampaignSpec) -> tuple[ExportedRuns, tuple[str, ...]]:
+    """Bring all runs to the time axis of one: the first of the anchor's configuration, or the first.
+
+    Parameters
+    ----------
+    runs : ExportedRuns
+        The runs.
+    spec : CampaignSpec
+        Of the campaign: which metrics its runs are aligned on, and through which anchor.
+
+    Returns
+    -------
+    tuple of ExportedRuns and tuple of str
+        The runs, their counts unchanged, and a sentence for each alignment that is not to be trusted.
+
+    Raises
+    ------
+    DataError
+        A run cannot be aligned with that one.
+    """
+    notes, found = [], []
+    reference = next((run for run in runs if run.configuration == ANCHOR), runs.runs[0])
+    for run in runs:
+        if run is reference:
+            found.append(run)
+            continue
+        try:
+            path = _alignment(spec, reference, run)
+        except DataError as error:
+            raise DataError(
+                f"run {run.title} cannot be aligned with run {reference.title}: {error}; choose runs by "
+                "--configuration or --run"
+            ) from None
+        if path.warning:
+            notes.append(f"Run {run.title}: {path.warning}")
+        begin, end = place_on_axis(path, reference.trace)
+        found.append(replace(run, trace=replace(run.trace, begin_ns=begin, end_ns=end)))
+    return replace(runs, runs=tuple(found), aligned_to=reference.id), tuple(notes)
+
+
+def _alignment(spec: CampaignSpec, reference: ExportedRun, run: ExportedRun) -> Alignment:
+    shared = [name for name in align_on(spec, reference.trace) if name in run.trace.metrics]
+    anchor = spec.analysis.anchor
+    anchored = anchor is not None and all(anchor in one.trace.metrics for one in (reference, run))
+    return align(reference.trace, run.trace, on=shared or None, anchor=anchor if anchored else None)
+
+
+def place_on_axis(path: WarpPath, reference: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when the intervals of an aligned run begin and end on the reference's time axis.
+
+    An interval of the reference that shows the work of several of the other run is divided evenly among them.
+
+    Parameters
+    ----------
+    path : WarpPath
+        Its `x_index` counts the reference's intervals, its `y_index` the other run's.
+    reference : Trace
+        The reference.
+
+    Returns
+    -------
+    tuple of array of int64
+        Begins and ends. They leave no gap that the reference does not have.
+    """
+    x, y = path.x_index, path.y_index
+    many = np.bincount(x)[x]
+    rank = np.arange(len(x)) - np.searchsorted(x, x)
+    length = (reference.end_ns - reference.begin_ns)[x]
+    begin = reference.begin_ns[x] + length * rank // many
+    end = reference.begin_ns[x] + length * (rank + 1) // many
+    first = np.searchsorted(y, np.arange(y[-1] + 1))
+    last = np.append(first[1:], len(y)) - 1
+    return begin[first].astype(np.int64), end[last].astype(np.int64)
