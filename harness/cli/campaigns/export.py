@@ -39,7 +39,7 @@ class Command:
         parser.add_argument(
             "--format",
             metavar="NAME",
-            help="perfetto, csv, parquet, arrow, or one that is installed (by FILE's suffix)",
+            help="perfetto, csv, parquet, arrow, pyperf, openmetrics, or one that is installed (by FILE's suffix)",
         )
         parser.add_argument(
             "--configuration",

@@ -93,7 +93,7 @@ def test_where_it_is_written_without_a_file(campaign: Path) -> None:
     ("words", "message"),
     [
         ((), "give --format NAME, or a file by -o whose suffix says the format"),
-        (("--format", "perfeto"), "did you mean perfetto?"),
+        (("--format", "perfeto"), "did you mean perfetto"),
         (("--format", "csv", "--configuration", "basline"), "did you mean baseline?"),
         (("--format", "csv", "--run", "9999"), "--run 9999"),
         (("--format", "csv", "--run", "0000", "--configuration", "anchor"), "no run of anchor is among 0000"),

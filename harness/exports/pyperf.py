@@ -1,0 +1,110 @@
+"""pyperf's JSON: a benchmark a configuration and metric, whose values are the runs' totals.
+
+The first benchmark of a configuration is the wall time of its runs. Where all runs are of one configuration, benchmarks
+are named by the metric alone, so that `pyperf compare_to` sets two such files against each other. A metric that counted
+nothing in some run is left out, as pyperf has no value 0; so are gauges and formulas over intervals, which have no
+total.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.harness.exports import Format
+
+if TYPE_CHECKING:
+    import pyperf
+
+    from unperturbed.collectors.data import Metric, Trace
+    from unperturbed.harness.exports.content import ExportedRun, ExportedRuns
+
+WALL_TIME = "wall time"
+
+_SECONDS = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1}
+"""Units of time, and how many of them a second has: pyperf knows seconds."""
+
+
+def _write_trace(trace: Trace, path: Path) -> None:
+    from unperturbed.harness.exports.content import single_run  # noqa: PLC0415
+
+    _write_runs(single_run(trace, path.stem), path)
+
+
+def _write_runs(runs: ExportedRuns, path: Path) -> None:
+    import pyperf  # noqa: PLC0415  slow to load
+
+    from unperturbed.errors import DataError  # noqa: PLC0415
+
+    found = list(_benchmarks(runs))
+    if not found:
+        raise DataError("no run has a wall time or a total that is not 0, and pyperf knows no other values")
+    pyperf.BenchmarkSuite(found).dump(str(path), compact=False)
+
+
+def _benchmarks(runs: ExportedRuns) -> Iterator[pyperf.Benchmark]:
+    groups: dict[tuple[str, str], list[ExportedRun]] = {}
+    for run in runs:
+        groups.setdefault((run.configuration, run.pass_name), []).append(run)
+    first_pass = next(iter(groups))[1]
+    for (configuration, pass_name), members in groups.items():
+        title = configuration if len({name for name, _ in groups}) > 1 else ""
+        if pass_name != first_pass:
+            title = f"{title} (pass {pass_name})".strip()
+        lead = f"{title}: " if title else ""
+        seconds = [run.seconds or 0.0 for run in members]
+        if all(seconds):
+            yield _benchmark(runs, members, f"{lead}{WALL_TIME}", seconds, {"unit": "second", **_wall_facts(members)})
+        totals = [run.totals() for run in members]
+        for name in dict.fromkeys(name for total in totals for name in total):
+            values = [total.get(name, 0) for total in totals]
+            if all(value > 0 and math.isfinite(value) for value in values):
+                metric = members[0].trace.metrics[name]
+                in_second = _SECONDS.get(metric.unit)
+                scaled: Sequence[float] = values if in_second is None else [value / in_second for value in values]
+                yield _benchmark(runs, members, f"{lead}{name}", scaled, _metric_facts(metric))
+
+
+def _benchmark(
+    runs: ExportedRuns, members: Sequence[ExportedRun], name: str, values: Sequence[float], facts: dict[str, str]
+) -> pyperf.Benchmark:
+    import pyperf  # noqa: PLC0415
+
+    found = []
+    for run, value in zip(members, values, strict=True):
+        known: dict[str, Any] = {
+            "name": name,
+            **facts,
+            "unperturbed_campaign": runs.name,
+            "unperturbed_configuration": run.configuration,
+            "unperturbed_pass": run.pass_name,
+            "unperturbed_run": run.id,
+            "unperturbed_host": str(run.trace.attributes.get("host") or ""),
+            "unperturbed_program": str(run.trace.attributes.get("program") or ""),
+            "duration": run.seconds,
+        }
+        metadata = {key: held for key, held in known.items() if held}
+        found.append(pyperf.Run([value], metadata=metadata, collect_metadata=False))
+    return pyperf.Benchmark(found)
+
+
+def _wall_facts(members: Sequence[ExportedRun]) -> dict[str, str]:
+    simulated = any(metric.kind == "simulated" for metric in members[0].trace.metrics.values())
+    about = "of the program in a simulator, which is many times slower" if simulated else "of the program"
+    return {"description": f"wall time {about}", **({"unperturbed_simulated": "yes"} if simulated else {})}
+
+
+def _metric_facts(metric: Metric) -> dict[str, str]:
+    about = f"total of a run: {metric.kind} metric" + (f", by {metric.source}" if metric.source else "")
+    unit = "second" if metric.unit in _SECONDS else "byte" if metric.unit == "bytes" else "integer"
+    return {
+        "unit": unit,
+        "description": f"{about}; {metric.meaning}" if metric.meaning else about,
+        **({"unperturbed_simulated": "yes"} if metric.kind == "simulated" else {}),
+        **({"unperturbed_scaled": "yes"} if metric.scaled else {}),
+    }
+
+
+FORMAT = Format("pyperf", (".json",), {"trace": _write_trace, "campaign": _write_runs})
