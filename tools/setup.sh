@@ -48,6 +48,7 @@ if [ "$goal" != run ]; then
     command -v zsh >/dev/null || need zsh
     command -v fish >/dev/null || need fish
     command -v perf >/dev/null || need linux-perf
+    command -v babeltrace2 >/dev/null || need babeltrace2
     # What programs are built with elsewhere: other compilers, linkers, build systems and caches.
     command -v clang >/dev/null || need clang
     command -v ld.lld >/dev/null || need lld

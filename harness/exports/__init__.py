@@ -127,7 +127,9 @@ def export(content: Any, kind: Kind, path: Path, *, name: str | None = None) -> 
     chosen = choose_format(kind, path, name)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as aside:
         chosen.writers[kind](content, Path(aside) / path.name)
-        for file in Path(aside).iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-            file.replace(path.with_name(file.name))
+        for written in Path(aside).rglob("*"):
+            if written.is_file():
+                with written.open("rb") as file:
+                    os.fsync(file.fileno())
+        for written in Path(aside).iterdir():
+            written.replace(path.with_name(written.name))

@@ -39,7 +39,8 @@ class Command:
         parser.add_argument(
             "--format",
             metavar="NAME",
-            help="perfetto, csv, parquet, arrow, pyperf, openmetrics, or one that is installed (by FILE's suffix)",
+            help="perfetto, csv, parquet, arrow, pyperf, paraver, ctf, openmetrics, or one that is installed "
+            "(by FILE's suffix)",
         )
         parser.add_argument(
             "--configuration",
@@ -135,7 +136,9 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
         raise SpecError(f"--phases: {arguments.source} is a sweep, whose table has no time axis")
     for option in ("aligned", "phases"):
         if getattr(arguments, option) and not chosen.timeline:
-            raise SpecError(f"--{option}: the format {chosen.name} has no time axis; perfetto has one")
+            raise SpecError(
+                f"--{option}: the format {chosen.name} has no time axis; perfetto, paraver and ctf have one"
+            )
 
 
 def _read_runs(source: Path, kind: Kind, arguments: argparse.Namespace) -> ExportedRuns:

@@ -137,6 +137,12 @@ def has_total(metric: Metric) -> bool:
     return metric.semantics == "counter" and metric.kind != "derived"
 
 
+def title_of(metric: Metric) -> str:
+    """Return a metric's name, and what a reader must not overlook of it."""
+    marks = [*(["simulated"] if metric.kind == "simulated" else []), *(["scaled"] if metric.scaled else [])]
+    return f"{metric.name} ({', '.join(marks)})" if marks else metric.name
+
+
 def single_run(trace: Trace, name: str) -> ExportedRuns:
     """Return one trace as runs to export.
 

@@ -34,6 +34,7 @@ def _write_runs(runs: ExportedRuns, path: Path) -> None:
 
 
 def _packets(runs: ExportedRuns) -> Iterator[bytes]:
+    from unperturbed.harness.exports.content import title_of  # noqa: PLC0415
     from unperturbed.harness.exports.perfetto import packets  # noqa: PLC0415  loads numpy
 
     names: dict[str, int] = {}
@@ -60,7 +61,7 @@ def _packets(runs: ExportedRuns) -> Iterator[bytes]:
             yield from packets.instant_events(uuid, names[name], times)
         for name, metric in run.trace.metrics.items():
             uuid += 1
-            yield packets.counter_track(uuid, process, _track_name(metric), metric.unit, _description(metric))
+            yield packets.counter_track(uuid, process, title_of(metric), metric.unit, _description(metric))
             yield from packets.counter_events(uuid, *_steps(run.trace, name))
 
 
@@ -78,12 +79,6 @@ def _labels(runs: ExportedRuns, run: ExportedRun) -> list[str]:
     if any(metric.kind == "simulated" for metric in run.trace.metrics.values()):
         labels.append("simulated counters")
     return labels
-
-
-def _track_name(metric: Metric) -> str:
-    """Return a metric's name, and what a reader must not overlook of it."""
-    marks = [*(["simulated"] if metric.kind == "simulated" else []), *(["scaled"] if metric.scaled else [])]
-    return f"{metric.name} ({', '.join(marks)})" if marks else metric.name
 
 
 def _description(metric: Metric) -> str:

@@ -78,7 +78,17 @@ def test_a_format_of_another_distribution(trace: Trace, toys: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert (toys / words[1]).read_text() == "3\n0\n5\n"
         assert (toys / words[1]).with_suffix(".names").read_text() == "ties"
-    assert list(formats("trace")) == ["arrow", "csv", "openmetrics", "parquet", "perfetto", "pyperf", "lines"]
+    assert list(formats("trace")) == [
+        "arrow",
+        "csv",
+        "ctf",
+        "openmetrics",
+        "paraver",
+        "parquet",
+        "perfetto",
+        "pyperf",
+        "lines",
+    ]
     assert list(formats("model")) == ["dot", "graphml", "json"]
 
 

@@ -1,0 +1,143 @@
+"""Common Trace Format 1.8, for babeltrace2 and Trace Compass: a folder with a stream a run.
+
+An interval is an event at its begin, named by configuration and run; its fields are its length, its overruns and its
+metrics. Phases are a stream of their own, an event where each begins. CTF's names are words of letters, digits and `_`:
+the environment in the metadata has each metric's own name, with what must not be overlooked of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.harness.exports import Format
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from unperturbed.collectors.data import Trace
+    from unperturbed.harness.exports.content import ExportedRun, ExportedRuns
+
+_MAGIC = 0xC1FC1FC1
+
+_PREAMBLE = """/* CTF 1.8 */
+
+typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
+typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
+typealias integer { size = 64; align = 8; signed = true; } := int64_t;
+typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := double;
+
+trace {
+    major = 1;
+    minor = 8;
+    byte_order = le;
+    packet.header := struct { uint32_t magic; uint32_t stream_id; };
+};
+
+clock { name = run; description = "time of a run since its first record"; freq = 1000000000; };
+
+typealias integer { size = 64; align = 8; signed = false; map = clock.run.value; } := time_t;
+"""
+
+_STREAM = """
+stream {{
+    id = {id};
+    packet.context := struct {{
+        uint64_t packet_size; uint64_t content_size; time_t timestamp_begin; time_t timestamp_end;
+    }};
+    event.header := struct {{ uint32_t id; time_t timestamp; }};
+}};
+
+event {{
+    name = {name};
+    id = 0;
+    stream_id = {id};
+    fields := struct {{ {fields} }};
+}};
+"""
+
+
+def _write_trace(trace: Trace, path: Path) -> None:
+    from unperturbed.harness.exports.content import single_run  # noqa: PLC0415
+
+    _write_runs(single_run(trace, path.stem), path)
+
+
+def _write_runs(runs: ExportedRuns, path: Path) -> None:
+    from unperturbed.harness.exports.content import title_of  # noqa: PLC0415
+
+    path.mkdir()
+    words = _unique(runs.metrics)
+    named = {f"metric_{words[name]}": title_of(metric) for name, metric in runs.metrics.items()}
+    known = {"campaign": runs.name, "aligned_to_run": runs.aligned_to, **named}
+    environment = "".join(f"    {key} = {_quoted(value)};\n" for key, value in known.items() if value)
+    metadata = [_PREAMBLE, f"\nenv {{\n{environment}}};\n"]
+    for run in runs:
+        if len(run.trace):
+            metadata.append(_write_intervals(run, words, 2 * len(metadata), path))
+        if run.slices:
+            metadata.append(_write_phases(run, 2 * len(metadata) + 1, path))
+    (path / "metadata").write_text("".join(metadata), encoding="utf-8")
+
+
+def _write_intervals(run: ExportedRun, words: Mapping[str, str], stream: int, path: Path) -> str:
+    trace = run.trace
+    held: dict[str, NDArray[Any]] = {"duration_ns": trace.end_ns - trace.begin_ns, "overruns": trace.overruns}
+    held |= {words[name]: trace[name] for name in trace.metrics}
+    types = {name: "int64_t" if column.dtype.kind == "i" else "double" for name, column in held.items()}
+    fields = " ".join(f"{kind} _{name};" for name, kind in types.items())
+    _write_stream(path / f"run_{stream}", stream, trace.begin_ns, held)
+    return _STREAM.format(id=stream, name=_quoted(run.title), fields=fields)
+
+
+def _write_phases(run: ExportedRun, stream: int, path: Path) -> str:
+    import numpy as np  # noqa: PLC0415
+
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(one.name for one in run.slices))}
+    bounds = np.array([run.bounds(one) for one in run.slices], np.int64)
+    held = {"duration_ns": bounds[:, 1] - bounds[:, 0], "phase": np.array([numbers[one.name] for one in run.slices])}
+    labels = ", ".join(f"{_quoted(name)} = {number}" for name, number in numbers.items())
+    fields = f"int64_t _duration_ns; enum : int64_t {{ {labels} }} _phase;"
+    _write_stream(path / f"phases_{stream}", stream, bounds[:, 0], held)
+    return _STREAM.format(id=stream, name=_quoted(f"{run.title} phases"), fields=fields)
+
+
+def _write_stream(path: Path, stream: int, begin_ns: NDArray[np.int64], fields: Mapping[str, NDArray[Any]]) -> None:
+    """Write one packet: its header, its context, and an event a row."""
+    import numpy as np  # noqa: PLC0415
+
+    event = np.dtype(
+        [("id", "<u4"), ("timestamp", "<u8"), *((name, f"<{column.dtype.kind}8") for name, column in fields.items())]
+    )
+    rows = np.zeros(len(begin_ns), event)
+    rows["timestamp"] = begin_ns
+    for name, column in fields.items():
+        rows[name] = column
+    packet = np.dtype([("magic", "<u4"), ("stream", "<u4"), ("sizes", "<u8", 2), ("times", "<u8", 2)])
+    bits = 8 * (packet.itemsize + rows.nbytes)
+    head = np.array([(_MAGIC, stream, (bits, bits), (begin_ns[0], begin_ns[-1]))], packet)
+    path.write_bytes(head.tobytes() + rows.tobytes())
+
+
+def _unique(names: Mapping[str, Any]) -> dict[str, str]:
+    """Return a word of letters, digits and `_` for each name, no two the same."""
+    found: dict[str, str] = {}
+    taken = {"duration_ns", "overruns", "id", "timestamp"}
+    for name in names:
+        word, number = re.sub(r"[^a-zA-Z0-9_]", "_", name), 1
+        while word in taken:
+            number += 1
+            word = f"{re.sub(r'[^a-zA-Z0-9_]', '_', name)}_{number}"
+        taken.add(word)
+        found[name] = word
+    return found
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+FORMAT = Format("ctf", (".ctf",), {"trace": _write_trace, "campaign": _write_runs}, timeline=True)
