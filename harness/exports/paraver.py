@@ -1,7 +1,7 @@
 """Paraver, the trace browser of the Barcelona Supercomputing Center: a task a run, an event type a metric.
 
 Three text files: records (.prv), names of event types and values (.pcf), names of tasks (.row). As in Extrae's traces
-an event stands at the end of what it counts: an interval's counts at its end, since the interval's begin. The presets of
+an event stands at the end of what it counts: an interval's counts at its end, since the interval's begin. Presets of
 PAPI have Extrae's event types, so that Paraver's own views of them open; the names of simulated ones say so. Values are
 whole numbers: those of fractional metrics are thousandths.
 """
