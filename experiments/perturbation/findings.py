@@ -35,11 +35,11 @@ def _overall(found: Sequence[Series]) -> str:
     paper = sum(_perturbed_as_paper(step) for series in found for step in series.steps)
     alarms = [count > 0 for series in found for count in series.left_out]
     return (
-        f"{large_changes} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['undecided']} undecided "
-        f"and {tool['unperturbed']} unperturbed. The paper's rule (a deviation larger than any among the baseline "
-        f"runs, in any pair or metric) calls {paper} of them perturbed; held against the other baseline runs, it calls "
-        f"{sum(alarms)} of {len(alarms)} baseline runs perturbed too, and these have nothing "
-        "added." + _of_all_shams(found)
+        f"{large_changes} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['shifted']} shifted, "
+        f"{tool['undecided']} undecided and {tool['unperturbed']} unperturbed. The paper's rule (a deviation larger "
+        f"than any among the baseline runs, in any pair or metric) calls {paper} of them perturbed; held against the "
+        f"other baseline runs, it calls {sum(alarms)} of {len(alarms)} baseline runs perturbed too, and these have "
+        "nothing added." + _of_all_shams(found)
     )
 
 
@@ -164,8 +164,8 @@ def _alarms(series: Series) -> str:
     return (
         f"Each baseline run, held against the other {len(series.left_out) - 1}: the paper's rule calls {alarms} of "
         f"{len(series.left_out)} perturbed, in up to {max(series.left_out)} of {series.compared} pairs and metrics; "
-        f"the tool calls {verdicts['perturbed']} perturbed, {verdicts['undecided']} undecided, "
-        f"{verdicts['unperturbed']} unperturbed."
+        f"the tool calls {verdicts['perturbed']} perturbed, {verdicts['shifted']} shifted, "
+        f"{verdicts['undecided']} undecided, {verdicts['unperturbed']} unperturbed."
     )
 
 
