@@ -172,7 +172,10 @@ def draft(
     if arguments.dry_run:
         return Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec)))
     progress.step("running the program twice, unmeasured")
-    save(place, spec.tried().text(head_of(command, place.spec)))
+    tried = spec.tried()
+    for remark in tried.remarks():
+        progress.note(remark)
+    save(place, tried.text(head_of(command, place.spec)))
     progress.step(f"the spec that this stands for is {place.spec}")
     return Drafted(place.spec, place.campaign)
 

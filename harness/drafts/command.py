@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -79,11 +79,21 @@ class Trial:
         How it ended.
     same : bool
         Whether both printed the same.
+    wrote : str, default ""
+        What the last one wrote to standard error, in one sentence.
     """
 
     seconds: float
     exit_code: int
     same: bool
+    wrote: str = ""
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what is unusual and becomes part of the spec: a user may have meant otherwise."""
+        if self.exit_code:
+            yield f"the program ends with exit code {self.exit_code}: the spec takes that as a right run. {self.wrote}"
+        if not self.same:
+            yield "the program prints something else each time: its result is not compared (result: any in the spec)"
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,10 @@ class CommandSpec:
     def tried(self) -> CommandSpec:
         """Return the same with what unmeasured runs showed; see `try_command`."""
         return try_command(self)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return what the unmeasured runs showed that a user may not have meant."""
+        return () if self.trial is None else tuple(self.trial.remarks())
 
     def text(self, head: str, *, programs: Sequence[str] = (), sampled: str = "") -> str:
         """Return the spec as YAML.
@@ -310,12 +324,14 @@ def try_command(spec: CommandSpec) -> CommandSpec:
                 )
             digests.append(hashlib.sha256((scratch / "stdout").read_bytes()).hexdigest())
             seconds, code = max(seconds, outcome.seconds), outcome.exit_code
+        wrote = _last_lines(scratch / "stderr")
     if seconds < spec.shortest_s:
+        ended = f" It ended with exit code {code}. {wrote}" if code else ""
         raise RunError(
             f"{shlex.join(spec.words)} takes {duration(seconds)}: too few intervals of the least length fit in; "
-            f"give it more work, so that it takes {duration(spec.shortest_s)} or more"
+            f"give it more work, so that it takes {duration(spec.shortest_s)} or more.{ended}"
         )
-    return replace(spec, trial=Trial(seconds, code, len(set(digests)) == 1))
+    return replace(spec, trial=Trial(seconds, code, len(set(digests)) == 1, wrote))
 
 
 def _last_lines(path: Path) -> str:

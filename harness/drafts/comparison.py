@@ -48,6 +48,11 @@ class Comparison:
         """Return the same with what unmeasured runs of both showed; see `try_command`."""
         return replace(self, first=try_command(self.first), second=try_command(self.second))
 
+    def remarks(self) -> tuple[str, ...]:
+        """Return what the unmeasured runs of both showed that a user may not have meant."""
+        named = ((self.first, "the first program"), (self.second, self.other))
+        return tuple(f"{name}: {said}" for spec, name in named for said in spec.remarks())
+
     def text(self, head: str) -> str:
         """Return the spec as YAML."""
         first, second = self.first, self.second

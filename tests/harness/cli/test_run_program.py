@@ -82,6 +82,9 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
             env=os.environ,
         )
     assert done.returncode in (0, 4), done.stderr
+    said = " ".join(done.stderr.split())
+    assert "the program ends with exit code 3: the spec takes that as a right run" in said
+    assert "the program prints something else each time" in said
     (written,) = (tmp_path / "campaigns").glob("*.yaml")
     spec = load_spec(written)
     assert (spec.program.exit_code, spec.program.result) == (3, "any")
