@@ -19,7 +19,7 @@ PARTS = ("errors", "common", "collectors", "instrument", "analysis", "harness")
 
 ORDER: Mapping[str, tuple[str, ...]] = {
     "": PARTS,
-    "collectors": ("data", "sources", "runtime", "records", "kernel_probes", "planning", "self_counting"),
+    "collectors": ("data", "sources", "imports", "runtime", "records", "kernel_probes", "planning", "self_counting"),
     "collectors/sources": ("perf", "papi"),
     "instrument": ("events", "command_line", "finding", "missing", "layout", "compiler", "binaries", "python"),
     "analysis": ("alignment", "perturbation", "partition", "diagnosis", "structure", "causal", "report"),
@@ -35,6 +35,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "program",
         "backends",
         "campaign",
+        "imports",
         "results",
         "studies",
         "drafts",

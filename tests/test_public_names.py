@@ -9,7 +9,7 @@ import pytest
 
 SURFACE = {
     "unperturbed": "load open_campaign Campaign Trace Baseline check align merge dtw pairwise partition diagnose "
-    "structure learn Knowledge read_trace read_events read_sweep __version__",
+    "structure learn Knowledge read_trace read_events read_sweep read_traces read_perf_stat __version__",
     "unperturbed.collectors": "Trace Metric",
     "unperturbed.analysis.alignment": "dtw anchored_dtw WarpPath distance_matrix milestone_scores align merge",
     "unperturbed.analysis.perturbation": "Baseline",

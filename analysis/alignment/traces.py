@@ -42,6 +42,8 @@ _SHORT = 0.25
 """Share of the median interval below which one is too short, as after a late tick, to have meaningful values."""
 
 _RATE, _CYCLES = "IPC", "PAPI_TOT_CYC"
+_TIMES = (".enabled_ns", ".running_ns")
+"""Ends of the names of columns that say from which share of the time a count was scaled."""
 _WORK = "PAPI_TOT_INS"
 """The counter whose progress is taken for the work's by default."""
 
@@ -394,6 +396,7 @@ def with_default_metrics(a: Trace, b: Trace) -> tuple[Trace, Trace, tuple[str, .
         a, b = (_with_rate(trace) for trace in (a, b))
         return a, b, (_RATE,)
     common = tuple(name for name in a.names("hardware", "simulated") if name in b.metrics)
+    common = common or tuple(name for name in a.names("os") if name in b.metrics and not name.endswith(_TIMES))
     if not common:
         raise DataError(f"the traces have neither {_RATE} nor another hardware metric in common: name what to align on")
     return a, b, common

@@ -78,7 +78,8 @@ class Baseline:
         At least 5 runs made alike; 10 are advised, 20 from 10 metrics up. Names come from `attributes["run"]`, their
         order from `["order"]`; `["interval_ns"]`, `["host"]` and `["program"]` must agree.
     metrics : sequence of str, optional
-        Compare these only; None compares all that are hardware, simulated, or derived from such.
+        Compare these only, of whatever kind. None compares all that are hardware, simulated, or derived from such, and
+        where there is none of these, those of the operating system.
     focus : sequence of str, optional
         Compare only pairs that hold one of these, and these alone after alignment; None for all. For a pass whose other
         metrics are compared in another.
@@ -210,7 +211,7 @@ class Baseline:
         self,
         traces: Trace | Sequence[Trace],
         *,
-        align_on: Sequence[str] = ("IPC",),
+        align_on: Sequence[str] | None = None,
         anchor: str | None = None,
         literal: bool = False,
         across: bool = False,
@@ -226,9 +227,9 @@ class Baseline:
         ----------
         traces : Trace or sequence of Trace
             One run or more of one configuration.
-        align_on : sequence of str, default ("IPC",)
+        align_on : sequence of str, optional
             Metrics that the runs are aligned on. Their changes are marked: aligning on a metric flatters its
-            correlation.
+            correlation. By default IPC where the traces have it, else all metrics that are compared.
         anchor : str, optional
             Software metric whose events the alignment passes through, as for `unperturbed.analysis.alignment.align`.
         literal : bool, default False
@@ -261,6 +262,8 @@ class Baseline:
         """
         checked = self._checked(traces)
         pairs = tuple((metric, metric) for metric in self.focus) + (self.pairs if across else ())
+        if align_on is None:
+            align_on = ("IPC",) if "IPC" in self.traces[0].metrics else self.metrics
         settings = OuterSettings(pairs, tuple(align_on), anchor, literal)
         matrix = self._outer_matrix(settings)
         if against is None:
@@ -417,9 +420,14 @@ class Baseline:
         return f"shares events with {', '.join(shared)}, on which the runs were aligned" if shared else ""
 
 
+def _names(trace: Trace) -> set[str]:
+    """Return the names of a run's metrics but for times of scaled counts: whether there are some is left to chance."""
+    return {name for name in trace.metrics if not name.endswith(comparable.SCALING)}
+
+
 def _require_same_metrics(traces: Sequence[Trace], runs: Sequence[str]) -> None:
     for trace, run in zip(traces, runs, strict=True):
-        differing = sorted(set(trace.metrics) ^ set(traces[0].metrics))
+        differing = sorted(_names(trace) ^ _names(traces[0]))
         if differing:
             raise DataError(
                 f"run {run} and run {runs[0]} differ in metric {', '.join(differing)}: a baseline's runs collect the "

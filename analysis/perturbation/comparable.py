@@ -10,6 +10,7 @@ import numpy as np
 
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.collectors.data import Metric, Trace
+from unperturbed.common.wording import duration
 from unperturbed.errors import DataError
 
 Excluded: TypeAlias = tuple[tuple[str, str], ...]
@@ -18,8 +19,13 @@ Excluded: TypeAlias = tuple[tuple[str, str], ...]
 MINIMUM_INTERVALS = 30
 """With fewer, a rank correlation of autocorrelated series says nothing."""
 
+_MOST_APART = 1.25
+"""Times by which usual intervals of two runs may differ where no timer is known that ended them."""
+
 _COMPARED_KINDS = ("hardware", "simulated", "derived")
-_SOFTWARE = "software"
+_SOFTWARE, _OS = "software", "os"
+SCALING = (".enabled_ns", ".running_ns")
+"""Ends of the names of columns that say from which share of the time a count was scaled."""
 
 
 def compared_metrics(
@@ -32,7 +38,8 @@ def compared_metrics(
     trace : Trace
         One of the runs.
     names : sequence of str or None
-        The choice is made among these; None for all metrics.
+        The metrics, of whatever kind. None for all that are hardware, simulated or derived from such, and where there
+        is none of these for those of the operating system.
     software : bool, default False
         Software metrics too, and what is derived from them.
 
@@ -43,24 +50,26 @@ def compared_metrics(
     """
     for name in names or ():
         trace[name]
-    kinds = (*_COMPARED_KINDS, _SOFTWARE) if software else _COMPARED_KINDS
+    kinds: tuple[str, ...] = (*_COMPARED_KINDS, _SOFTWARE) if software else _COMPARED_KINDS
+    there = [name for name in trace.metrics if not name.endswith(SCALING)]
+    kernel_only = names is None and not any(trace.metrics[name].kind in kinds for name in there)
+    if kernel_only:
+        kinds, there = (_OS,), [name for name in there if trace.metrics[name].kind == _OS]
     counted_kinds = {"hardware", "simulated", *([_SOFTWARE] if software else [])}
-    counted = {part for metric in trace.metrics.values() if metric.kind in counted_kinds for part in metric.components}
+    asked = names or (there if kernel_only else ())
+    counted = {
+        part
+        for name, metric in trace.metrics.items()
+        if metric.kind in counted_kinds or (name in asked and metric.kind != "derived")
+        for part in metric.components
+    }
     chosen: list[str] = []
     excluded: list[tuple[str, str]] = []
-    for name in dict.fromkeys(trace.metrics if names is None else names):
+    for name in dict.fromkeys(there if names is None else names):
         metric = trace.metrics[name]
-        if metric.kind not in kinds:
-            if names is not None:
-                excluded.append(
-                    (
-                        name,
-                        f"{metric.kind} metric: only hardware and simulated metrics, and those derived, are compared",
-                    )
-                )
-        elif metric.kind == "derived" and not counted.issuperset(metric.components):
+        if metric.kind == "derived" and not counted.issuperset(metric.components):
             excluded.append((name, "derived from something that is no hardware or simulated metric of these traces"))
-        else:
+        elif names is not None or metric.kind in kinds:
             chosen.append(name)
     if not chosen:
         raise DataError(
@@ -136,6 +145,8 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
             here, there = trace.attributes.get(attribute), reference.attributes.get(attribute)
             if here != there:
                 raise DataError(f"run {run}: {what} is {here}, the baseline's is {there}; compare runs made alike")
+        if "interval_ns" not in trace.attributes:
+            _require_like_lengths(reference, trace, run)
         for name in metrics:
             if name not in trace.metrics:
                 raise DataError(
@@ -155,6 +166,16 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
                 "interval or "
                 "lengthen the run"
             )
+
+
+def _require_like_lengths(reference: Trace, trace: Trace, run: str) -> None:
+    """Refuse intervals of another length, where no timer is known that ended them."""
+    here, there = (float(np.median(one.end_ns - one.begin_ns)) if len(one) else 0.0 for one in (trace, reference))
+    if min(here, there) > 0 and max(here, there) > _MOST_APART * min(here, there):
+        raise DataError(
+            f"run {run}: its intervals are {duration(here / 1e9)} long, the baseline's {duration(there / 1e9)}; "
+            "compare runs made alike"
+        )
 
 
 def _metric_values(trace: Trace, run: str, metrics: Sequence[str]) -> FloatArray:

@@ -85,6 +85,8 @@ class PlannedRun:
 
 def configurations(campaign: CampaignSpec) -> tuple[Configuration, ...]:
     """Return a campaign's configurations: pure baseline, other programs, anchor, each subset with the anchor, shams."""
+    if campaign.imported is not None:
+        return tuple(Configuration(name, (), runs) for name, runs in campaign.imported.configurations.items())
     design, anchor = campaign.campaign, campaign.analysis.anchor
     found = [Configuration(BASELINE, (), design.baseline_runs)]
     found += [Configuration(name, (), design.baseline_runs, program=name) for name in campaign.programs]

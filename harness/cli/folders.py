@@ -27,6 +27,8 @@ def campaign_folder(given: Path) -> Path:
     SpecError
         It is a file and no spec, or a spec whose campaign is not in the default place.
     """
+    if not (given / "campaign.sqlite").is_file() and (advice := _of_another_tool(given)):
+        raise SpecError(advice)
     if not given.is_file():
         return given.absolute()
     from unperturbed.harness.spec import load_spec
@@ -37,6 +39,28 @@ def campaign_folder(given: Path) -> Path:
             f"{given}: its campaign is not in {folder}; run it (unperturbed run {given}), or name the campaign's folder"
         )
     return folder.absolute()
+
+
+def require_trace(given: Path) -> None:
+    """Refuse a file or folder of another tool where a trace is wanted, and name the command that takes it.
+
+    Raises
+    ------
+    SpecError
+        It is of a format that `unperturbed import` reads.
+    """
+    own = (given / "trace.parquet").is_file() or given.suffix == ".parquet"
+    if not own and (advice := _of_another_tool(given)):
+        raise SpecError(advice)
+
+
+def _of_another_tool(given: Path) -> str:
+    """Return which command takes a file or a folder of files of another tool; '' for specs and all else."""
+    if not given.exists() or given.suffix in (".yaml", ".yml"):
+        return ""
+    from unperturbed.harness.imports import what_to_type
+
+    return what_to_type(given)
 
 
 def open_page(page: Path) -> None:

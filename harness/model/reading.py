@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from unperturbed.collectors.data import Column, read_parquet_file, read_sweep, read_sweep_facts
+from unperturbed.collectors.data import TABLE, Column, read_parquet_file, read_sweep, read_sweep_facts
 from unperturbed.errors import DataError
 
 _POINTS_NAMED = 5
@@ -24,6 +24,8 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
     DataError
         There is no table, or none that can be read.
     """
+    if _is_campaign(path):
+        return _totals_of_runs(path), {}
     if path.is_dir() or _is_sweep(path):
         return read_sweep(path)
     if not path.is_file():
@@ -57,7 +59,7 @@ def _ragged(path: Path) -> str:
 
 def missing_points(path: Path) -> str:
     """Return a sentence on the points that a sweep's table lacks; empty if it is complete, or no sweep's."""
-    if not (path.is_dir() or _is_sweep(path)):
+    if _is_campaign(path) or not (path.is_dir() or _is_sweep(path)):
         return ""
     missing: Sequence[Mapping[str, Any]] = read_sweep_facts(path).get("missing", ())
     if not missing:
@@ -68,6 +70,35 @@ def missing_points(path: Path) -> str:
         f"The sweep is not complete: {len(missing):,} of its rows are missing (of points {first}; "
         f"{missing[0]['why']}). Where points failed for what "
         "they are, the others are a selection, which can look like a cause."
+    )
+
+
+def _is_campaign(path: Path) -> bool:
+    """Return whether a folder holds a campaign of traces, and no table."""
+    return (path / "campaign.sqlite").is_file() and not (path / TABLE).is_file() and (path / "runs").is_dir()
+
+
+def _totals_of_runs(folder: Path) -> pl.DataFrame:
+    """Return a row a run of a campaign: its configuration, its seconds, and the total of each counter that all have."""
+    from unperturbed.harness.campaign import Manifest  # noqa: PLC0415  tables of others need no campaign
+    from unperturbed.harness.results.recorded import read_traces  # noqa: PLC0415
+
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        by_pass = read_traces(folder, manifest)
+    traces = [trace for runs in by_pass.values() for found in runs.values() for trace in found]
+    if not traces:
+        raise DataError(f"{folder}: no run of this campaign gave a trace, so there is no table of its runs")
+    shared = [
+        name
+        for name, metric in traces[0].metrics.items()
+        if metric.semantics == "counter" and metric.kind != "derived" and all(name in trace.metrics for trace in traces)
+    ]
+    return pl.DataFrame(
+        {
+            "configuration": [str(trace.attributes["configuration"]) for trace in traces],
+            "seconds": [float(trace.end_ns[-1] - trace.begin_ns[0]) / 1e9 for trace in traces],
+            **{name: [trace[name].sum().item() for trace in traces] for name in shared},
+        }
     )
 
 

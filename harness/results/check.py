@@ -179,6 +179,8 @@ def check(campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptio
         if found.parts[item.name]:
             found.note(*_silent_metrics(item, traces))
             verdicts.append(_with_origins(item, planned, found))
+    if campaign.imported is not None:
+        found.note(*campaign.imported.notes)
     for name, other in campaign.programs.items():
         found.note(
             f"{name} is another set-up of the program ({other.difference()}), sampled alike: what it changes "
@@ -234,7 +236,10 @@ class _Pass:
 
 
 def hardware_metrics(campaign: CampaignSpec, baseline_traces: Sequence[Trace]) -> list[str]:
-    """Return the hardware metrics of a pass, and the derived ones that its traces have."""
+    """Return the hardware metrics of a pass and the derived ones that its traces have; of imported runs all metrics."""
+    if campaign.imported is not None:
+        there = baseline_traces[0].metrics if baseline_traces else {}
+        return [name for name in campaign.imported.metrics if name in there]
     here = set(baseline_traces[0].names("hardware", "simulated")) if baseline_traces else set()
     if not here:
         return []

@@ -108,7 +108,8 @@ def judge(
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
         content = content_of(campaign, verdicts, manifest)
-        totals = software_totals(campaign, verdicts.traces, native_seconds=manifest.fact("native")["seconds"])
+        native = manifest.fact("native") or {"seconds": 0.0}  # of runs that were imported nothing is known but them
+        totals = software_totals(campaign, verdicts.traces, native_seconds=native["seconds"])
     if write and method == "runs":
         write_results(folder, content)
     return Judgement(

@@ -11,7 +11,7 @@ from typing import Any
 from unperturbed.collectors.data import TABLE, Trace
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, RunState
-from unperturbed.harness.spec import CampaignSpec, parse_spec
+from unperturbed.harness.spec import CampaignSpec, Imported, imported_spec, parse_spec
 
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
 """Pass name to configuration to its traces, in the order of the plan; the main pass first."""
@@ -45,6 +45,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
     with Manifest(manifest_path, read_only=True) as manifest:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
         purpose = manifest.fact("purpose") or CAMPAIGN
+        imported = manifest.fact("imported")
     if text is None:
         raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
     if purpose == SWEEP:
@@ -54,6 +55,8 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
             f"{folder} holds {purpose}, whose runs are judged as it goes; run its plan.yaml for a campaign that can "
             "be checked"
         )
+    if imported is not None:
+        return imported_spec(Imported.from_dict(imported), Path(path), text)
     return parse_spec(text, path, Path(path).parent, recorded=True)
 
 

@@ -31,6 +31,7 @@ from unperturbed.errors import DataError
 from unperturbed.harness.campaign import Manifest, RunState, configurations, describe_interval
 from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import CampaignVerdicts, align_on
+from unperturbed.harness.results.imported import imported_headline, imported_provenance, imported_source
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.spec import BASELINE, PILOT, CampaignSpec
 
@@ -159,6 +160,8 @@ _METHOD = (
 
 
 def _source(campaign: CampaignSpec, manifest: Manifest) -> CounterSource:
+    if campaign.imported is not None:
+        return imported_source(campaign.imported)
     names = list(dict.fromkeys(item["source"] for item in manifest.fact("passes")))
     reasons = "; ".join(f"{name}: {why}" for name, why in manifest.fact("reasons").items())
     refused = f" Sources that came first but could not be used: {reasons}" if reasons else ""
@@ -196,6 +199,8 @@ def _settings(campaign: CampaignSpec, manifest: Manifest, traces: Mapping[str, t
 
 
 def _headline(campaign: CampaignSpec, manifest: Manifest, states: list[RunState]) -> Headline:
+    if campaign.imported is not None:
+        return imported_headline(campaign.imported, manifest)
     description = manifest.fact("description")
     program = campaign.program.debian or (campaign.program.source and Path(campaign.program.source).name)
     return Headline(
@@ -283,7 +288,9 @@ def _alignment(campaign: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) 
     return alignment_example(path, first, second, on=names, anchor=through, about=f"Two runs of {chosen.name}, aligned")
 
 
-def _provenance(campaign: CampaignSpec, manifest: Manifest) -> dict[str, dict[str, str]]:
+def _provenance(campaign: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[str, str]]:
+    if campaign.imported is not None:
+        return imported_provenance(campaign, campaign.imported, manifest)
     description: dict[str, dict[str, str]] = manifest.fact("description")
     expected, native = manifest.fact("expected"), manifest.fact("native")
     passes = manifest.fact("passes")

@@ -7,6 +7,7 @@
     yaml/                  YAML with the position of every key and value, advice on its errors
     model, campaign_spec   what sections share; the sections as one model
     draft, messages        a spec that is not yet validated; what is wrong with it in plain words
+    imported               what stands for the spec of a campaign that other tools recorded
     load                   all of it in one function, and the digest
     schema, docs           JSON Schema and the reference page, from the models
 
@@ -17,6 +18,7 @@ Another distribution adds a key at the top of a spec by an entry point in the gr
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
+from unperturbed.harness.spec.imported import Imported, imported_spec
 from unperturbed.harness.spec.load import load_spec, metric_position, parse_spec
 from unperturbed.harness.spec.model import Because, Section, SpecKey
 from unperturbed.harness.spec.schema import json_schema
@@ -49,6 +51,7 @@ __all__ = [
     "Diagnostic",
     "Draft",
     "Duration",
+    "Imported",
     "Interval",
     "InvalidSpec",
     "Listed",
@@ -59,6 +62,7 @@ __all__ = [
     "SpecKey",
     "Value",
     "find_placeholders",
+    "imported_spec",
     "json_schema",
     "load_spec",
     "metric_position",

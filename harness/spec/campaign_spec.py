@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, PrivateAttr, create_model
 
@@ -22,6 +22,9 @@ from unperturbed.harness.spec.sections.programs import PROGRAMS, Programs
 from unperturbed.harness.spec.values.parameters import Value
 from unperturbed.harness.spec.values.placeholders import PARAMETER
 from unperturbed.harness.spec.values.text import FileName
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec.imported import Imported
 
 _EXTENSION = "extension_"
 
@@ -68,6 +71,7 @@ class CampaignSpec(Section):
     _text: str = PrivateAttr(default="")
     _digest: str = PrivateAttr(default="")
     _point: Mapping[str, str] = PrivateAttr(default_factory=empty)
+    _imported: Any = PrivateAttr(default=None)
 
     @property
     def path(self) -> Path:
@@ -94,6 +98,12 @@ class CampaignSpec(Section):
         """Return the values of keys that other distributions add, of those alone that the spec has."""
         values = {name: getattr(self, f"{_EXTENSION}{name}", None) for name in spec_keys()}
         return MappingProxyType({name: value for name, value in values.items() if value is not None})
+
+    @property
+    def imported(self) -> Imported | None:
+        """Return what the campaign was imported from; None for one that was run from a spec."""
+        found: Imported | None = self._imported
+        return found
 
     @property
     def point(self) -> Mapping[str, str]:

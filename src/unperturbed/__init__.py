@@ -8,6 +8,7 @@ Each name below is loaded when it is first used, so that importing this module t
 `load`             open a recorded campaign (`open_campaign` is the same): `Campaign`
 `check`            compare a campaign's configurations with its baseline; of single traces: `Baseline`
 `read_trace`       one run's `Trace`; `read_sweep` a sweep's table; `read_events` an event log
+`read_traces`      traces that other tools recorded; `read_perf_stat` those of `perf stat -I`
 `align`, `merge`   two runs interval by interval; runs of different metrics joined into one trace
 `dtw`, `pairwise`  dynamic time warping of two series, and of all pairs of a set
 `partition`        find subsets of metrics that leave the program unperturbed
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from unperturbed.analysis.partition import partition
     from unperturbed.analysis.perturbation import Baseline
     from unperturbed.collectors import Metric, Trace, read_sweep
+    from unperturbed.collectors.imports import read_perf_stat, read_traces
     from unperturbed.harness.library import Campaign, check, load, read_trace, structure
     from unperturbed.harness.library import load as open_campaign
 
@@ -56,8 +58,10 @@ _HOMES = {
     "pairwise": "analysis.alignment",
     "partition": "analysis.partition",
     "read_events": "analysis.diagnosis",
+    "read_perf_stat": "collectors.imports",
     "read_sweep": "collectors",
     "read_trace": "harness.library",
+    "read_traces": "collectors.imports",
     "structure": "harness.library",
 }
 """The package of each public name."""
@@ -85,8 +89,10 @@ __all__ = [
     "pairwise",
     "partition",
     "read_events",
+    "read_perf_stat",
     "read_sweep",
     "read_trace",
+    "read_traces",
     "structure",
 ]
 

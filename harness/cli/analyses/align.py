@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.harness.cli.folders import require_trace
 from unperturbed.harness.cli.output_paths import require_writable_path
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Command:
 
         _refuse(arguments)
         region = _region(arguments.region)
+        for given in (arguments.first, arguments.second):
+            require_trace(given)
         a, b = Trace.read(arguments.first), Trace.read(arguments.second)
         alignment = align(
             a,

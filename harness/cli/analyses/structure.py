@@ -128,7 +128,10 @@ def _read(path: Path, arguments: argparse.Namespace) -> Source:
 
     if not arguments.accesses:
         from unperturbed.collectors import Trace
+        from unperturbed.harness.cli.folders import require_trace
 
+        if path.suffix != ".txt":  # which may be accesses
+            require_trace(path)
         try:
             trace = Trace.read(path)
         except DataError as error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+
+from unperturbed.errors import SpecError
 
 
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
@@ -12,3 +15,20 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
         choices=("perturbed", "shifted", "undecided"),
         help="exit with 4 for this verdict and more serious ones (analysis.fail_on of the spec, else perturbed)",
     )
+
+
+def format_options(texts: Iterable[str]) -> dict[str, str]:
+    """Return the options of an import format, each given as `KEY=VALUE`.
+
+    Raises
+    ------
+    SpecError
+        One is given otherwise.
+    """
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise SpecError(f"--option {text}: give it as KEY=VALUE, as time=seconds")
+        found[key.strip()] = value.strip()
+    return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
-from unperturbed.harness.cli.campaigns._options import add_fail_on
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.campaigns._options import add_fail_on, format_options
 from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, open_page
 
 
@@ -18,7 +20,27 @@ class Command:
             "Baseline, inner and outer verdicts of a campaign again. Writes report.html and verdicts.json into its "
             "folder, unless --no-write or --method paper is given."
         )
-        parser.add_argument("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        parser.usage = (
+            "unperturbed check CAMPAIGN|SPEC [options]\n"
+            "       unperturbed check --from FORMAT --baseline FILES --checked FILES [options]"
+        )
+        parser.add_argument("campaign", type=Path, nargs="?", metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        imported = parser.add_argument_group("runs that other tools recorded")
+        imported.add_argument(
+            "--from", dest="format", metavar="FORMAT", help="their format, as perf-stat (unperturbed import list)"
+        )
+        imported.add_argument("--baseline", nargs="+", default=[], metavar="FILES", help="files of the baseline's runs")
+        imported.add_argument(
+            "--checked",
+            nargs="+",
+            action="append",
+            default=[],
+            metavar="FILES",
+            help="files of runs to hold against it; again for each further configuration",
+        )
+        imported.add_argument(
+            "--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the format, as time=COLUMN"
+        )
         parser.add_argument("--no-write", action="store_true", help="show the verdicts and write nothing")
         parser.add_argument("--open", action="store_true", help="open the report in a browser")
         parser.add_argument(
@@ -43,6 +65,10 @@ class Command:
         from unperturbed.harness.results.judge import judge
         from unperturbed.harness.results.recorded import recorded_campaign
 
+        if arguments.format is not None or arguments.baseline or arguments.checked:
+            return _check_imported(arguments)
+        if arguments.campaign is None:
+            raise SpecError("name a campaign's folder or its spec, or files of other tools by --from FORMAT")
         folder = campaign_folder(arguments.campaign)
         campaign = recorded_campaign(folder)
         judgement = judge(
@@ -57,3 +83,33 @@ class Command:
         if arguments.open:
             open_page(folder / "report.html")
         return show_judgement(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
+
+
+def _check_imported(arguments: argparse.Namespace) -> int:
+    """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
+    from unperturbed.harness.cli.terminal.campaign import show_judgement
+    from unperturbed.harness.imports import Group, import_campaign
+    from unperturbed.harness.results.judge import judge
+    from unperturbed.harness.results.recorded import recorded_campaign
+
+    if arguments.format is None or not arguments.baseline or not arguments.checked:
+        raise SpecError("runs of other tools need all three: --from FORMAT --baseline FILES --checked FILES")
+    if arguments.campaign is not None or arguments.open:
+        what = "--open" if arguments.campaign is None else str(arguments.campaign)
+        raise SpecError(f"{what} and --from exclude each other; `unperturbed import` makes a campaign that stays")
+    several = len(arguments.checked) > 1
+    groups = [Group("baseline", arguments.baseline)]
+    groups += [Group(f"checked-{at}" if several else "checked", files) for at, files in enumerate(arguments.checked, 1)]
+    with tempfile.TemporaryDirectory(prefix="unperturbed-check-") as place:
+        folder = Path(place) / arguments.format
+        import_campaign(arguments.format, groups, folder, options=format_options(arguments.option))
+        campaign = recorded_campaign(folder)
+        judgement = judge(
+            folder,
+            campaign,
+            method=arguments.method,
+            across=arguments.across,
+            without=arguments.without,
+            write=False,
+        )
+    return show_judgement(campaign, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)

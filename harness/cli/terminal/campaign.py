@@ -244,6 +244,8 @@ def _what_it_is(item: Configuration) -> str:
         return "is another set-up of the program"
     if item.sham_of is not None:
         return f"is {item.sham_of} with nothing counted"
+    if not item.software:
+        return "was imported"
     return f"counts {', '.join(item.software)}"
 
 

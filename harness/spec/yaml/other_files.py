@@ -29,6 +29,11 @@ _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
 _TEXTS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     # A spec may be a script itself: #!/usr/bin/env -S unperturbed run
     (re.compile(rb"#!(?!.*\bunperturbed\b)"), "a script", _MEASURE),
+    (
+        re.compile(rb"# The record of an import\."),
+        "the record of an import",
+        "there is no program to run: `unperturbed check {path.parent}` judges the imported runs",
+    ),
     (re.compile(rb"\s*<(!doctype|html|\?xml|svg)", re.IGNORECASE), "a page (HTML or XML)", _EXPECTED),
     (re.compile(rb"\s*(//|/\*|#include *[<\"]|#pragma |#ifndef )"), "source code in C or C++", _EXPECTED),
     (re.compile(rb"\s*\{\s*\"(verdicts|table|traceEvents|benchmarks)\""), "a result in JSON", _EXPECTED),

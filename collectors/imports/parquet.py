@@ -1,0 +1,39 @@
+"""Apache Parquet: tables as for CSV, and what this tool wrote, with everything that it knows of its metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+
+from unperturbed.collectors.data.trace import Metric, Trace
+from unperturbed.collectors.imports._columns import OPTIONS, read_table
+from unperturbed.collectors.imports.format import ImportFormat, refuse
+
+_OWN = ("unperturbed", "unperturbed.campaign")
+"""Keys of the file's metadata under which this tool describes its metrics: a trace's and an exported campaign's."""
+
+
+def _recognise(head: bytes) -> bool:
+    return head.startswith(b"PAR1")
+
+
+def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    import polars as pl  # noqa: PLC0415  slow to load
+
+    try:
+        file = BytesIO(content)
+        metadata = pl.read_parquet_metadata(file)
+        file.seek(0)
+        frame = pl.read_parquet(file)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        refuse(path, f"not a readable Parquet file: it is cut off or damaged ({str(error).splitlines()[0]})")
+    described = {}
+    for key in _OWN:
+        for entry in json.loads(metadata[key])["metrics"] if key in metadata else ():
+            described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
+    return read_table(frame, path, options, lambda _row: 0, described)
+
+
+FORMAT = ImportFormat("parquet", "a table (Parquet)", (".parquet",), _recognise, _read, OPTIONS)

@@ -1,0 +1,409 @@
+"""`perf stat -I MS` with `-x SEPARATOR` or `-j`: a row an event and interval, or one for each processor or thread.
+
+The form is that of perf-stat(1), "CSV FORMAT" and "JSON FORMAT". perf writes decimals by the locale, so that the
+separator of `-x,` and a decimal comma cannot be told apart; such a file is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.collectors.data.trace import Kind, Metric, Trace
+from unperturbed.collectors.imports.format import (
+    ImportFormat,
+    from_ends,
+    known_kind,
+    leave_out_uncounted,
+    make_trace,
+    refuse,
+    without_part,
+)
+from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_STARTED = b"# started on "
+_FIRST = re.compile(rb"\s*\d+(?P<decimal>[.,])\d{9}(?P<separator>[^\d\s]|\t| )")
+_WITHOUT_INTERVALS = re.compile(rb"\s*(\d+([.,]\d+)?|<not (counted|supported)>)[^\w\s<.]")
+_VALUE = re.compile(r"\d+([.,]\d+)?|<not (counted|supported)>")
+_TIME, _VALUE_FIELD, _SUMMARY = "time", "value", "summary"
+_NOT_COUNTED, _NOT_SUPPORTED = "<not counted>", "<not supported>"
+_PLACES = ("cpu", "thread", "core", "die", "cluster", "cache", "socket", "node")
+"""Keys of JSON rows that say which processor or thread a row counts."""
+_MODIFIERS = re.compile(r":(?P<letters>[ukhGHpPIDWSe]+)$")
+_CLOCKS = {"duration_time": "wall time", "user_time": "processor time in user space", "system_time": "in the kernel"}
+_UNITS = {"msec": "ms", "": "events"}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of one recording, each of one event in one interval and place.
+
+    Attributes
+    ----------
+    lines : sequence of int
+        Numbers of the lines that hold a row each, from 1, in order: computed only for messages.
+    frame : polars.DataFrame
+        `time`, `place` (empty without), `value`, `unit`, `event`, `running`, `share`: text; `goes on`: the row has
+        further columns.
+    """
+
+    lines: _Lines
+    frame: pl.DataFrame
+
+
+class _Lines:
+    """The numbers of the lines that hold rows; looked for when a message needs one."""
+
+    def __init__(self, content: bytes, first: int) -> None:
+        self._content, self._first = content, first
+
+    def __getitem__(self, row: int) -> int:
+        return [number for number, _ in self][row]
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for number, line in enumerate(BytesIO(self._content), self._first):
+            if line.strip() and not line.startswith(b"#"):
+                yield number, line.rstrip(b"\r\n")
+
+
+def _recognise(head: bytes) -> bool:
+    lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
+    if not lines:
+        return head.lstrip().startswith(_STARTED)
+    line = lines[0]
+    if line.startswith(b"{"):
+        return b'"interval"' in line and b'"counter-value"' in line
+    found = _FIRST.match(line)
+    return found is not None and (
+        head.lstrip().startswith(_STARTED) or (line.count(found["separator"]) >= 5 and len(line.split()) <= 6)
+    )
+
+
+def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:  # noqa: ARG001
+    traces = []
+    for recording, line in _recordings(content):
+        first = next((one for _, one in _Lines(recording, line)), None)
+        if first is None:
+            refuse(path, "perf wrote the heading of a recording here and no row", line)
+        rows = _read_json(recording, path, line) if first.startswith(b"{") else _read_csv(recording, path, line)
+        traces.append(_to_trace(rows, path, _started(recording)))
+    return traces
+
+
+def _recordings(content: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield each recording of a file (`--append` puts several into one) and the number of its first line."""
+    begins = [0]
+    while (at := content.find(b"\n" + _STARTED, begins[-1])) >= 0:
+        begins.append(at + 1)
+    if len(begins) > 1 and not content[: begins[1]].strip():
+        del begins[0]
+    for begin, end in zip(begins, [*begins[1:], len(content)], strict=True):
+        yield content[begin:end], content.count(b"\n", 0, begin) + 1
+
+
+def _started(recording: bytes) -> str | None:
+    """Return when a recording was started, ISO 8601; perf writes local time without its zone."""
+    if recording.startswith(_STARTED):
+        text = " ".join(recording[len(_STARTED) :].partition(b"\n")[0].decode("ascii", "replace").split())
+        with suppress(ValueError):
+            return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").isoformat()
+    return None
+
+
+def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
+    import polars as pl  # noqa: PLC0415  slow to load
+
+    lines = _Lines(recording, first_line)
+    number, line = next(iter(lines))
+    found = _FIRST.match(line)
+    if found is None:
+        if _WITHOUT_INTERVALS.match(line):
+            refuse(path, "no time at the beginning of the row: record with intervals (perf stat -I 20 -x, …)", number)
+        refuse(path, "this is no row of perf stat -I with -x or -j", number)
+    separator, decimal = found["separator"].decode("latin-1"), found["decimal"].decode()
+    if separator == decimal:
+        refuse(
+            path,
+            "the decimals have commas and so have the columns, which cannot be told apart: record with LC_ALL=C, or "
+            "with -x ';'",
+            number,
+        )
+    fields = [field.strip() for field in line.decode("utf-8", "replace").split(separator)]
+    names = _columns(fields, path, number)
+    wanted = [name for name in names if name in (_TIME, "place", "value", "unit", "event", "running", "share")]
+    # A heading of our own: polars would take the number of columns from a blank or a short first line.
+    heading = separator.join((*names, *(f"rest {at}" for at in range(len(fields) - len(names)))))
+    file = BytesIO(heading.encode() + b"\n" + recording[recording.index(line) :])
+    try:
+        frame = pl.read_csv(
+            file,
+            separator=separator,
+            comment_prefix="#",
+            quote_char=None,
+            infer_schema=False,
+            truncate_ragged_lines=True,
+            encoding="utf8-lossy",
+        )
+    except pl.exceptions.PolarsError as error:
+        refuse(path, f"the rows cannot be read ({str(error).splitlines()[0]})", number)
+    rest = [name for name in frame.columns if name not in wanted]
+    goes_on = pl.any_horizontal(pl.col(rest).is_not_null()) if rest else pl.lit(value=False)
+    frame = frame.filter(pl.any_horizontal(pl.all().is_not_null())).select(*wanted, goes_on.alias("goes on"))
+    times = pl.col(_TIME).str.strip_chars()
+    frame = frame.with_columns(times, pl.lit("").alias("place") if "place" not in names else pl.col("place"))
+    if decimal == ",":
+        frame = frame.with_columns(pl.col(_TIME, "value", "share").str.replace(",", ".", literal=True))
+    return _Rows(lines, frame)
+
+
+def _columns(fields: Sequence[str], path: Path, line: int) -> list[str]:
+    """Return what the columns are, by the first row."""
+    at = next((at for at, field in enumerate(fields[1:6], 1) if _VALUE.fullmatch(field)), 0)
+    names = [_TIME]
+    if at == 2:
+        names.append("place")
+        if len(fields) > 3 and _VALUE.fullmatch(fields[3]):  # how many processors the row sums
+            names.append("processors")
+    if at not in (1, 2):
+        refuse(path, "no count in this row: its columns are not those of perf stat -x", line)
+    names += ["value", "unit", "event"]
+    if len(fields) > len(names) and fields[len(names)].endswith("%"):
+        names.append("variance")
+    return [*names, "running", "share"]
+
+
+def _read_json(recording: bytes, path: Path, first_line: int) -> _Rows:
+    import polars as pl  # noqa: PLC0415
+
+    lines = _Lines(recording, first_line)
+    file = BytesIO(b"\n".join(line for _, line in lines))
+    schema = {
+        "interval": pl.Float64,
+        **dict.fromkeys(("counter-value", "unit", "event", *_PLACES), pl.String),
+        **dict.fromkeys(("event-runtime", "pcnt-running"), pl.Float64),
+    }
+    try:
+        frame = pl.read_ndjson(file, schema=schema)
+    except pl.exceptions.PolarsError:
+        _refuse_json(lines, path)
+    places = [name for name in _PLACES if frame[name].null_count() < len(frame)]
+    frame = frame.select(
+        pl.col("interval").alias(_TIME),
+        pl.concat_str([pl.col(name).fill_null("") for name in places], separator=" ").alias("place")
+        if places
+        else pl.lit("").alias("place"),
+        pl.col("counter-value").str.replace(",", ".", literal=True).alias("value"),
+        "unit",
+        "event",
+        pl.col("event-runtime").alias("running"),
+        pl.col("pcnt-running").alias("share"),
+        pl.lit(value=True).alias("goes on"),
+    )
+    return _Rows(lines, frame)
+
+
+def _refuse_json(lines: _Lines, path: Path) -> None:
+    for number, line in lines:
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            commas = re.search(rb'"interval" : \d+,\d{9},', line) is not None
+            refuse(
+                path,
+                "the decimals have commas, which JSON does not allow: record with LC_ALL=C"
+                if commas
+                else f"this line is no JSON object of perf stat -j ({error}): it is cut off or damaged",
+                number,
+            )
+        if not isinstance(found, dict):
+            refuse(path, "this line is no JSON object of perf stat -j", number)
+    refuse(path, "its rows are not those of perf stat -j", next(iter(lines))[0])
+
+
+def _to_trace(rows: _Rows, path: Path, started: str | None) -> Trace:
+    import polars as pl  # noqa: PLC0415
+
+    frame = rows.frame.with_row_index("row")
+    if frame.schema[_TIME] == pl.String:
+        summary = pl.col(_TIME) == _SUMMARY
+        frame = frame.filter(~summary.fill_null(value=False))
+    # Rows that only go on with a computed metric of the event before have no event.
+    bare = pl.col("event").fill_null("") == ""
+    frame = frame.filter(~(bare & (pl.col("value").fill_null("") == "") & pl.col("goes on")))
+    frame = frame.with_columns(
+        pl.col(_TIME).cast(pl.Float64, strict=False),
+        pl.col("value").cast(pl.Float64, strict=False).alias("count"),
+        pl.col("running", "share").cast(pl.Float64, strict=False),
+        pl.col("event").fill_null(""),
+    )
+    _refuse_damaged(frame, rows, path)
+    time = frame[_TIME].to_numpy()
+    steps = np.diff(time)
+    if len(steps) and steps.min() < 0:
+        row = int(frame["row"][int(np.argmax(steps < 0)) + 1])
+        refuse(path, "the time goes back here: rows are out of order, or this is a second recording", rows.lines[row])
+    interval = np.concatenate((np.zeros(1, np.int64), np.cumsum(steps > 0, dtype=np.int64)))
+    events, event = _codes(frame["event"])
+    columns, running, enabled = _pivot(frame, rows, path, interval, event, events)
+    ends = np.rint(time[np.concatenate((np.flatnonzero(steps > 0), [len(time) - 1]))] * 1e9).astype(np.int64)
+    units = dict(frame.select("event", "unit").unique("event").rows())
+    begin, end = from_ends(ends, 0)
+    chosen, kept, notes = leave_out_uncounted(columns)
+    metrics: list[Metric] = []
+    values: dict[str, NDArray[Any]] = {}
+    for name, column in chosen.items():
+        scaled = bool((running[name][kept] < 0.9995 * enabled[name][kept]).any())
+        metrics.append(describe_event(name, units.get(name) or "", scaled=scaled))
+        values[name] = column[kept]
+        if scaled:
+            for what, times in (("enabled", enabled[name]), ("running", running[name])):
+                said = f"time in which {name} was {'wanted' if what == 'enabled' else 'on a counter'}"
+                metrics.append(Metric(f"{name}.{what}_ns", "os", unit="ns", source="perf stat", meaning=said))
+                values[f"{name}.{what}_ns"] = np.rint(times[kept])
+    trace = make_trace(
+        metrics,
+        values,
+        (begin[kept], end[kept]),
+        path,
+        notes=notes,
+        attributes={} if started is None else {"started": started},
+    )
+    return without_part(trace)
+
+
+def _refuse_damaged(frame: pl.DataFrame, rows: _Rows, path: Path) -> None:
+    """Refuse rows that lack a column, or have another thing in it."""
+    import polars as pl  # noqa: PLC0415
+
+    if not len(frame):
+        refuse(path, "perf wrote no row with a count")
+    uncounted = pl.col("value").is_in([_NOT_COUNTED, _NOT_SUPPORTED])
+    wrong = (
+        pl.col(_TIME).is_null()
+        | (pl.col("event") == "")
+        | (pl.col("count").is_null() & ~uncounted.fill_null(value=False))
+        | pl.col("running").is_null()
+        | pl.col("share").is_null()
+    )
+    found = frame.filter(wrong)
+    if not len(found):
+        return
+    row = found.row(0, named=True)
+    line = rows.lines[row["row"]]
+    last = row["row"] == len(rows.frame) - 1
+    if row[_TIME] is None:
+        what = "this row does not begin with a time in seconds"
+    elif last:
+        what = "the last row is cut off; the recording is not complete"
+    elif row["event"] and row["count"] is not None:
+        what = "the columns behind the event are not perf's: is the separator in the event's name? Record with -x ';'"
+    else:
+        what = "this is no row of perf stat: a column is missing or is no number"
+    refuse(path, what, line)
+
+
+def _codes(texts: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the different texts in the order of their first row, and each row's place among them."""
+    import polars as pl  # noqa: PLC0415
+
+    different = texts.unique(maintain_order=True)
+    codes = texts.cast(pl.Enum(different)).to_physical()
+    return different.to_list(), codes.to_numpy().astype(np.int64)
+
+
+def _pivot(
+    frame: pl.DataFrame,
+    rows: _Rows,
+    path: Path,
+    interval: NDArray[np.int64],
+    event: NDArray[np.int64],
+    events: Sequence[str],
+) -> tuple[dict[str, NDArray[np.float64]], ...]:
+    """Return counts, times on a counter and times wanted by event, summed over processors or threads."""
+    places, place = _codes(frame["place"])
+    cell = interval * len(events) + event
+    size = (int(interval[-1]) + 1) * len(events)
+    once = np.bincount(cell * len(places) + place, minlength=1)
+    if once.max() > 1:
+        order = np.argsort(cell * len(places) + place, kind="stable")
+        twice = order[1:][np.diff((cell * len(places) + place)[order]) == 0].min()
+        name = events[event[twice]]
+        refuse(path, f"{name} is there twice for this interval", rows.lines[int(frame["row"][int(twice)])])
+    if len(places) == 1 and len(cell) < size:
+        missing = int(np.flatnonzero(np.bincount(cell, minlength=size) == 0)[0])
+        at, name = missing // len(events), events[missing % len(events)]
+        row = int(np.flatnonzero(interval == at)[-1])
+        cut_off = "; the recording is cut off" if at == interval[-1] else ""
+        refuse(path, f"{name} has no row in this interval{cut_off}", rows.lines[int(frame["row"][row])])
+    counts = frame["count"].to_numpy()
+    there = ~np.isnan(counts)
+    runs, share = frame["running"].to_numpy(), frame["share"].to_numpy()
+
+    def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(cell[there], values[there], size).astype(np.float64).reshape(-1, len(events))
+
+    table, running = summed(counts), summed(runs)
+    wanted = summed(np.divide(100 * runs, share, out=runs.copy(), where=share > 0))
+    table[summed(np.ones(len(cell))) == 0] = np.nan
+    return tuple({name: values[:, at].copy() for at, name in enumerate(events)} for values in (table, running, wanted))
+
+
+def describe_event(name: str, unit: str = "", *, source: str = "perf stat", scaled: bool = False) -> Metric:
+    """Return the metric of an event by perf's name of it.
+
+    Parameters
+    ----------
+    name : str
+        As `cycles:u`, `sched:sched_switch` or `power/energy-pkg/`.
+    unit : str, default ""
+        As perf writes it; empty for counts.
+    source : str, default "perf stat"
+        Who counted.
+    scaled : bool, default False
+        The event shared the counters with others.
+
+    Returns
+    -------
+    Metric
+        Events of the kernel are of kind `os`, all others `hardware`. Two names of one event share components.
+    """
+    found = _MODIFIERS.search(name)
+    letters = found["letters"] if found else ""
+    base = name[: found.start()] if found else name
+    base = ALIASES.get(base, base)
+    known = GENERIC.get(base)
+    places = [place for place, letter in (("user", "u"), ("kernel", "k")) if letter in letters] or ["user", "kernel"]
+    counted_unit = known.unit if known is not None and not unit else _UNITS.get(unit, unit)
+    return Metric(
+        name,
+        _kind(name, base),
+        unit=counted_unit,
+        source=source,
+        meaning=known.meaning if known else _CLOCKS.get(base, ""),
+        components=tuple(f"{source}:{base}:{place}" for place in places),
+        scaled=scaled,
+    )
+
+
+def _kind(name: str, base: str) -> Kind:
+    found = known_kind(base)
+    if found is not None:
+        return found
+    tracepoint = "/" not in name and re.fullmatch(r"[\w-]+:[\w-]+", base) is not None
+    return "os" if tracepoint or base in _CLOCKS else "hardware"
+
+
+FORMAT = ImportFormat("perf-stat", "perf stat -I", (".csv", ".json", ".txt"), _recognise, _read)

@@ -1,0 +1,250 @@
+"""Reading of files of other tools: which format they have, and the traces in them."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from unperturbed.collectors.data.trace import Trace
+from unperturbed.collectors.imports.format import ImportFormat
+from unperturbed.common.extensions import records_in
+from unperturbed.common.wording import did_you_mean, listing
+from unperturbed.errors import DataError
+
+_HEAD = 4096
+_GROUP = "unperturbed.imports"
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+@cache
+def import_formats() -> Mapping[str, ImportFormat]:
+    """Return every import format by name, those of other distributions last."""
+    return MappingProxyType(records_in(__name__.rpartition(".")[0], ImportFormat, group=_GROUP))
+
+
+def find_format(name: str) -> ImportFormat:
+    """Return the import format of a name.
+
+    Raises
+    ------
+    DataError
+        There is none; the message names the one that was meant, or all.
+    """
+    known = import_formats()
+    if name in known:
+        return known[name]
+    path = Path(name)
+    if path.exists():
+        found = recognise(path)
+        advice = f"the format comes before the files; {name} is of {found.name}" if found else ""
+        raise DataError(f"there is no import format {name!r}; {advice or f'give one of {listing(known)} before it'}")
+    raise DataError(
+        f"there is no import format {name!r}; {did_you_mean(name, known, limit=1) or f'there are {listing(known)}'}"
+    )
+
+
+def recognise(path: Path) -> ImportFormat | None:
+    """Return the format that a file begins like; None where it is of none, or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return None
+    return next((one for one in import_formats().values() if head and one.recognise(head)), None)
+
+
+def find_files(paths: Paths) -> list[Path]:
+    """Return the files that paths, patterns and folders name, those of a pattern or folder in natural order.
+
+    Parameters
+    ----------
+    paths : path-like or iterable of path-like
+        Files, folders, and patterns as `base/*.csv`.
+
+    Returns
+    -------
+    list of Path
+        At least one, each once.
+
+    Raises
+    ------
+    DataError
+        A path or pattern names no file, or a file is named twice.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    found: list[Path] = []
+    for one in given:
+        text = os.fspath(one)
+        path = Path(text)
+        if path.is_dir():
+            inside = sorted((file for file in path.iterdir() if _is_data(file)), key=_natural)
+        elif path.exists():
+            inside = [path]
+        else:
+            matching = map(Path, glob.glob(text))  # noqa: PTH207  Path.glob takes no absolute pattern
+            inside = sorted((file for file in matching if file.is_file()), key=_natural)
+        if not inside:
+            what = "the folder holds no file" if path.is_dir() else "there is no such file"
+            raise DataError(f"{text}: {what}")
+        found += inside
+    if not found:
+        raise DataError("no file to import: name at least one")
+    if len(set(found)) < len(found):
+        twice = next(file for file in found if found.count(file) > 1)
+        raise DataError(f"{twice} is given twice; each file is a run of its own")
+    return found
+
+
+def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list[Trace]:  # noqa: A002
+    """Read the traces that another tool recorded.
+
+    Parameters
+    ----------
+    paths : path-like or iterable of path-like
+        Files, folders, and patterns as `base/*.csv`; those of a pattern or folder are read in natural order.
+    format : str, optional
+        The name of the format, as `perf-stat`. By default it is recognised by each file's beginning.
+    **mapping : str
+        Options of the format: which columns of a table are what, as `time="seconds", run="id"`.
+
+    Returns
+    -------
+    list of Trace
+        A trace a run. Its attributes hold `run` (a name), `file`, `sha256` (of the file), `imported` (the format's
+        title) and `notes` (what was left out, a list of sentences).
+
+    Raises
+    ------
+    DataError
+        There is no such file, it is of another format, or it is damaged. The message has the file and the line.
+    """
+    chosen = None if format is None else find_format(format)
+    files = find_files(paths)
+    names = _run_names(files)
+    found: list[Trace] = []
+    for file, name in zip(files, names, strict=True):
+        found += read_file(file, chosen, mapping, name)
+    return found
+
+
+def read_perf_stat(paths: Paths) -> list[Trace]:
+    """Read what `perf stat -I MS -x, …` or `perf stat -I MS -j …` wrote.
+
+    Parameters
+    ----------
+    paths : path-like or iterable of path-like
+        Files, folders, and patterns as `base/*.csv`.
+
+    Returns
+    -------
+    list of Trace
+        A trace a recording, as `read_traces` describes.
+
+    Raises
+    ------
+    DataError
+        As `read_traces`.
+    """
+    return read_traces(paths, "perf-stat")
+
+
+def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str], name: str) -> list[Trace]:
+    """Read the runs of one file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    chosen : ImportFormat or None
+        Its format; None to recognise it.
+    options : mapping of str to str
+        Of the format.
+    name : str
+        What runs are named that the file gives no names.
+
+    Returns
+    -------
+    list of Trace
+        A trace a run, with the attributes that `read_traces` describes.
+
+    Raises
+    ------
+    DataError
+        As `read_traces`.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: the file cannot be read: {error.strerror}") from None
+    head = content[:_HEAD]
+    if not content.strip():
+        raise DataError(f"{path}: the file is empty")
+    if chosen is None:
+        chosen = next((one for one in import_formats().values() if one.recognise(head)), None)
+        if chosen is None:
+            raise DataError(
+                f"{path}:1: of no format that is known by its beginning; name it: {listing(import_formats(), 'or')}"
+            )
+    elif not chosen.recognise(head):
+        other = next((one for one in import_formats().values() if one.recognise(head)), None)
+        if other is not None:
+            raise DataError(
+                f"{path}:1: this is {other.title}, not {chosen.title}; `unperturbed import {other.name}` reads it"
+            )
+        if advice := _other_file(head):
+            raise DataError(f"{path}:1: {advice}")
+    chosen.check_options(options)
+    traces = chosen.read(content, path, options)
+    digest = hashlib.sha256(content).hexdigest()
+    facts: dict[str, Any] = {"file": str(path), "sha256": digest, "imported": chosen.title}
+    return [
+        replace(
+            trace,
+            attributes={
+                "run": name if len(traces) == 1 else f"{name} #{number}",
+                **trace.attributes,
+                **facts,
+            },
+        )
+        for number, trace in enumerate(traces, 1)
+    ]
+
+
+_OTHER_FILES: Sequence[tuple[bytes, str]] = (
+    (b"SQLite format 3\0", "an SQLite database; `unperturbed check FOLDER` judges the campaign of a campaign.sqlite"),
+    (b"PERFILE2", "a recording of perf record; perf stat -I counts at intervals"),
+    (b"\x1f\x8b", "compressed by gzip; unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it first"),
+    (b"\xfd7zXZ\0", "compressed by xz; unpack it first"),
+    (b"PK\x03\x04", "a ZIP archive; unpack it first"),
+    (b"\x7fELF", "a program (ELF); `unperturbed run -- PROGRAM` measures it"),
+)
+
+
+def _other_file(head: bytes) -> str:
+    return next((f"this is {what}" for begin, what in _OTHER_FILES if head.startswith(begin)), "")
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    """Return a key that sorts `run9` before `run10`."""
+    parts = re.split(r"(\d+)", str(path))
+    return [(int(part.isdigit()), int(part) if part.isdigit() else 0, part) for part in parts]
+
+
+def _run_names(files: Sequence[Path]) -> list[str]:
+    """Return a name a file: its stem where these differ, else its path."""
+    stems = [file.stem for file in files]
+    return stems if len(set(stems)) == len(stems) else [str(file.with_suffix("")) for file in files]

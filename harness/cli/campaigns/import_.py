@@ -1,0 +1,130 @@
+"""Make a campaign of runs that other tools recorded: perf stat, tables and others."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.cli.campaigns._options import format_options
+
+if TYPE_CHECKING:
+    from unperturbed.harness.imports import Group
+
+_EPILOG = """\
+  unperturbed import perf-stat base/*.csv --as baseline new/*.csv --as new -o campaigns/upgrade
+  unperturbed import csv time=t run=id runs.csv --as baseline other.csv --as other -o campaigns/two
+
+Then check, report, align, merge, structure and export work on the folder. docs/imports.md describes the formats."""
+
+
+class Command:
+    """`unperturbed import FORMAT FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN`."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the format, and all that follows it."""
+        parser.usage = "unperturbed import FORMAT FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN [options]"
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = _EPILOG
+        parser.add_argument("format", metavar="FORMAT", help="the name of the format (import list: show them)")
+        parser.add_argument(
+            "words",
+            nargs=argparse.REMAINDER,
+            type=Path,
+            metavar="FILES… --as NAME",
+            help="files, folders or patterns of one configuration, then its name; again for each further one. Without "
+            "--as, files say their configurations themselves",
+        )
+        _add_options(parser)
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Read and write; return 0."""
+        from unperturbed.common.wording import counted
+        from unperturbed.harness.imports import import_campaign
+
+        if arguments.format == "list":
+            return _show_formats()
+        groups, options = _split([str(word) for word in arguments.words])
+        rest = argparse.ArgumentParser(prog="unperturbed import", add_help=False, argument_default=argparse.SUPPRESS)
+        _add_options(rest)
+        rest.add_argument("-v", "--verbose", action="store_true")
+        rest.add_argument("--quiet", action="store_true")
+        rest.parse_args(options, namespace=arguments)
+        if arguments.out is None:
+            raise SpecError("give the folder of the campaign to make: -o CAMPAIGN")
+        made = import_campaign(
+            arguments.format,
+            groups,
+            arguments.out,
+            options=format_options(arguments.option),
+            baseline=arguments.baseline,
+            align_on=[name.strip() for name in (arguments.align_on or "").split(",") if name.strip()],
+            command=shlex.join(["unperturbed", "import", arguments.format, *map(str, arguments.words)]),
+        )
+        if not arguments.quiet:
+            for note in made.notes:
+                print(f"note: {note}", file=sys.stderr)
+            each = ", ".join(f"{name} {count}" for name, count in made.configurations.items())
+            runs = counted(sum(made.configurations.values()), "run")
+            print(f"{runs} ({each}), {counted(len(made.metrics), 'metric')}", file=sys.stderr)
+        print(arguments.out)
+        return 0
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--out", type=Path, metavar="CAMPAIGN", help="the folder to make")
+    parser.add_argument(
+        "--baseline", metavar="NAME", help="the configuration that others are held against (baseline, else the first)"
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the format, as time=COLUMN; among the files, without --option too",
+    )
+    parser.add_argument("--align-on", metavar="METRICS", help="metrics to align runs on, separated by commas")
+
+
+def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
+    """Return the groups of files, each ended by `--as NAME`, and the words of the options."""
+    from unperturbed.harness.imports import Group
+
+    groups: list[Group] = []
+    files: list[str] = []
+    options: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word == "--as" or word.startswith("--as="):
+            name = word[5:] if word != "--as" else left.pop(0) if left else ""
+            if not name or not files:
+                raise SpecError(f"--as {name}: put the files before it and a name behind it: FILES… --as NAME")
+            groups.append(Group(name, files))
+            files = []
+        elif word.startswith("-") and word != "-":
+            options.append(word)
+            if word in ("-o", "--out", "--baseline", "--option", "--align-on") and left:
+                options.append(left.pop(0))
+        elif re.match(r"[a-z_]+=", word) and not Path(word).exists():
+            options += ["--option", word]
+        else:
+            files.append(word)
+    if files and groups:
+        raise SpecError(f"{files[0]}: put --as NAME behind the files of each configuration")
+    return [*groups, *([Group("", files)] if files else [])], options
+
+
+def _show_formats() -> int:
+    from unperturbed.collectors.imports import import_formats
+
+    for one in import_formats().values():
+        print(f"{one.name:12} {one.title} ({', '.join(one.suffixes)})")
+        for key, meaning in one.options.items():
+            print(f"{'':12}   {key}=…  {meaning}")
+    return 0

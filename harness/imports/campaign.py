@@ -1,0 +1,314 @@
+"""Write the campaign folder of runs that other tools recorded."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from unperturbed.collectors.data import Kind, Trace
+from unperturbed.collectors.imports import ImportFormat, find_format, read_traces
+from unperturbed.common.wording import counted, did_you_mean, first_of, listing
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.campaign import Manifest, PlannedRun
+from unperturbed.harness.campaign.manifest import now
+from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX, Imported
+
+RECORD = "imported.yaml"
+"""The file of an imported campaign that says what it was made from."""
+
+_TIMES = (".enabled_ns", ".running_ns")
+_PASS = "main"
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+_ALIGNED_ON = ("IPC", "PAPI_TOT_INS", "instructions", "instructions:u", "PAPI_TOT_CYC")
+"""Metrics to align on, the best first; otherwise the first hardware metric, else the first of all."""
+_MOST_NOTES = 12
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files whose runs are of one configuration.
+
+    Attributes
+    ----------
+    name : str
+        The configuration; empty where the files themselves say it.
+    files : sequence of str
+        Paths, folders and patterns.
+    """
+
+    name: str
+    files: Sequence[str]
+
+
+def import_campaign(
+    format: str,  # noqa: A002
+    groups: Sequence[Group],
+    folder: Path,
+    *,
+    options: Mapping[str, str] | None = None,
+    baseline: str | None = None,
+    align_on: Sequence[str] = (),
+    command: str = "",
+) -> Imported:
+    """Read traces of another tool and write the folder of a campaign that has them as runs.
+
+    Parameters
+    ----------
+    format : str
+        Name of the import format.
+    groups : sequence of Group
+        The configurations and their files.
+    folder : Path
+        The campaign's folder, which is not there yet or is empty. It appears whole or not at all.
+    options : mapping of str to str, optional
+        Options of the format.
+    baseline : str, optional
+        The configuration that all others are held against: `baseline`, where there is one, else the first.
+    align_on : sequence of str, optional
+        Metrics by which runs are aligned.
+    command : str, default ""
+        What was typed, for the record.
+
+    Returns
+    -------
+    Imported
+        What the campaign holds.
+
+    Raises
+    ------
+    SpecError
+        The folder is in use, or a configuration's name is taken.
+    DataError
+        A file cannot be read, or no metric is in all runs.
+    """
+    _require_free(folder)
+    chosen = find_format(format)
+    by_configuration = _read(chosen, groups, options or {})
+    ordered = _with_baseline_first(by_configuration, baseline)
+    metrics, notes = _common_metrics(ordered)
+    traces = [trace for runs in ordered.values() for trace in runs]
+    imported = Imported(
+        name=_name_of(folder),
+        format=chosen.name,
+        title=chosen.title,
+        options=dict(options or {}),
+        files=tuple(_files(ordered)),
+        configurations={name: len(runs) for name, runs in ordered.items()},
+        metrics=metrics,
+        align_on=_chosen_to_align(align_on, metrics),
+        interval_ns=_usual_interval(traces),
+        command=command,
+        notes=(*_renamed(by_configuration, ordered), *notes, *_notes_of(traces)),
+    )
+    _write(folder, imported, ordered)
+    return imported
+
+
+def _require_free(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "is a file" if not folder.is_dir() else "is there and not empty"
+        raise SpecError(f"{folder} {what}: give a folder for the campaign that is not there yet")
+
+
+def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, str]) -> dict[str, list[Trace]]:
+    found: dict[str, list[Trace]] = {}
+    seen: dict[str, tuple[int, str]] = {}
+    for number, group in enumerate(groups):
+        for trace in read_traces(group.files, chosen.name, **options):
+            said = str(trace.attributes.get("configuration", ""))
+            if not group.name and not said:
+                raise SpecError(
+                    f"{trace.attributes['file']} does not say which configuration its runs are of: put --as NAME "
+                    "behind the files of each"
+                )
+            name = group.name or said
+            _check_name(name)
+            file, digest = str(trace.attributes["file"]), str(trace.attributes["sha256"])
+            if seen.setdefault(digest, (number, file)) != (number, file):
+                other = seen[digest][1]
+                raise DataError(f"{file} and {other} are the same, byte for byte: each run is to be given once")
+            found.setdefault(name, []).append(trace)
+    return found
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise SpecError(f"--as {name!r}: a configuration's name has letters, digits, `_`, `-` and `.`, at most 64")
+    if name in (ANCHOR, PILOT, REFERENCE) or name.startswith(SHAM_PREFIX):
+        raise SpecError(f"--as {name}: this name means something else in campaigns; choose another")
+
+
+def _with_baseline_first(found: Mapping[str, list[Trace]], baseline: str | None) -> dict[str, list[Trace]]:
+    """Return the configurations, the baseline first and under the name that all commands know it by."""
+    first = baseline or (BASELINE if BASELINE in found else next(iter(found)))
+    if first not in found:
+        known = did_you_mean(first, found, limit=1) or f"there are {listing(found)}"
+        raise SpecError(f"--baseline {first}: there is no such configuration; {known}")
+    if first != BASELINE and BASELINE in found:
+        raise SpecError(f"--baseline {first}: another configuration is named {BASELINE}; give it another name")
+    return {BASELINE: found[first], **{name: runs for name, runs in found.items() if name != first}}
+
+
+def _renamed(found: Mapping[str, list[Trace]], ordered: Mapping[str, list[Trace]]) -> list[str]:
+    gone = next((name for name in found if name not in ordered), None)
+    return [] if gone is None else [f"The baseline was imported as {gone}."]
+
+
+def _common_metrics(found: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind], list[str]]:
+    """Return the metrics of all runs, and sentences on those that only some runs have."""
+    traces = [(name, trace) for name, runs in found.items() for trace in runs]
+    first = traces[0][1]
+    metrics = {
+        name: metric.kind
+        for name, metric in first.metrics.items()
+        if not name.endswith(_TIMES) and all(name in trace.metrics for _, trace in traces)
+    }
+    every = dict.fromkeys(name for _, trace in traces for name in trace.metrics if not name.endswith(_TIMES))
+    notes = []
+    for name in every:
+        if name not in metrics:
+            having = sum(name in trace.metrics for _, trace in traces)
+            notes.append(f"{name} is in {having} of {counted(len(traces), 'run')} and is not compared.")
+    if not metrics:
+        _, other = next(pair for pair in traces if not set(pair[1].metrics) & set(first.metrics) or pair is traces[-1])
+        raise DataError(
+            f"no metric is in all runs: {first.attributes['file']} has {first_of(list(first.metrics))}, "
+            f"{other.attributes['file']} has {first_of(list(other.metrics))}"
+        )
+    for name, trace in traces:
+        for metric in metrics:
+            here, there = trace.metrics[metric], first.metrics[metric]
+            if (here.kind, here.source, here.unit) != (there.kind, there.source, there.unit):
+                raise DataError(
+                    f"{trace.attributes['file']} ({name}): {metric} is {here.kind}, {here.unit} by {here.source}; in "
+                    f"{first.attributes['file']} it is {there.kind}, {there.unit} by {there.source}"
+                )
+    return metrics, notes
+
+
+def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind]) -> tuple[str, ...]:
+    for name in asked:
+        if name not in metrics:
+            known = did_you_mean(name, metrics, limit=1) or f"there are {listing(metrics)}"
+            raise SpecError(f"--align-on {name}: not all runs have such a metric; {known}")
+    if asked:
+        return tuple(asked)
+    best = next((name for name in _ALIGNED_ON if name in metrics), None)
+    counts = (name for name, kind in metrics.items() if kind in ("hardware", "simulated"))
+    return (best or next(counts, next(iter(metrics))),)
+
+
+def _usual_interval(traces: Sequence[Trace]) -> int:
+    return int(np.median(np.concatenate([trace.end_ns - trace.begin_ns for trace in traces])))
+
+
+def _notes_of(traces: Sequence[Trace]) -> list[str]:
+    """Return what the readers noted, each sentence once, with the first file and the number of runs."""
+    places: dict[str, list[str]] = {}
+    for trace in traces:
+        for note in trace.attributes.get("notes", ()):
+            about = re.sub(r"\d[\d,.]*( (min|s)\b)?", "…", note)
+            places.setdefault(about, []).append(f"{trace.attributes['file']}: {note}")
+    said = [
+        f"{here[0]}." if len(here) == 1 else f"{here[0]} (and likewise in {counted(len(here) - 1, 'other run')})."
+        for here in places.values()
+    ]
+    further = [f"{len(said) - _MOST_NOTES} further notes are in the traces."] if said[_MOST_NOTES:] else []
+    return said[:_MOST_NOTES] + further
+
+
+def _files(found: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:
+    files: dict[tuple[str, str], dict[str, Any]] = {}
+    for number, (name, trace) in enumerate(((name, trace) for name, runs in found.items() for trace in runs), 1):
+        file, digest = str(trace.attributes["file"]), str(trace.attributes["sha256"])
+        entry = files.setdefault((file, name), {"file": file, "sha256": digest, "configuration": name, "runs": []})
+        entry["runs"].append(f"{number:04d}")
+    return list(files.values())
+
+
+def _name_of(folder: Path) -> str:
+    name = re.sub(r"[^\w.-]", "-", folder.resolve().name)
+    return name if _NAME.fullmatch(name) else "imported"
+
+
+def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -> None:
+    """Write the folder aside, then rename it: there is a whole campaign or none."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as aside:
+        place = Path(aside) / folder.name
+        (place / "runs").mkdir(parents=True)
+        text = _record_text(imported, folder)
+        (place / RECORD).write_text(text, encoding="utf-8")
+        _write_runs(place, imported, found, text, folder)
+        if folder.exists():
+            folder.rmdir()  # an empty one
+        shutil.move(place, folder)
+
+
+def _record_text(imported: Imported, folder: Path) -> str:
+    head = f"# The record of an import. `unperturbed check {folder}` judges its runs; there is no program to run.\n"
+    return head + str(yaml.safe_dump(imported.to_dict(), sort_keys=False, allow_unicode=True, width=120))
+
+
+def _write_runs(place: Path, imported: Imported, found: Mapping[str, list[Trace]], text: str, folder: Path) -> None:
+    order = _order([trace for runs in found.values() for trace in runs])
+    planned: list[tuple[PlannedRun, Trace]] = []
+    for name, runs in found.items():
+        for repetition, trace in enumerate(runs, 1):
+            number = len(planned) + 1
+            planned.append((PlannedRun(f"{number:04d}", name, _PASS, repetition, 0, 0), trace))
+    begun = now()
+    with Manifest(place / "campaign.sqlite") as manifest:
+        manifest.set_facts(
+            purpose="a campaign",
+            imported=imported.to_dict(),
+            spec_text=text,
+            spec_path=str(folder.absolute() / RECORD),
+            name=imported.name,
+            begun=begun,
+            host="not recorded",
+            passes=[
+                {
+                    "name": _PASS,
+                    "source": "simulated" if "simulated" in imported.metrics.values() else "imported",
+                    "metrics": list(imported.metrics),
+                    "machine": None,
+                }
+            ],
+            **{f"{PILOT}:{_PASS}": {"interval_ns": imported.interval_ns, "intervals": 0, "seconds": 0.0, "note": ""}},
+        )
+        manifest.plan(run for run, _ in planned)
+        for (run, trace), at in zip(planned, order, strict=True):
+            (place / "runs" / run.id).mkdir()
+            attributes = {
+                **trace.attributes,
+                "run": run.id,
+                "recorded_as": str(trace.attributes["run"]),
+                "configuration": run.configuration,
+                "order": at,
+                "campaign": imported.name,
+                "pass": _PASS,
+            }
+            seconds = float(trace.end_ns[-1] - trace.begin_ns[0]) / 1e9
+            replace(trace, attributes=attributes).write(place / "runs" / run.id / "trace.parquet")
+            started = str(trace.attributes.get("started", begun))
+            manifest.start(run, attempt=1, started=started, host={})
+            manifest.finish(run, seconds=seconds, intervals=len(trace), host={})
+
+
+def _order(traces: Sequence[Trace]) -> list[int]:
+    """Return each run's place in time, where all files hold their starting time; else in the order of the files."""
+    started = [str(trace.attributes.get("started", "")) for trace in traces]
+    if not all(started):
+        return list(range(len(traces)))
+    ranks = np.empty(len(traces), np.int64)
+    ranks[sorted(range(len(traces)), key=lambda at: started[at])] = np.arange(len(traces))
+    return [int(rank) for rank in ranks]

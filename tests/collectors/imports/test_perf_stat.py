@@ -1,0 +1,185 @@
+"""`perf stat -I`: real recordings, and rows by perf-stat(1) against a reader that is slow and obvious."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.collectors.imports.recorder import record
+from unperturbed.collectors.imports import find_format, read_perf_stat
+from unperturbed.errors import DataError
+
+
+def naive(text: str, separator: str, *, place: bool) -> dict[float, dict[str, float]]:
+    """Read CSV rows one by one: time to event to count, of those that were counted."""
+    found: dict[float, dict[str, float]] = defaultdict(dict)
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = [field.strip() for field in line.split(separator)]
+        time, value, event = fields[0], fields[1 + place], fields[3 + place]
+        if separator == ";":
+            time, value = time.replace(",", "."), value.replace(",", ".")
+        counts = found[float(time)]
+        if not value.startswith("<"):
+            counts[event] = counts.get(event, 0.0) + float(value)
+    return found
+
+
+@pytest.mark.parametrize("options", [("-x,",), ("-x;",), ("-j",), ("-x,", "-a", "-A"), ("-j", "-a", "--per-core")])
+def test_real_recordings(tmp_path: Path, options: tuple[str, ...]) -> None:
+    path = record(tmp_path / "run.csv", *options)
+    (trace,) = read_perf_stat(path)
+    assert set(trace.metrics) == {"task-clock", "page-faults", "context-switches"}
+    assert {metric.kind for metric in trace.metrics.values()} == {"os"}
+    assert (trace.metrics["task-clock"].unit, trace.metrics["page-faults"].unit) == ("ms", "events")
+    assert trace.attributes["imported"] == "perf stat -I"
+    assert trace.attributes["started"].startswith("20")
+    if options == ("-x,",):
+        rows = naive(path.read_text(), ",", place=False)
+        kept = [counts for counts in rows.values() if len(counts) == 3][: len(trace)]
+        for name in trace.metrics:
+            assert trace[name].tolist() == [counts[name] for counts in kept]
+    assert 5_000_000 < np.median(trace.end_ns - trace.begin_ns) < 20_000_000
+    assert len(trace) >= 5
+
+
+def test_two_recordings_appended_to_one_file(tmp_path: Path) -> None:
+    path = record(tmp_path / "run.csv", "-x,", phases=6)
+    record(path, "-x,", "--append", "--summary", phases=6)
+    first, second = read_perf_stat(path)
+    assert (first.attributes["run"], second.attributes["run"]) == ("run #1", "run #2")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_against_the_slow_reader(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    place, comma = data.draw(st.booleans()), data.draw(st.booleans())
+    events = data.draw(
+        st.lists(st.sampled_from(["cycles", "instructions:u", "page-faults", "sched:x"]), min_size=1, unique=True)
+    )
+    places = [f"CPU{at}" for at in range(data.draw(st.integers(1, 3)))] if place else [""]
+    separator, decimal = (";", ",") if comma else (",", ".")
+    lines = ["# started on Mon Nov 23 21:23:49 2026", ""]
+    value = st.one_of(
+        st.integers(0, 10**12).map(str), st.floats(0, 1e6).map(lambda x: f"{x:.2f}"), st.just("<not counted>")
+    )
+    for interval in range(data.draw(st.integers(3, 12))):
+        for event in events:
+            for where in places:
+                time = f"{(interval + 1) * 0.02:.9f}".replace(".", decimal)
+                count = data.draw(value).replace(".", decimal)
+                middle = [where] if place else []
+                lines.append(
+                    "     " + separator.join([time, *middle, count, "", event, "20000000", f"100{decimal}00", "", ""])
+                )
+    path = tmp_path_factory.mktemp("perf") / "run.csv"
+    text = "\n".join(lines) + "\n"
+    path.write_text(text)
+    rows = naive(text, separator, place=place)
+    ever = {event for counts in rows.values() for event in counts}
+    try:
+        (trace,) = read_perf_stat(path)
+    except DataError:
+        assert not ever or not any(len(counts) == len(ever) for counts in rows.values())
+        return
+    ends = [round(time * 1e9) for time in rows]
+    assert set(trace.metrics) <= ever
+    for name in trace.metrics:
+        wanted = [
+            rows[time].get(name) for time, end in zip(rows, ends, strict=True) if end in set(trace.end_ns.tolist())
+        ]
+        assert trace[name].tolist() == pytest.approx(wanted)
+    lacking = [end for time, end in zip(rows, ends, strict=True) if set(trace.metrics) - set(rows[time])]
+    assert sorted(set(ends) - set(lacking)) == trace.end_ns.tolist()
+
+
+GOOD = """\
+# started on Mon Nov 23 21:23:49 2026
+
+     0.020000000,18.05,msec,task-clock,18045738,100.00,0.902,CPUs utilized
+     0.020000000,1000,,cycles,9000000,50.00,,
+     0.040000000,19.00,msec,task-clock,19000000,100.00,0.902,CPUs utilized
+     0.040000000,<not counted>,,cycles,0,100.00,,
+     0.060000000,20.00,msec,task-clock,20000000,100.00,0.902,CPUs utilized
+     0.060000000,3000,,cycles,20000000,100.00,,
+     0.080000000,20.00,msec,task-clock,20000000,100.00,0.902,CPUs utilized
+     0.080000000,4000,,cycles,20000000,100.00,,
+     0.085000000,2.00,msec,task-clock,2000000,100.00,0.902,CPUs utilized
+     0.085000000,400,,cycles,2000000,100.00,,
+"""
+
+
+def test_what_is_left_out_and_scaled_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(GOOD)
+    (trace,) = read_perf_stat(path)
+    assert trace["cycles"].tolist() == [1000, 3000, 4000]
+    assert trace.end_ns.tolist() == [20_000_000, 60_000_000, 80_000_000]
+    assert trace.attributes["notes"] == [
+        "1 interval in which cycles was not counted is left out",
+        "the last interval lasted 0.0050 s of 0.020 s and is left out",
+    ]
+    assert trace.metrics["cycles"].scaled
+    assert trace.metrics["cycles"].kind == "hardware"
+    assert trace["cycles.enabled_ns"].tolist() == [18_000_000, 20_000_000, 20_000_000]
+    assert trace["cycles.running_ns"].tolist() == [9_000_000, 20_000_000, 20_000_000]
+
+
+def lines_of(*numbers: int) -> str:
+    lines = GOOD.splitlines(keepends=True)
+    return "".join(lines[number - 1] for number in numbers)
+
+
+BAD = {
+    "empty": ("", "run.csv: the file is empty"),
+    "heading alone": (lines_of(1, 2), "run.csv:1: perf wrote the heading of a recording here and no row"),
+    "cut off in a row": (GOOD[:-30], "run.csv:12: the last row is cut off"),
+    "cut off between rows": (
+        lines_of(1, 2, 3, 4, 5),
+        "run.csv:5: cycles has no row in this interval; the recording is",
+    ),
+    "a row missing": (lines_of(1, 2, 3, 5, 6), "run.csv:3: cycles has no row in this interval$"),
+    "out of order": (lines_of(1, 2, 5, 6, 3, 4), "run.csv:5: the time goes back here"),
+    "a row twice": (lines_of(1, 2, 3, 4, 4, 5, 6), "run.csv:5: cycles is there twice for this interval"),
+    "decimal commas": (GOOD.replace("0.0", "0,0"), "run.csv:3: the decimals have commas .* LC_ALL=C"),
+    "no intervals": ("18.05,msec,task-clock,18045738,100.00,,\n", "run.csv:1: no time .* with intervals"),
+    "no number": (GOOD.replace("3000", "x3"), "run.csv:8: this is no row of perf stat: a column is missing or is no"),
+    "a separator in a name": (
+        GOOD.replace(",cycles,", ",cpu/event=1,umask=2/,"),
+        "run.csv:4: .* separator in the event",
+    ),
+    "a table": (
+        "time,a\n1,2\n2,3\n",
+        r"run.csv:1: this is a table \(CSV\), not perf stat -I; `unperturbed import csv`",
+    ),
+    "a database": ("SQLite format 3\0", "run.csv:1: this is an SQLite database"),
+    "JSON cut off": ('{"interval" : 0.02, "counter-value" : "1", "eve', "run.csv:1: this line is no JSON .* cut off"),
+    "JSON with commas": ('{"interval" : 0,020000000, "counter-value" : "1,5"}\n', "run.csv:1: .* commas, which JSON"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files_are_refused_with_their_line(tmp_path: Path, case: str) -> None:
+    text, message = BAD[case]
+    path = tmp_path / "run.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_perf_stat(path)
+
+
+def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(GOOD.replace(",", ";").replace(".", ","))
+    (trace,) = read_perf_stat(path)
+    assert trace["task-clock"].tolist() == [18.05, 20.0, 20.0]
+
+
+def test_it_is_recognised() -> None:
+    assert find_format("perf-stat").recognise(GOOD.encode())
+    assert not find_format("csv").recognise(GOOD.encode())

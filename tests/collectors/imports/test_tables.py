@@ -1,0 +1,154 @@
+"""Plain CSV and Parquet: a declared mapping of columns, and files that are not what they should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.common.distribution import write_distribution
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.imports import read_traces, reading
+from unperturbed.errors import DataError
+
+TABLE = """\
+# of a logger
+when,which,setup,misses,faults,note
+0.1,a,old,10,1,x
+0.2,a,old,20,2,x
+0.1,b,new,30,3,x
+0.3,a,old,25,,x
+0.2,b,new,40,4,x
+0.3,b,new,45,5,x
+"""
+MAPPING = {"time": "when", "run": "which", "configuration": "setup"}
+
+
+def write(folder: Path, text: str, name: str = "runs.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_runs_of_one_file(tmp_path: Path) -> None:
+    first, second = read_traces(write(tmp_path, TABLE), "csv", **MAPPING)
+    assert (first.attributes["run"], first.attributes["configuration"]) == ("a", "old")
+    assert (second.attributes["run"], second.attributes["configuration"]) == ("b", "new")
+    assert first["misses"].tolist() == [10, 20]
+    assert second["misses"].tolist() == [30, 40, 45]
+    assert second.end_ns.tolist() == [100_000_000, 200_000_000, 300_000_000]
+    assert first.attributes["notes"] == [
+        "note holds no numbers and is left out",
+        "1 interval in which faults was not given is left out",
+    ]
+    assert second.metrics["misses"].kind == "os"
+
+
+def test_the_options(tmp_path: Path) -> None:
+    path = write(tmp_path, "t_ms;PAPI_TOT_INS;x\n10;100;1,5\n20;150;2,5\n40;250;4,0\n")
+    (plain,) = read_traces(path, time="t_ms", kind="hardware")
+    assert plain.end_ns.tolist() == [15_000_000, 25_000_000, 45_000_000]
+    assert plain["x"].tolist() == [1.5, 2.5, 4.0]
+    assert [plain.metrics[name].kind for name in plain] == ["hardware", "hardware"]
+    (counter,) = read_traces(path, "csv", time="t_ms", values="cumulative", metrics="PAPI_TOT_INS", unit="us")
+    assert counter["PAPI_TOT_INS"].tolist() == [50, 100]
+    assert counter.end_ns.tolist() == [10_000, 30_000]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 10**9)), min_size=3, max_size=30))
+def test_against_a_slow_reader(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int]]) -> None:
+    path = tmp_path_factory.mktemp("table") / "t.csv"
+    path.write_text("time,run,x\n" + "".join(f"{at},r{run},{x}\n" for at, (run, x) in enumerate(rows)))
+    expected: dict[str, list[int]] = {}
+    for run, x in rows:
+        expected.setdefault(f"r{run}", []).append(x)
+    found = {trace.attributes["run"]: trace["x"].tolist() for trace in read_traces(path)}
+    assert found == expected
+
+
+def test_parquet_of_this_tool_keeps_what_it_knows(tmp_path: Path) -> None:
+    metrics = [Metric("x", "simulated", source="callgrind"), Metric("y", "software", unit="calls")]
+    end = [10, 20, 30]
+    trace = Trace.from_columns(metrics, {"x": [1, 2, 3], "y": [4, 5, 6]}, begin_ns=[0, 10, 20], end_ns=end)
+    trace.write(tmp_path / "t.parquet")
+    (again,) = read_traces(tmp_path / "t.parquet")
+    assert dict(again.metrics) == dict(trace.metrics)
+    assert again.end_ns.tolist() == end
+    pl.DataFrame({"time": [1.0, 2.0], "x": [1, 2]}).write_parquet(tmp_path / "u.parquet")
+    (plain,) = read_traces(tmp_path / "u.parquet", "parquet")
+    assert plain.metrics["x"].kind == "os"
+
+
+BAD = {
+    "empty": ("\n", "runs.csv: the file is empty"),
+    "no heading": ("1,2\n3,4\n", "runs.csv:1: numbers where the names of the columns are to be"),
+    "a heading alone": ("time,x\n", "runs.csv: the table has a heading and no rows"),
+    "no time": ("a,b\n1,2\n", "runs.csv:1: which column is the time"),
+    "a name twice": ("time,b,b\n1,2,3\n", "runs.csv:1: two columns are named 'b'"),
+    "cut off": ("time,b\n1,2\n2\n", "runs.csv:3: 1 fields, .*: the file is cut off"),
+    "decimal commas": ("time,b\n0,1,2\n0,2,3\n", "runs.csv:2: 3 fields, .* decimals commas"),
+    "no number": ("time,b\n1,2\n\n# more\n2,x\n", "runs.csv:5: the column 'b' holds 'x' here"),
+    "no time in a row": ("time,b\n1,2\n,3\n", "runs.csv:3: the column 'time' holds nothing here"),
+    "infinite": ("time,b\n1,2\n2,inf\n", "runs.csv:3: the column 'b' holds an infinite number"),
+    "a time twice": ("time,b\n1,2\n1,2\n", "runs.csv:3: the time of a run stands twice"),
+    "out of order": ("time,b\n2,2\n1,2\n", "runs.csv:3: the time of a run goes back here"),
+    "no metric": ("time,b\n2,x\n3,y\n", "runs.csv:2: no column but time holds numbers"),
+    "no text": (b"time,b\n1,\xff\n", "runs.csv:2: this line is no text"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_tables_are_refused_with_their_line(tmp_path: Path, case: str) -> None:
+    content, message = BAD[case]
+    path = tmp_path / "runs.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=message):
+        read_traces(path, "csv")
+
+
+def test_bad_parquet_and_bad_names(tmp_path: Path) -> None:
+    pl.DataFrame({"time": [1.0, 2.0], "x": [1, 2]}).write_parquet(tmp_path / "u.parquet")
+    path = tmp_path / "v.parquet"
+    path.write_bytes((tmp_path / "u.parquet").read_bytes()[:-20])
+    with pytest.raises(DataError, match=r"v.parquet: not a readable Parquet file: it is cut off"):
+        read_traces(path)
+    with pytest.raises(DataError, match="no option tim=…; did you mean time"):
+        read_traces(tmp_path / "u.parquet", tim="x")
+    with pytest.raises(DataError, match="no column 'y'"):
+        read_traces(tmp_path / "u.parquet", time="y")
+    with pytest.raises(DataError, match="there is no import format 'pref-stat'; did you mean perf-stat"):
+        read_traces(tmp_path / "u.parquet", "pref-stat")
+    with pytest.raises(DataError, match="no such file"):
+        read_traces(tmp_path / "w*.parquet")
+    with pytest.raises(DataError, match="given twice"):
+        read_traces([tmp_path / "u.parquet", tmp_path / "u.parquet"])
+
+
+TOY = """
+import numpy as np
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.imports import ImportFormat
+
+def read(content, path, options):
+    values = [float(word) for word in content.split()[1:]]
+    ends = np.arange(1, len(values) + 1) * 1000
+    return [Trace.from_columns([Metric("toy", "os")], {"toy": values}, begin_ns=ends - 1000, end_ns=ends)]
+
+FORMAT = ImportFormat("toy", "a toy", (".toy",), lambda head: head.startswith(b"TOY"), read)
+"""
+
+
+def test_a_format_of_another_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_distribution(tmp_path, "unperturbed.imports", TOY, toy="FORMAT")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    reading.import_formats.cache_clear()
+    try:
+        (trace,) = read_traces(write(tmp_path, "TOY 1 2 3", "a.toy"))
+        assert trace["toy"].tolist() == [1, 2, 3]
+        assert trace.attributes["imported"] == "a toy"
+    finally:
+        reading.import_formats.cache_clear()

@@ -1,0 +1,151 @@
+"""Campaigns of runs that other tools recorded: every command works on them, and says where they come from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unperturbed as up
+from tests.harness.phases_campaign import unperturbed
+from unperturbed.harness.imports import Group, import_campaign
+
+EVENTS = ("cycles", "instructions", "cache-misses", "page-faults")
+
+
+def write_runs(folder: Path, runs: int, *, spoilt: bool = False, seed: int = 1, intervals: int = 60) -> Path:
+    """Write recordings of a program with phases, as perf stat -x, writes them."""
+    folder.mkdir()
+    chance = np.random.default_rng(seed)
+    for run in range(runs):
+        lines, at = [f"# started on Mon Nov  3 10:00:{run:02d} 2031", ""], 0.0
+        for interval in range(intervals):
+            at += 0.02 + 1e-4 * chance.random()
+            phase = np.sin(interval / 4) + 0.3 * chance.normal()
+            for place, event in enumerate(EVENTS):
+                other = chance.normal() if spoilt and place == 2 else phase * (-1) ** place + 0.3 * chance.normal()
+                lines.append(f"{at:.9f},{int(1e6 + 2e5 * other)},,{event},20000000,100.00,,")
+        (folder / f"run{run}.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    write_runs(folder / "base", 6)
+    write_runs(folder / "same", 5, seed=2)
+    write_runs(folder / "new", 5, seed=3, spoilt=True)
+    words = ("import", "perf-stat", "base/*.csv", "--as", "baseline", "same/*.csv", "--as", "same")
+    done = unperturbed(folder, *words, "new", "--as", "new", "-o", "campaign")
+    assert (done.returncode, done.stdout) == (0, "campaign\n"), done.stderr
+    return folder
+
+
+def test_its_verdicts_and_what_the_report_says(recorded: Path) -> None:
+    done = unperturbed(recorded, "check", "campaign", "--json")
+    assert done.returncode == 4, done.stderr
+    content = json.loads(done.stdout)
+    verdicts = {one["configuration"]: one for one in content["verdicts"]}
+    assert verdicts["new"]["verdict"] == "perturbed"
+    assert verdicts["same"]["verdict"] != "perturbed"
+    compared = {change["first"] for change in verdicts["new"]["changes"]}
+    assert compared == set(EVENTS)
+    page = (recorded / "campaign" / "report.html").read_text()
+    assert "Imported from perf stat -I" in page
+    assert "page-faults is counted by the operating system" in page
+    digest = hashlib.sha256((recorded / "base" / "run0.csv").read_bytes()).hexdigest()
+    assert digest in page
+    assert digest in (recorded / "campaign" / "imported.yaml").read_text()
+
+
+def test_the_other_commands(recorded: Path) -> None:
+    assert "16 of 16" in unperturbed(recorded, "list", ".").stdout
+    runs = ("campaign/runs/0001", "campaign/runs/0002")
+    assert unperturbed(recorded, "align", *runs).returncode == 0
+    assert unperturbed(recorded, "structure", runs[0]).returncode in (0, 4)
+    assert unperturbed(recorded, "merge", "campaign", "--without", "new", "-o", "merged.parquet").returncode == 0
+    assert unperturbed(recorded, "export", "campaign", "-o", "all.csv").returncode == 0
+    assert unperturbed(recorded, "import", "csv", "all.csv", "-o", "again").returncode == 0
+    first, again = up.load(recorded / "campaign"), up.load(recorded / "again")
+    assert again.configurations == first.configurations == ("baseline", "same", "new")
+    assert again["new"][0]["cycles"].tolist() == first["new"][0]["cycles"].tolist()
+    model = unperturbed(recorded, "model", "campaign", "--json")
+    assert model.returncode == 0, model.stderr
+    assert "configuration" in model.stdout
+    refused = unperturbed(recorded, "run", "campaign/imported.yaml")
+    assert refused.returncode == 2
+    assert "the record of an import" in refused.stderr
+
+
+def test_check_in_one_step(recorded: Path) -> None:
+    words = ("check", "--from", "perf-stat", "--baseline", "base/*", "--checked", "new/*")
+    done = unperturbed(recorded, *words)
+    assert done.returncode == 4, done.stderr
+    assert "perturbed" in done.stdout
+    assert not (recorded / "report.html").exists()
+    missing = unperturbed(recorded, *words[:-2])
+    assert missing.returncode == 2
+    assert "--checked FILES" in missing.stderr
+
+
+def test_the_library(recorded: Path) -> None:
+    baseline = up.Baseline(up.read_perf_stat(str(recorded / "base" / "*.csv")))
+    assert baseline.metrics == ("cycles", "instructions", "cache-misses")
+    assert baseline.inner(up.read_perf_stat(str(recorded / "new" / "*.csv"))).verdict == "perturbed"
+    assert baseline.outer(up.read_perf_stat(str(recorded / "same"))).verdict != "perturbed"
+
+
+def test_the_right_command_is_named(recorded: Path) -> None:
+    for words in (("check", "base"), ("check", "base/run0.csv"), ("report", "base"), ("align", "base/run0.csv", "x")):
+        done = unperturbed(recorded, *words)
+        assert done.returncode == 2
+        assert "check --from perf-stat" in done.stderr, done.stderr
+
+
+def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
+    def refusal(*words: str) -> str:
+        done = unperturbed(recorded, *words)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    imported = ("import", "perf-stat")
+    out = ("-o", str(tmp_path / "c"))
+    assert "is there and not empty" in refusal(*imported, "base", "--as", "x", "-o", "campaign")
+    assert "put --as NAME behind the files" in refusal(*imported, "base", *out)
+    assert "are the same, byte for byte" in refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
+    assert "means something else" in refusal(*imported, "base", "--as", "anchor", *out)
+    assert "there is no such configuration" in refusal(*imported, "base", "--as", "b", "--baseline", "a", *out)
+    assert "not all runs have such a metric" in refusal(*imported, "base", "--as", "b", "--align-on", "IPC", *out)
+    assert "-o CAMPAIGN" in refusal(*imported, "base", "--as", "b")
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_baseline_of_another_name_and_metrics_of_some_runs(tmp_path: Path) -> None:
+    write_runs(tmp_path / "old", 5)
+    write_runs(tmp_path / "new", 3, seed=4)
+    for path in (tmp_path / "new").iterdir():
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join(line for line in lines if "cache-misses" not in line) + "\n")
+    groups = [Group("new", [str(tmp_path / "new")]), Group("old", [str(tmp_path / "old")])]
+    made = import_campaign("perf-stat", groups, tmp_path / "c", baseline="old")
+    assert dict(made.configurations) == {"baseline": 5, "new": 3}
+    assert made.notes == (
+        "The baseline was imported as old.",
+        "cache-misses is in 5 of 8 runs and is not compared.",
+    )
+    assert up.load(tmp_path / "c").check("new").verdict != "perturbed"
+
+
+def test_too_few_baseline_runs(tmp_path: Path) -> None:
+    write_runs(tmp_path / "base", 3)
+    write_runs(tmp_path / "new", 3, seed=4)
+    words = ("check", "--from", "perf-stat", "--baseline", "base", "--checked", "new", "--json")
+    done = unperturbed(tmp_path, *words)
+    assert done.returncode == 0
+    (verdict,) = json.loads(done.stdout)["verdicts"]
+    assert verdict["verdict"] == "undecided"
+    assert "3 of at least 5 runs" in str(verdict)
