@@ -51,6 +51,7 @@ bench:
 	$(python) tests/benchmarks/perturbation_checks.py
 	$(python) tests/benchmarks/large_campaign.py campaigns/large
 	$(python) tests/benchmarks/export_speed.py
+	$(python) tests/benchmarks/import_speed.py
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
 	.venv-peers/bin/python tests/benchmarks/event_reading.py
 	.venv-peers/bin/python tests/benchmarks/event_distances.py

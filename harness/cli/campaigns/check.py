@@ -68,7 +68,10 @@ class Command:
         if arguments.format is not None or arguments.baseline or arguments.checked:
             return _check_imported(arguments)
         if arguments.campaign is None:
-            raise SpecError("name a campaign's folder or its spec, or files of other tools by --from FORMAT")
+            raise SpecError(
+                "the following arguments are required: CAMPAIGN or its spec, or --from FORMAT --baseline FILES "
+                "--checked FILES"
+            )
         folder = campaign_folder(arguments.campaign)
         campaign = recorded_campaign(folder)
         judgement = judge(

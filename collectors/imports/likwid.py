@@ -1,0 +1,166 @@
+"""LIKWID's timeline: `likwid-perfctr -t 20ms -g GROUP ./program 2> run.txt` (or with -o, since 5.2).
+
+A row is `GID metrics threads time value…`, all threads of the first metric, then of the second; the heading begins with
+`# GID|MetricsCount|CpuCount|` (likwid's wiki, "likwid-perfctr", and RRZE-HPC/likwid #387). The rows go to stderr, which
+the program shares, so that some are torn or have other text between them (#387, #512): these are left out with a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.collectors.data.trace import Metric, Trace
+from unperturbed.collectors.imports.format import (
+    ImportFormat,
+    decode,
+    from_ends,
+    leave_out_uncounted,
+    make_trace,
+    refuse,
+    without_part,
+)
+from unperturbed.common.wording import counted, listing
+
+_HEADING = re.compile(r"#\s*GID\s*[|,]\s*MetricsCount\s*[|,]\s*CpuCount\s*[|,]")
+_ROW = re.compile(r"\s*\d+[\s,|]+\d+[\s,|]+\d+[\s,|]+\d")
+_UNIT = re.compile(r"\s*\[(?P<unit>[^\]]+)\]$")
+_MEANS = ("MHz", "%", "C", "")
+"""Units of which threads have a mean and no sum; metrics without a unit are ratios, such as CPI."""
+_MOST_RAGGED = 0.5
+_TOO_SHORT_NS = 100_000_000
+_BEFORE = 4
+"""Fields of a row before its values."""
+
+
+def _recognise(head: bytes) -> bool:
+    return any(_HEADING.match(line) for line in head.decode("utf-8", "replace").splitlines())
+
+
+def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    headings: list[list[str]] = []
+    rows: list[tuple[int, list[str]]] = []
+    ragged: list[int] = []
+    lines = decode(content, path).splitlines()
+    for number, line in enumerate(lines, 1):
+        if _HEADING.match(line):
+            headings.append([field.strip() for field in re.split(r"[|,]", line.lstrip("# "))])
+        elif _ROW.match(line):
+            rows.append((number, re.split(r"[\s,|]+", line.strip())))
+        elif line.strip() and not line.startswith(("#", "-")) and headings:
+            ragged.append(number)
+    if not headings:
+        refuse(path, "no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…) is in this file", 1)
+    if not rows:
+        refuse(path, "the heading is there, and no row: did the program end within the first interval?", len(lines))
+    group = _group(rows, path, options)
+    metrics = headings[min(int(group), len(headings)) - 1][_BEFORE:]
+    times, values = _values(rows, ragged, group, metrics, path)
+    notes = []
+    if ragged:
+        line = counted(len(ragged), "line")
+        notes.append(
+            f"{line} (the first in line {min(ragged)}) of the timeline are torn, or not LIKWID's, and left out"
+        )
+    order = np.diff(times) <= 0
+    if order.any():
+        whole = [number for number, fields in rows if fields[0] == group and number not in ragged]
+        number = whole[int(np.flatnonzero(order)[0]) + 1]
+        refuse(path, "the time goes back here: rows are out of order, or this is a second recording", number)
+    return [_trace(metrics, times, values, path, notes)]
+
+
+def _group(rows: Sequence[tuple[int, list[str]]], path: Path, options: Mapping[str, str]) -> str:
+    """Return the one group of the rows, or the one that is chosen."""
+    groups = list(dict.fromkeys(fields[0] for _, fields in rows))
+    chosen = options.get("group", groups[0])
+    if chosen not in groups:
+        refuse(path, f"group={chosen}: there is no row of that group; there are {listing(groups)}")
+    if len(groups) > 1 and "group" not in options:
+        refuse(path, f"groups {listing(groups)} take turns in this recording: choose one by group=NUMBER", rows[0][0])
+    return chosen
+
+
+def _values(
+    rows: Sequence[tuple[int, list[str]]], ragged: list[int], group: str, metrics: Sequence[str], path: Path
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return times [s] and values, shape (rows, metrics, threads); numbers of torn rows are added to `ragged`."""
+    heads = [tuple(fields[1:3]) for _, fields in rows if fields[0] == group]
+    usual = max(set(heads), key=heads.count)
+    threads = int(usual[1])
+    if int(usual[0]) != len(metrics) or not threads:
+        refuse(path, f"the rows have {usual[0]} metrics, and the heading names {len(metrics)}", rows[0][0])
+    times, values = [], []
+    for number, fields in rows:
+        if fields[0] != group:
+            continue
+        whole = tuple(fields[1:3]) == usual and len(fields) == _BEFORE + len(metrics) * threads
+        numbers = _numbers(fields[_BEFORE - 1 :]) if whole else None
+        if numbers is None:
+            ragged.append(number)
+        else:
+            times.append(numbers[0])
+            values.append(numbers[1:])
+    if len(times) < (1 - _MOST_RAGGED) * len(heads) or not times:
+        refuse(path, f"{len(heads) - len(times)} of {len(heads)} rows are torn: too few are left to trust", min(ragged))
+    return np.array(times), np.array(values).reshape(len(times), len(metrics), threads)
+
+
+def _numbers(words: Sequence[str]) -> list[float] | None:
+    """Return the numbers that words are; None where one of them is torn."""
+    try:
+        return [float("nan") if word == "-" else float(word) for word in words]
+    except ValueError:
+        return None
+
+
+def _trace(
+    metrics: Sequence[str], times: NDArray[np.float64], values: NDArray[np.float64], path: Path, notes: list[str]
+) -> Trace:
+    values = np.where(np.isfinite(values), values, np.nan)
+    described, columns = {}, {}
+    for at, name in enumerate(metrics):
+        found = _UNIT.search(name)
+        unit = found["unit"] if found else ""
+        event = found is None and re.fullmatch(r"[A-Z0-9_]+(:[A-Z0-9_]+)*", name) is not None and name != "CPI"
+        mean = not event and unit in _MEANS
+        columns[name] = values[:, at].mean(axis=1) if mean else values[:, at].sum(axis=1)
+        described[name] = Metric(
+            name,
+            "hardware",
+            unit="events" if event else unit or "1",
+            semantics="counter" if event else "gauge",
+            source="likwid",
+            meaning=f"{'mean' if mean else 'sum'} over the threads, as LIKWID computed it",
+        )
+    ends = np.rint(times * 1e9).astype(np.int64)
+    begin, end = from_ends(ends, 0)
+    usual = int(np.quantile(end - begin, 0.25))
+    # Behind a row that is left out an interval did not begin where the last one ended.
+    begin = np.where(end - begin > 1.5 * usual, end - usual, begin)
+    if len(ends) > 1 and np.median(np.diff(ends)) < _TOO_SHORT_NS:
+        notes = [*notes, "LIKWID itself calls its values invalid for intervals below 100 ms (likwid #272)"]
+    chosen, kept, more = leave_out_uncounted(columns, "not given")
+    return without_part(
+        make_trace(
+            [described[name] for name in chosen],
+            {name: column[kept] for name, column in chosen.items()},
+            (begin[kept], end[kept]),
+            path,
+            notes=[*notes, *more],
+        )
+    )
+
+
+FORMAT = ImportFormat(
+    "likwid",
+    "the timeline of likwid-perfctr",
+    (".txt", ".csv", ".log"),
+    _recognise,
+    _read,
+    {"group": "the number of the group, where several take turns"},
+)

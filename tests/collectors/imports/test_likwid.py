@@ -1,0 +1,60 @@
+"""LIKWID's timeline, by its written form: likwid's wiki, "likwid-perfctr", timeline mode, and RRZE-HPC/likwid #387."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unperturbed.collectors.imports import read_traces
+from unperturbed.errors import DataError
+
+HEAD = """\
+--------------------------------------------------------------------------------
+CPU name:	Some processor
+# HWThreads: 0|1
+# GID|MetricsCount|CpuCount|Total runtime [s]|Runtime unhalted [s]|CPI|L3 bandwidth [MBytes/s]
+"""
+
+
+def row(at: int, group: int = 1) -> str:
+    return f"{group} 3 2 {0.2 * (at + 1):.6f} 0.1 0.2 {1 + at / 10} 2.0 {100 + at} 50\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "run.txt"
+    path.write_text(text)
+    return path
+
+
+def test_rows_become_intervals(tmp_path: Path) -> None:
+    (trace,) = read_traces(write(tmp_path, HEAD + "".join(row(at) for at in range(5))))
+    assert list(trace.metrics) == ["Runtime unhalted [s]", "CPI", "L3 bandwidth [MBytes/s]"]
+    assert trace["CPI"].tolist() == pytest.approx([1.5, 1.55, 1.6, 1.65, 1.7])
+    assert trace["L3 bandwidth [MBytes/s]"].tolist() == [150, 151, 152, 153, 154]
+    assert trace.end_ns.tolist() == [200_000_000 * at for at in range(1, 6)]
+    assert trace.metrics["CPI"].semantics == "gauge"
+    assert trace.attributes["notes"] == []
+
+
+def test_torn_rows_and_lines_of_the_program_are_told(tmp_path: Path) -> None:
+    lines = [row(0), row(1)[:20] + "\n", "program: done 50 %\n", row(2), row(3).replace("50", "5x0"), row(4), row(5)]
+    (trace,) = read_traces(write(tmp_path, HEAD + "".join(lines)))
+    assert trace["L3 bandwidth [MBytes/s]"].tolist() == [150, 152, 154, 155]
+    (note,) = trace.attributes["notes"]
+    assert note == "3 lines (the first in line 6) of the timeline are torn, or not LIKWID's, and left out"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD, "run.txt:4: the heading is there, and no row"),
+        (HEAD + row(0) + row(1, 2), "run.txt:5: groups 1 and 2 take turns"),
+        (HEAD + row(1) + row(0), "run.txt:6: the time goes back here"),
+        (HEAD + row(0)[:20] + "\n" + row(1)[:22] + "\n", "run.txt:5: 2 of 2 rows are torn"),
+        ("x\n", "run.txt:1: no heading of LIKWID's timeline"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_traces(write(tmp_path, text), "likwid")
