@@ -1,0 +1,299 @@
+"""Counters of Perfetto traces: protobuf as Perfetto writes it, and JSON (Chrome's Trace Event Format, events of `C`).
+
+Each process is a run. Field numbers are those of perfetto_trace.proto; nothing of Perfetto's own is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.collectors.data.trace import Metric, Trace
+from unperturbed.collectors.imports.format import (
+    ImportFormat,
+    common_options,
+    known_kind,
+    leave_out_uncounted,
+    make_trace,
+    refuse,
+    with_attributes,
+)
+
+_OPTIONS = {
+    "values": "what a counter's value is: gauge (its value then), cumulative (it runs on), counts (of the time until "
+    "the next value) (as the trace describes it, else gauge)",
+    "interval": "length of the intervals in ms (by the times of the counter with most values)",
+}
+_PACKET, _TIMESTAMP, _TRACK_EVENT, _COMPRESSED, _CLOCK, _DEFAULTS, _TRACK = 1, 8, 11, 50, 58, 59, 60
+_SEQUENCE = 10
+_COUNTER_TYPE = 4
+_INCREMENTAL_CLOCKS = 64
+"""Clocks from this number on are a sequence's own."""
+_OWN_COUNTS = "an interval's count"
+"""What this tool's exports say of counters whose values stand at the beginning of their intervals."""
+
+
+class _CutOffError(Exception):
+    """A message ends beyond what holds it; the argument is the offset."""
+
+
+@dataclass
+class _Counter:
+    """A counter and its values so far."""
+
+    name: str
+    process: int
+    unit: str = ""
+    values: str = "gauge"
+    times: list[int] = field(default_factory=list)
+    counts: list[float] = field(default_factory=list)
+
+
+def _recognise(head: bytes) -> bool:
+    text = head.lstrip()
+    if text[:1] in (b"{", b"["):
+        return b'"traceEvents"' in head or (b'"ph"' in head and b'"ts"' in head)
+    if not head.startswith(b"\n"):
+        return False
+    try:
+        length, at = _varint(head, 1)
+    except _CutOffError:
+        return False
+    following = head[at + length : at + length + 1]
+    return length > 0 and at < len(head) and head[at] & 7 in (0, 2) and following in (b"\n", b"")
+
+
+def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    if content.lstrip()[:1] in (b"{", b"["):
+        counters, names = _from_json(content, path)
+    else:
+        try:
+            counters, names = _from_packets(content, path)
+        except _CutOffError as error:
+            refuse(path, f"byte {error.args[0]:,}: a packet is cut off or damaged; the trace is not complete")
+    runs: defaultdict[int, list[_Counter]] = defaultdict(list)
+    for counter in counters:
+        if counter.times:
+            runs[counter.process].append(counter)
+    if not runs:
+        refuse(path, "no counter is in this trace, only slices or other tracks: there is nothing to count")
+    found = []
+    for process, held in runs.items():
+        trace = _trace(held, path, options)
+        found.append(with_attributes(trace, run=names[process]) if names.get(process) else trace)
+    called = [trace.attributes.get("run") for trace in found]
+    return found if len(set(called)) == len(called) else [_unnamed(trace) for trace in found]
+
+
+def _unnamed(trace: Trace) -> Trace:
+    attributes = {key: value for key, value in trace.attributes.items() if key != "run"}
+    return Trace(trace.metrics, trace.begin_ns, trace.end_ns, trace.overruns, trace.columns, attributes)
+
+
+def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, str]]:
+    try:
+        found = json.loads(content)
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
+        refuse(path, f"no JSON: it is cut off or damaged ({error})", line)
+    events = found.get("traceEvents") if isinstance(found, dict) else found
+    if not isinstance(events, list):
+        refuse(path, "the JSON holds no list of trace events", 1)
+    counters: dict[tuple[Any, str], _Counter] = {}
+    numbers: dict[Any, int] = {}
+    names: dict[int, str] = {}
+    for place, event in enumerate(events):
+        if not isinstance(event, dict):
+            refuse(path, f"event {place} is no object")
+        process = numbers.setdefault(event.get("pid", 0), len(numbers))
+        if event.get("ph") == "M" and event.get("name") == "process_name":
+            names[process] = str(event.get("args", {}).get("name", ""))
+        if event.get("ph") != "C":
+            continue
+        try:
+            time = round(float(event["ts"]) * 1000)
+            series = {str(key): float(value) for key, value in event["args"].items()}
+            name = str(event["name"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            refuse(path, f"event {place}: a counter needs name, ts and args with numbers ({error!r})")
+        for key, value in series.items():
+            called = name if len(series) == 1 else f"{name}.{key}"
+            counter = counters.setdefault((process, called), _Counter(called, process))
+            counter.times.append(time)
+            counter.counts.append(value)
+    return list(counters.values()), names
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(content) or shift > 63:
+            raise _CutOffError(at)
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _fields(content: bytes, offset: int = 0) -> Iterator[tuple[int, Any, int]]:
+    """Yield number, value and place of each field of a message: int, bytes, or the bytes of a fixed number."""
+    at = 0
+    while at < len(content):
+        try:
+            number, value, begin, at = _field(content, at)
+        except _CutOffError as error:
+            raise _CutOffError(offset + error.args[0]) from None
+        yield number, value, offset + begin
+
+
+def _field(content: bytes, at: int) -> tuple[int, Any, int, int]:
+    """Return number, value, place of the value and place of the next field."""
+    tag, begin = _varint(content, at)
+    kind = tag & 7
+    if kind == 0:
+        value, end = _varint(content, begin)
+        return tag >> 3, value, begin, end
+    if kind not in (1, 2, 5):
+        raise _CutOffError(at)
+    length = 8 if kind == 1 else 4
+    if kind == 2:
+        length, begin = _varint(content, begin)
+    if begin + length > len(content):
+        raise _CutOffError(begin)
+    return tag >> 3, content[begin : begin + length], begin, begin + length
+
+
+def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, str]]:
+    counters: dict[int, _Counter] = {}
+    names: dict[int, str] = {}
+    parents: dict[int, int] = {}
+    clocks: dict[int, int] = {}
+    tracks: dict[int, int] = {}
+    for number, packet, offset in _fields(content):
+        if number != _PACKET or not isinstance(packet, bytes):
+            raise _CutOffError(offset)
+        parts = {key: value for key, value, _ in _fields(packet, offset)}
+        if _COMPRESSED in parts:
+            refuse(path, f"byte {offset:,}: packets are compressed; record without compression")
+        sequence = parts.get(_SEQUENCE, 0)
+        if _DEFAULTS in parts:
+            defaults = {key: value for key, value, _ in _fields(parts[_DEFAULTS], offset)}
+            clocks[sequence] = defaults.get(_CLOCK, 0)
+            if _TRACK_EVENT in defaults:
+                tracks[sequence] = {key: value for key, value, _ in _fields(defaults[_TRACK_EVENT], offset)}.get(11, 0)
+        if _TRACK in parts:
+            _describe(parts[_TRACK], offset, counters, names, parents)
+        if _TRACK_EVENT not in parts:
+            continue
+        event = {key: value for key, value, _ in _fields(parts[_TRACK_EVENT], offset)}
+        if event.get(9) != _COUNTER_TYPE:
+            continue
+        if parts.get(_CLOCK, clocks.get(sequence, 0)) >= _INCREMENTAL_CLOCKS:
+            refuse(path, f"byte {offset:,}: times are of a clock of the program's own; record with absolute timestamps")
+        track = event.get(11, tracks.get(sequence, 0))
+        counter = counters.setdefault(track, _Counter(f"counter {track}", track))
+        value = struct.unpack("<d", event[44])[0] if 44 in event else _signed(event.get(30, 0))
+        counter.times.append(parts.get(_TIMESTAMP, 0))
+        counter.counts.append(value)
+    for track, counter in counters.items():
+        process = track
+        while process in parents and parents[process] != process:
+            process = parents[process]
+        counter.process = process
+    return list(counters.values()), names
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _describe(
+    descriptor: bytes, offset: int, counters: dict[int, _Counter], names: dict[int, str], parents: dict[int, int]
+) -> None:
+    parts = {key: value for key, value, _ in _fields(descriptor, offset)}
+    uuid = parts.get(1, 0)
+    if 5 in parts:
+        parents[uuid] = parts[5]
+    if 3 in parts:
+        process = {key: value for key, value, _ in _fields(parts[3], offset)}
+        names[uuid] = process.get(6, b"").decode("utf-8", "replace")
+    if 8 in parts:
+        unit = {key: value for key, value, _ in _fields(parts[8], offset)}
+        known = {1: "ns", 2: "events", 3: "bytes"}.get(unit.get(3, 0), "")
+        name = parts.get(2, b"").decode("utf-8", "replace") or f"counter {uuid}"
+        own = _OWN_COUNTS in parts.get(14, b"").decode("utf-8", "replace")
+        counters[uuid] = _Counter(
+            name,
+            uuid,
+            unit.get(6, b"").decode("utf-8", "replace") or known,
+            "deltas" if unit.get(5) else "counts" if own else "gauge",
+        )
+
+
+def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> Trace:
+    said = common_options(options, path, "values", ("gauge", "cumulative", "counts", ""), "")
+    times = [np.array(one.times, np.int64) for one in counters]
+    densest = max(range(len(counters)), key=lambda at: len(times[at]))
+    axis = np.unique(times[densest])
+    notes = []
+    if "interval" in options:
+        try:
+            length = round(float(options["interval"].removesuffix("ms")) * 1e6)
+        except ValueError:
+            length = 0
+        if length <= 0:
+            refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
+        first, last = min(int(one.min()) for one in times), max(int(one.max()) for one in times)
+        axis = np.arange(first, last + 1, length).astype(np.int64)
+    elif any(not np.isin(one, axis).all() for one in times):
+        notes.append(f"counters have values at different times: brought to the intervals of {counters[densest].name}")
+    if len(axis) < 2:
+        refuse(path, "no counter has two values, so there is no interval")
+    metrics, columns = [], {}
+    for counter, moments in zip(counters, times, strict=True):
+        meaning = said or counter.values
+        columns[counter.name] = _in_intervals(moments, np.array(counter.counts, np.float64), axis, meaning)
+        name = counter.name.removesuffix(" (simulated)")
+        kind = "simulated" if name != counter.name else known_kind(name) or "os"
+        semantics = "gauge" if meaning == "gauge" else "counter"
+        metrics.append(Metric(counter.name, kind, counter.unit or "events", semantics, "perfetto"))  # type: ignore[arg-type]
+    chosen, kept, more = leave_out_uncounted(columns, "without a value")
+    return make_trace(
+        [metric for metric in metrics if metric.name in chosen],
+        {name: column[kept] for name, column in chosen.items()},
+        ((axis[:-1] - axis[0])[kept], (axis[1:] - axis[0])[kept]),
+        path,
+        notes=[*notes, *more],
+    )
+
+
+def _in_intervals(
+    times: NDArray[np.int64], values: NDArray[np.float64], axis: NDArray[np.int64], meaning: str
+) -> NDArray[np.float64]:
+    """Return a counter's value in each interval of an axis."""
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    if meaning == "cumulative":
+        return np.diff(np.interp(axis, times, values))
+    if meaning == "gauge":
+        last = np.searchsorted(times, axis[1:], side="right") - 1
+        return np.where(last >= 0, values[np.maximum(last, 0)], np.nan)
+    side = "left" if meaning == "deltas" else "right"
+    place = np.searchsorted(axis, times, side=side) - 1  # type: ignore[call-overload]
+    inside = (place >= 0) & (place < len(axis) - 1)
+    return np.bincount(place[inside], values[inside], len(axis) - 1).astype(np.float64)
+
+
+FORMAT = ImportFormat(
+    "perfetto", "a Perfetto trace", (".perfetto-trace", ".pftrace", ".json"), _recognise, _read, _OPTIONS
+)

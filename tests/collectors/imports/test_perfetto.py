@@ -1,0 +1,98 @@
+"""Perfetto: protobuf by Perfetto's own schema, this tool's exports, and Chrome's JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.imports import read_traces, recognise
+from unperturbed.errors import DataError
+from unperturbed.harness.exports import export
+
+
+def write_packets(path: Path, values: list[float], *, incremental: bool = False, clock: int = 0) -> Path:
+    trace = schema.Trace()
+    process = trace.packet.add().track_descriptor
+    process.uuid, process.process.pid, process.process.process_name = 1, 7, "sorter"
+    track = trace.packet.add().track_descriptor
+    track.uuid, track.parent_uuid, track.name = 2, 1, "queue"
+    track.counter.is_incremental = incremental
+    for at, value in enumerate(values):
+        packet = trace.packet.add()
+        packet.timestamp, packet.trusted_packet_sequence_id = 1_000_000 + at * 20_000_000, 3
+        if clock:
+            packet.timestamp_clock_id = clock
+        packet.track_event.type, packet.track_event.track_uuid = schema.TrackEvent.TYPE_COUNTER, 2
+        if isinstance(value, float):
+            packet.track_event.double_counter_value = value
+        else:
+            packet.track_event.counter_value = value
+    path.write_bytes(trace.SerializeToString())
+    return path
+
+
+def test_protobuf_by_its_own_schema(tmp_path: Path) -> None:
+    path = write_packets(tmp_path / "a.pftrace", [3, -4, 7.5, 2])
+    found = recognise(path)
+    assert found is not None
+    assert found.name == "perfetto"
+    (trace,) = read_traces(path)
+    assert trace.attributes["run"] == "sorter"
+    assert trace["queue"].tolist() == [-4, 7.5, 2]
+    assert trace.end_ns.tolist() == [20_000_000, 40_000_000, 60_000_000]
+    assert trace.metrics["queue"].semantics == "gauge"
+    (trace,) = read_traces(path, values="cumulative")
+    assert trace["queue"].tolist() == [-7, 11.5, -5.5]
+    (trace,) = read_traces(path, interval="40")
+    assert trace["queue"].tolist() == [7.5]
+    (trace,) = read_traces(write_packets(tmp_path / "b.pftrace", [9, 1, 2, 3], incremental=True))
+    assert trace["queue"].tolist() == [1, 2, 3]
+
+
+def test_what_this_tool_exported(tmp_path: Path) -> None:
+    end = [20_000_000 * at for at in range(1, 6)]
+    metrics = [Metric("PAPI_TOT_INS", "hardware"), Metric("misses", "simulated"), Metric("rss", "os", "KiB", "gauge")]
+    columns = {"PAPI_TOT_INS": [5, 4, 3, 2, 1], "misses": [1.5, 0.5, 2.5, 3.5, 4.5], "rss": [9, 8, 7, 6, 5]}
+    trace = Trace.from_columns(metrics, columns, begin_ns=[0, *end[:-1]], end_ns=end)
+    export(trace, "trace", tmp_path / "run.pftrace")
+    (again,) = read_traces(tmp_path / "run.pftrace")
+    assert again.end_ns.tolist() == end
+    kinds = {metric.kind for metric in again.metrics.values()}
+    assert kinds == {"hardware", "simulated", "os"}
+    by_start = {name.split(" ")[0]: again[name].tolist() for name in again.metrics}
+    assert by_start == columns
+
+
+def test_chrome_json(tmp_path: Path) -> None:
+    events = [{"ph": "M", "name": "process_name", "pid": 4, "args": {"name": "one"}}, {"ph": "X", "ts": 1, "pid": 4}]
+    for at in range(5):
+        events.append({"ph": "C", "name": "heap", "pid": 4, "ts": 1000 * at, "args": {"used": at, "free": 10 - at}})
+        events.append({"ph": "C", "name": "heap", "pid": 5, "ts": 1000 * at, "args": {"used": 2 * at, "free": 0}})
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    first, second = read_traces(path)
+    assert first["heap.used"].tolist() == [1, 2, 3, 4]
+    assert first["heap.free"].tolist() == [9, 8, 7, 6]
+    assert second["heap.used"].tolist() == [2, 4, 6, 8]
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    path = write_packets(tmp_path / "a.pftrace", [1, 2, 3])
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(DataError, match=r"a.pftrace: byte \d+: a packet is cut off"):
+        read_traces(path)
+    with pytest.raises(DataError, match="a clock of the program's own"):
+        read_traces(write_packets(tmp_path / "c.pftrace", [1, 2, 3], clock=64))
+    for text, message in {
+        '{"traceEvents": [\n{"ph": "C", "ts"': "t.json:2: no JSON: it is cut off",
+        '{"traceEvents": []}': "no counter is in this trace",
+        '[{"ph": "C", "ts": "x", "name": "a", "args": {"a": 1}}]': "event 0: a counter needs name, ts and args",
+        '[{"ph": "C", "ts": 1, "name": "a", "args": {"a": 1}}]': "no counter has two values",
+    }.items():
+        (tmp_path / "t.json").write_text(text)
+        with pytest.raises(DataError, match=message):
+            read_traces(tmp_path / "t.json", "perfetto")
