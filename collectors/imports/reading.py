@@ -221,7 +221,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
 
 _OTHER_FILES: Sequence[tuple[bytes, str]] = (
     (b"SQLite format 3\0", "an SQLite database; `unperturbed check FOLDER` judges the campaign of a campaign.sqlite"),
-    (b"PERFILE2", "a recording of perf record; perf stat -I counts at intervals"),
+    (b"PERFILE2", "a recording of perf; `perf script` writes it as text, which `import perf-script` reads"),
     (b"\x1f\x8b", "compressed by gzip; unpack it first"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it first"),
     (b"\xfd7zXZ\0", "compressed by xz; unpack it first"),

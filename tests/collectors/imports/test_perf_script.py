@@ -1,0 +1,79 @@
+"""`perf script`: samples of a real recording, and lines as perf-script(1) prints them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.imports.recorder import PROGRAM
+from unperturbed.collectors.imports import read_traces, recognise
+from unperturbed.errors import DataError
+
+LINES = """\
+# a comment
+     my prog 2365 13502.000000:          5 page-faults:  ffffffff81752b6a elf_load+0x28a ([kernel.kallsyms])
+            7f737abe6b70 _start+0x0 (/usr/lib/ld.so)
+
+     my prog 2365/2366 [001] 13502.001000:    1000 cycles:u:  ffffffff81b73418 x ([kernel.kallsyms])
+     my prog 2365 13502.012000:          7 page-faults:  ffffffff81b73418 _copy_to_user+0x28 ([kernel.kallsyms])
+     my prog 2365 13502.031000:       3000 cycles:u:  0 [unknown] ([unknown])
+     my prog 2365 13502.040000:          1 page-faults:  0 [unknown] ([unknown])
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "run.txt"
+    path.write_text(text)
+    return path
+
+
+def test_periods_are_summed(tmp_path: Path) -> None:
+    path = write(tmp_path, LINES)
+    found = recognise(path)
+    assert found is not None
+    assert found.name == "perf-script"
+    (trace,) = read_traces(path, interval="10")
+    assert trace["page-faults"].tolist() == [5, 7, 0, 0]
+    assert trace["cycles:u"].tolist() == [1000, 0, 0, 3000]
+    assert trace.end_ns.tolist() == [10_000_000, 20_000_000, 30_000_000, 40_000_000]
+    assert [metric.kind for metric in trace.metrics.values()] == ["os", "hardware"]
+    assert "samples an interval: its sums are rough" in trace.attributes["notes"][0]
+
+
+def test_a_real_recording(tmp_path: Path) -> None:
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    data = tmp_path / "perf.data"
+    words = ["perf", "record", "-q", "-F", "2000", "-e", "task-clock", "-o", str(data), "--", sys.executable, "-c"]
+    done = subprocess.run([*words, PROGRAM.format(phases=12)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"perf record cannot sample here: {done.stderr.strip()}")
+    text = subprocess.run(["perf", "script", "-i", str(data)], capture_output=True, text=True, check=True).stdout
+    path = write(tmp_path, text)
+    (trace,) = read_traces(path, interval="5")
+    samples = [(float(one[1]), int(one[2])) for one in re.findall(r"( )(\d+\.\d+): +(\d+) task-clock:", text)]
+    wanted = [0] * len(trace)
+    for time, period in samples:
+        at = int((round(time * 1e6) - round(samples[0][0] * 1e6)) // 5000)
+        if at < len(wanted):
+            wanted[at] += period
+    assert trace["task-clock"].tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LINES + "     my prog 2365 13502.0", "run.txt:9: this is no sample of perf script: the last line is cut off"),
+        (LINES.replace("13502.012", "13501.012"), "run.txt:6: the time goes back here"),
+        (LINES.replace(" 3000 cycles", " cycles"), "some samples have a period and some have none"),
+        ("# nothing\n", "run.txt:1: no sample is in this file"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_traces(write(tmp_path, text), "perf-script")
