@@ -1,0 +1,171 @@
+"""Paraver: counters in the event records of a .prv, their names in the .pcf beside it, as Extrae writes them.
+
+A record of events is `2:cpu:application:task:thread:time:type:value…`; a counter's value is its count since the record
+before, of the same thread (Paraver's "Trace generation" manual; Extrae's types of counters). Other records, states and
+communication, are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from unperturbed.collectors.data.trace import Metric, Trace
+from unperturbed.collectors.imports.format import (
+    ImportFormat,
+    common_options,
+    decode,
+    from_ends,
+    known_kind,
+    make_trace,
+    refuse,
+    with_attributes,
+    without_part,
+)
+from unperturbed.common.wording import counted, first_of
+
+_OPTIONS = {
+    "tasks": "sum: all tasks and threads are one run; runs: each task is a run (sum)",
+    "interval": "length of the intervals in ms; needed where several threads are summed (by the records' own times)",
+}
+_HEADER = re.compile(r"#Paraver \(.*?\):(?P<length>\d+)(?P<unit>_ns|_us)?:")
+_UNITS = {"_ns": 1, "_us": 1000, None: 1000}
+_COUNTERS = (range(41_000_000, 46_000_000), range(71_000_001, 72_000_000))
+"""Event types of counters: Extrae's, and those that this tool's exports have for metrics that are no presets."""
+_NAME = re.compile(r"\S+")
+_THOUSANDTHS = "thousandths"
+
+
+@dataclass
+class _Events:
+    """The values of one event type of one task or of all: when, in which thread, and how many."""
+
+    times: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+
+
+def _recognise(head: bytes) -> bool:
+    return head.startswith(b"#Paraver ")
+
+
+def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    lines = decode(content, path).splitlines()
+    header = _HEADER.match(lines[0])
+    if header is None:
+        refuse(path, "this is no heading of Paraver (#Paraver (date):duration:…)", 1)
+    factor = _UNITS[header["unit"]]
+    apart = common_options(options, path, "tasks", ("sum", "runs"), "sum") == "runs"
+    runs: defaultdict[tuple[str, ...], defaultdict[int, _Events]] = defaultdict(lambda: defaultdict(_Events))
+    threads: defaultdict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
+    others: dict[int, None] = {}
+    last = 0
+    for number, line in enumerate(lines[1:], 2):
+        if not line.startswith("2:"):
+            if line.strip() and line[0] not in "13c#":
+                refuse(path, "this is no record of Paraver", number)
+            continue
+        fields = line.split(":")
+        try:
+            time = int(fields[5]) * factor
+            found = [int(word) for word in fields[6:]]
+        except (IndexError, ValueError):
+            found, time = [], -1
+        if not found or len(found) % 2 or time < 0:
+            cut = ": the trace is cut off" if number == len(lines) else ""
+            refuse(path, f"this record of events is not whole{cut}", number)
+        if time < last:
+            refuse(path, "the time goes back here: records are out of order", number)
+        last = time
+        task = tuple(fields[2:4]) if apart else ()
+        for kind, value in zip(found[::2], found[1::2], strict=True):
+            if any(kind in types for types in _COUNTERS):
+                runs[task][kind].times.append(time)
+                runs[task][kind].values.append(value)
+                threads[task].add(tuple(fields[2:5]))
+            else:
+                others[kind] = None
+    if not runs:
+        refuse(path, "no record holds a counter (event types 42000000 and on); record with counters")
+    names = _names(path)
+    notes = [f"{counted(len(others), 'event type')} that count nothing are left out"] if others else []
+    traces = []
+    for task, events in sorted(runs.items(), key=lambda item: [int(part) for part in item[0]]):
+        trace = _trace(events, names, path, options, several=len(threads[task]) > 1, notes=notes)
+        traces.append(with_attributes(trace, run=f"{path.stem} task {'.'.join(task)}") if task else trace)
+    return traces
+
+
+def _names(path: Path) -> dict[int, str]:
+    """Return the names of event types, by the file beside the trace; none without it."""
+    names: dict[int, str] = {}
+    with suppress(OSError):
+        inside = False
+        for line in path.with_suffix(".pcf").read_text(encoding="utf-8", errors="replace").splitlines():
+            words = line.split(None, 2)
+            if line.strip() == "EVENT_TYPE":
+                inside = True
+            elif inside and len(words) == 3 and words[0].isdigit() and words[1].isdigit():
+                names[int(words[1])] = words[2].strip()
+            else:
+                inside = False
+    return names
+
+
+def _trace(
+    events: Mapping[int, _Events],
+    names: Mapping[int, str],
+    path: Path,
+    options: Mapping[str, str],
+    *,
+    several: bool,
+    notes: list[str],
+) -> Trace:
+    times = {kind: np.array(held.times, np.int64) for kind, held in events.items()}
+    last = max(int(one[-1]) for one in times.values())
+    if "interval" in options:
+        length = 0.0
+        with suppress(ValueError):
+            length = float(options["interval"].removesuffix("ms")) * 1e6
+        if not 0 < length < float("inf"):
+            refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
+        ends = np.append(np.arange(round(length), last, round(length)), last).astype(np.int64)
+    elif several:
+        refuse(
+            path, "several threads count at different times: give interval=MS, or take each task as a run: tasks=runs"
+        )
+    else:
+        ends = np.unique(np.concatenate(list(times.values())))
+    metrics, columns = [], {}
+    missing = [kind for kind in events if kind not in names]
+    for kind, held in events.items():
+        metric, divisor = _metric(kind, names.get(kind, ""))
+        place = np.minimum(np.searchsorted(ends, times[kind], side="left"), len(ends) - 1)
+        sums = np.bincount(place, np.array(held.values, np.float64), len(ends))
+        metrics.append(metric)
+        columns[metric.name] = sums / divisor
+    if missing:
+        said = first_of([str(kind) for kind in missing])
+        notes = [*notes, f"the names of event types {said} are not known: put the .pcf of this trace beside it"]
+    return without_part(make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes))
+
+
+def _metric(kind: int, title: str) -> tuple[Metric, int]:
+    """Return the metric of an event type, and what its values are to be divided by."""
+    found = _NAME.match(title)
+    name = found[0] if found else f"event {kind}"
+    inside = title[title.rindex("[") + 1 : -1] if title.endswith("]") else ""
+    divisor = 1000 if inside.startswith(_THOUSANDTHS) else 1
+    unit = inside.removeprefix(_THOUSANDTHS).removeprefix(" of ") if divisor == 1000 else ""
+    own = 71_000_000 < kind < 72_000_000
+    simulated = "(simulated)" in title
+    origin = "simulated" if simulated else known_kind(name) or ("os" if own else "hardware")
+    return Metric(name, origin, unit=unit or "events", source="paraver", meaning="" if own else title), divisor  # type: ignore[arg-type]
+
+
+FORMAT = ImportFormat("paraver", "a Paraver trace", (".prv",), _recognise, _read, _OPTIONS)
