@@ -93,7 +93,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     if not runs:
         refuse(path, "no record holds a counter (event types 42000000 and on); record with counters")
     names = _names(path)
-    notes = [f"{counted(len(others), 'event type')} that count nothing are left out"] if others else []
+    notes = [f"{counted(len(others), 'event type')} without counts left out"] if others else []
     traces = []
     for task, events in sorted(runs.items(), key=lambda item: [int(part) for part in item[0]]):
         trace = _trace(events, names, path, options, several=len(threads[task]) > 1, notes=notes)
@@ -136,9 +136,7 @@ def _trace(
             refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
         ends = np.append(np.arange(round(length), last, round(length)), last).astype(np.int64)
     elif several:
-        refuse(
-            path, "several threads count at different times: give interval=MS, or take each task as a run: tasks=runs"
-        )
+        refuse(path, "several threads count at different times: give interval=MS, or tasks=runs for a run a task")
     else:
         ends = np.unique(np.concatenate(list(times.values())))
     metrics, columns = [], {}
@@ -165,7 +163,7 @@ def _metric(kind: int, title: str) -> tuple[Metric, int]:
     own = 71_000_000 < kind < 72_000_000
     simulated = "(simulated)" in title
     origin = "simulated" if simulated else known_kind(name) or ("os" if own else "hardware")
-    return Metric(name, origin, unit=unit or "events", source="paraver", meaning="" if own else title), divisor  # type: ignore[arg-type]
+    return Metric(name, origin, unit=unit or "events", source="paraver", meaning="" if own else title), divisor
 
 
 FORMAT = ImportFormat("paraver", "a Paraver trace", (".prv",), _recognise, _read, _OPTIONS)

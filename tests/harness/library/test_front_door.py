@@ -20,7 +20,7 @@ from unperturbed.errors import DataError, SpecError
 NAMES = re.findall(
     r"\w+",
     """Baseline Campaign CausalModel EventTrace Knowledge Metric Trace __version__ align check diagnose dtw learn load
-    merge open_campaign pairwise partition read_events read_sweep read_trace structure""",
+    merge open_campaign pairwise partition read_events read_perf_stat read_sweep read_trace read_traces structure""",
 )
 
 
