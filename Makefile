@@ -19,7 +19,7 @@ quickstart:
 
 test:
 	@tools/setup.sh test
-	$(python) -m pytest -n 2 --dist loadfile
+	$(python) -m pytest -n 3 --dist loadfile  # tests wait a third of their time: three share two processors well
 
 test-pmu:
 	@tools/setup.sh pmu

@@ -32,6 +32,7 @@ def runs(number: int = 2, intervals: int = 900) -> list[Trace]:
 def test_a_panel_a_metric_and_a_line_a_run(tmp_path: Path) -> None:
     write_page(tmp_path / "page.html", render_traces(runs(), ["PAPI_L1_DCM", "rows"], "two <runs>"))
     with open_report(tmp_path / "page.html") as page:
+        page.wait_drawn()
         assert page.drawn() == {"traces": 4}
         text = page.text("body")
     assert "two <runs>" in text
