@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import logging
-import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
+
+from unperturbed.common.user_cache import is_own_file, user_cache
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -98,16 +99,16 @@ def _declare(
 
 def _cache_folder(name: str, fingerprint: str) -> Path | None:
     """Return a folder of the user's cache, or None where it cannot be written (then every process compiles anew)."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    # The base directory specification: a relative path there is invalid and has to be ignored.
-    base = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-    folder = base / "unperturbed" / "kernels" / f"{name}-{fingerprint}"
     try:
+        folder = user_cache() / "kernels" / f"{name}-{fingerprint}"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return folder
+            pass
     except OSError:
         return None
+    for file in folder.rglob("*"):  # numba executes what it finds here
+        is_own_file(file)
+    return folder
 
 
 def _fingerprint(sources: Sequence[Path], signatures: Sequence[Any]) -> str:

@@ -11,7 +11,6 @@ from unperturbed.collectors.runtime.build import (
     build_python_counter,
     build_trials,
     runtime_files,
-    user_cache,
 )
 
 __all__ = [
@@ -23,5 +22,4 @@ __all__ = [
     "build_python_counter",
     "build_trials",
     "runtime_files",
-    "user_cache",
 ]

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from unperturbed.collectors.sources import find_sources
+from unperturbed.common.user_cache import is_own_file, user_cache
 from unperturbed.errors import HostError
 
 _FOLDER = Path(__file__).parent
@@ -36,14 +37,6 @@ BOUNDS = _files("program/module_first.c", "program/module_last.c")
 _OBSERVER = _files("observer/main.c", "observer/shared.c")
 _HEADERS = tuple(sorted(_FOLDER.glob("*/*.h")))
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC")
-
-
-def user_cache() -> Path:
-    """Return the user's cache folder of this tool, made if need be."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "unperturbed"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def runtime_files() -> tuple[Path, ...]:
@@ -93,7 +86,7 @@ def _generated(name: str, text: str) -> Path:
     """Keep a generated C file in the user's cache; its name has its content, so that it never changes."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     file = user_cache() / f"{name}_{digest}.c"
-    if not file.exists():
+    if not is_own_file(file):
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         aside.write_text(text)
         aside.replace(file)
@@ -160,7 +153,7 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
     for source in (*sources, *_HEADERS):
         content.update(source.read_bytes())
     target = user_cache() / f"{content.hexdigest()[:16]}-{name}"
-    if target.exists():
+    if is_own_file(target):
         return target
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     files = list(map(str, sources))

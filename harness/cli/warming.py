@@ -60,7 +60,7 @@ def warm_alignment_once(announce: Callable[[str], None]) -> None:
     announce : callable
         Receives one line where this takes its time.
     """
-    from unperturbed.collectors.runtime import user_cache
+    from unperturbed.common.user_cache import user_cache
 
     kernels = user_cache() / "kernels"
     if not all(any(kernels.glob(f"{name}-*/*")) for name in _ALIGNING):

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unperturbed.collectors.runtime import BOUNDS, runtime_files, user_cache
+from unperturbed.collectors.runtime import BOUNDS, runtime_files
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.program.sources import copy_source, debian_source, source_files
 from unperturbed.harness.spec import Program, substitute

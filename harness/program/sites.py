@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unperturbed.collectors.runtime import user_cache
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import SpecError
 from unperturbed.harness.program.build import build_configuration, check_compilers, find_source
 from unperturbed.harness.program.process import ProgramCommand, program_command

@@ -14,7 +14,8 @@ from typing import Any
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.kernel_probes import measure_hit_cost, register_probes
 from unperturbed.collectors.records import Probe, milestone
-from unperturbed.collectors.runtime import build_interposer, build_python_counter, user_cache
+from unperturbed.collectors.runtime import build_interposer, build_python_counter
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import SpecError
 from unperturbed.harness.program.process import ProgramCommand
 from unperturbed.harness.spec import CampaignSpec, metric_position

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from unperturbed.collectors.kernel_probes import probe_registry
 from unperturbed.collectors.planning import Passes
-from unperturbed.collectors.runtime import user_cache
 from unperturbed.collectors.sources import OS_GROUPS
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, UnperturbedError
 from unperturbed.harness.campaign import (
     Configuration,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from unperturbed.common.user_cache import is_own_file, user_cache
 from unperturbed.instrument.command_line.command import is_cxx_driver, parse_command
 from unperturbed.instrument.command_line.options import (
     COMPILING,
@@ -101,8 +102,9 @@ def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
     """
     if not _SOURCES:
         return None
-    for folder in filter(None, (_user_cache(), cache)):
+    for find_folder in (user_cache, lambda: cache):
         try:
+            folder = find_folder()
             folder.mkdir(parents=True, exist_ok=True)
             for command in dict.fromkeys((tuple(compiler), ("cc",), ("gcc",), ("clang",))):
                 for flags in ((*_FLAGS, "-static"), _FLAGS):  # without a dynamic linker it starts in half the time
@@ -157,7 +159,7 @@ def _need_fields(need: Need) -> list[str]:
 def _compiled(command: Sequence[str], folder: Path) -> Path | None:
     """Return the launcher made by one command, None when that fails or does not run on this host."""
     target = folder / f"{_digest([*(path.read_bytes() for path in _SOURCES), repr(command).encode()])}-launcher"
-    if not target.is_file():
+    if not is_own_file(target):
         aside = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
         sources = [str(path) for path in _SOURCES if path.suffix == ".c"]
         try:
@@ -188,14 +190,6 @@ def _with_configuration(program: bytes, configuration: str, digest: str) -> byte
     if len(os.fsencode(configuration)) >= _PLACE_BYTES:
         raise OSError(36, os.strerror(36), configuration)
     return program[:place] + text.ljust(len(_PLACE), b"\0") + program[place + max(len(text), len(_PLACE)) :]
-
-
-def _user_cache() -> Path | None:
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    except RuntimeError:  # nobody knows this user's home
-        return None
-    return Path(base).absolute() / "unperturbed"
 
 
 def _own_sources(settings: Settings) -> list[bytes]:

@@ -37,7 +37,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Do it; return 0."""
-        from unperturbed.collectors.runtime import user_cache
+        from unperturbed.common.user_cache import user_cache
 
         folder = user_cache()
         if arguments.action == "warm":

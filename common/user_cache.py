@@ -1,0 +1,140 @@
+"""The user's cache folder of this tool, and the rule that nothing runs from it that somebody else could have put there.
+
+What lies in it is executed later: samplers, compiled loops, launchers. So the folder is the user's own and open to
+nobody else, no other user can exchange it by its path, and a file of it is used only when it is the user's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import shutil
+import stat
+from pathlib import Path
+
+from unperturbed.errors import HostError
+
+_OVERFLOW = Path("/proc/sys/kernel/overflowuid")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ADVICE = "set XDG_CACHE_HOME to a folder of your own"
+_LOG = logging.getLogger(__name__)
+
+
+def user_cache() -> Path:
+    """Return the user's cache folder of this tool, made if need be.
+
+    It is `unperturbed` in ``$XDG_CACHE_HOME``, else in ``~/.cache``. A relative ``XDG_CACHE_HOME`` is invalid and
+    ignored, as the base directory specification asks.
+
+    Returns
+    -------
+    Path
+        A folder of this user, which others cannot write to (a new one has the mode 0700).
+
+    Raises
+    ------
+    HostError
+        The folder, or one above it, belongs to another user or can be changed by one.
+    OSError
+        It cannot be made.
+    """
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        base = named if named.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        raise HostError(f"this user has no home folder for the cache: {_ADVICE}") from None
+    folder = base / "unperturbed"
+    _require_safe_way(folder)
+    base.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    state = _require_own(folder, folder.lstat())
+    if stat.S_ISLNK(state.st_mode):
+        _require_safe_way(folder.resolve() / "content")
+        state = _require_own(folder, folder.stat())
+    if state.st_mode & _OTHERS_WRITE:
+        _close(folder)
+    return folder
+
+
+def _close(folder: Path) -> None:
+    """Keep others out of a folder that they could write to; what they may have put there must not be executed."""
+    folder.chmod(0o700)
+    _LOG.warning("other users could write to %s: it is closed to them now, and was emptied", folder)
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def is_own_file(path: Path) -> bool:
+    """Return whether there is such a file in the cache.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Raises
+    ------
+    HostError
+        It belongs to another user, who may have put anything into it.
+    """
+    try:
+        state = path.lstat()
+    except FileNotFoundError:
+        return False
+    _require_own(path, state)
+    return stat.S_ISREG(state.st_mode)
+
+
+def _require_own(path: Path, state: os.stat_result) -> os.stat_result:
+    if state.st_uid != os.geteuid():
+        raise HostError(
+            f"{path} belongs to {_name(state.st_uid)}, and what lies there would be executed by {_name(os.geteuid())}: "
+            f"{_ADVICE}, or remove it"
+        )
+    return state
+
+
+def _require_safe_way(path: Path) -> None:
+    """Refuse a path of which another user can exchange a folder; as sshd does with a user's keys."""
+    own = os.geteuid()
+    try:
+        primary = pwd.getpwuid(own).pw_gid
+    except KeyError:
+        primary = -1
+    trusted = {0, own, _overflow()}
+    for folder in path.resolve().parents:
+        try:
+            state = folder.stat()
+        except FileNotFoundError:
+            continue
+        if state.st_uid not in trusted:
+            raise HostError(
+                f"the cache would be at {path}, but {folder} belongs to {_name(state.st_uid)}, who could exchange what "
+                f"{_name(own)} executes from there: {_ADVICE}"
+            )
+        # A user's private group has this user alone.
+        writable = state.st_mode & (stat.S_IWOTH if state.st_gid == primary else _OTHERS_WRITE)
+        if writable and not state.st_mode & stat.S_ISVTX and state.st_uid != _overflow():
+            raise HostError(
+                f"the cache would be at {path}, but other users can write to {folder} and so exchange what is "
+                f"executed from there: {_ADVICE}, or chmod go-w {folder}"
+            )
+
+
+def _overflow() -> int:
+    """Return the number of users whom a user namespace does not know: there, the host's folders have this owner."""
+    try:
+        return int(_OVERFLOW.read_text())
+    except (OSError, ValueError):
+        return 65534
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
