@@ -106,7 +106,7 @@ def _require_safe_way(path: Path) -> None:
     except KeyError:
         primary = -1
     trusted = {0, own, _overflow()}
-    for folder in path.resolve().parents:
+    for folder in reversed(path.resolve().parents):
         try:
             state = folder.stat()
         except FileNotFoundError:
@@ -123,6 +123,8 @@ def _require_safe_way(path: Path) -> None:
                 f"the cache would be at {path}, but other users can write to {folder} and so exchange what is "
                 f"executed from there: {_ADVICE}, or chmod go-w {folder}"
             )
+        if not state.st_mode & (stat.S_IXGRP | stat.S_IXOTH):
+            return  # nobody else comes through here
 
 
 def _overflow() -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unperturbed.collectors.kernel_probes.registration import register_probes, remove_probes
 from unperturbed.collectors.runtime.build import build_hit_cost
+from unperturbed.common import supervision
 from unperturbed.errors import HostError
 
 
@@ -54,9 +55,8 @@ def measure_hit_cost(compiler: str = "cc") -> HitCost:
         This host takes no probes; with what to do.
     """
     program = build_hit_cost(compiler)
-    with subprocess.Popen(
-        [str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with supervision.start([str(program)], **pipes, text=True) as process:
         try:
             assert process.stdout is not None
             cheap, dear = map(int, process.stdout.readline().split())
@@ -65,9 +65,8 @@ def measure_hit_cost(compiler: str = "cc") -> HitCost:
             (probe,) = register_probes(places, tried=False)
             printed, error = process.communicate(f"{probe.tracepoint}\n")
             remove_probes([probe])
-        except BaseException:
-            process.kill()
-            raise
+        finally:
+            supervision.end(process)
     if process.returncode != 0:
         raise HostError(f"the cost of a probe cannot be measured: {error.strip() or f'exit code {process.returncode}'}")
     return HitCost(*map(float, printed.split()))

@@ -27,6 +27,7 @@ from unperturbed.collectors.sources import (
     find_sources,
 )
 from unperturbed.collectors.sources.catalogue import OS_GROUPS
+from unperturbed.common import supervision
 
 _SECONDS = 20.0
 
@@ -56,9 +57,7 @@ def _ask(compiler: str, questions: Sequence[str], library: str) -> tuple[list[tu
     asked = "".join(f"{question}\n" for question in questions).encode()
     problem = ""
     try:
-        done = subprocess.run(
-            [program], input=asked, capture_output=True, timeout=_SECONDS, check=False, env=environment
-        )
+        done = supervision.run([program], input=asked, capture_output=True, timeout=_SECONDS, env=environment)
         output = done.stdout
         if done.returncode:
             problem = f"asking ended by signal {-done.returncode}"

@@ -9,7 +9,6 @@ on the counters (multiplexing) only when that is requested.
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from unperturbed.collectors.records.file import Setup, create_record_file, read_
 from unperturbed.collectors.runtime.build import build_empty_program, build_observer
 from unperturbed.collectors.sources import NONE, Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
+from unperturbed.common import supervision
 from unperturbed.errors import HostError
 
 _UNKNOWN = "knows no such event"
@@ -225,7 +225,7 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
         program = [str(build_empty_program(request.compiler))]
         if request.sampler == "outside":
             program = [str(build_observer(request.compiler)), str(file), *program]
-        subprocess.run(program, env={"UNPERTURBED_RECORD": str(file)}, check=False, capture_output=True)
+        supervision.run(program, env={"UNPERTURBED_RECORD": str(file)}, capture_output=True)
         records = read_record_file(file, setup)
     if records.state != "finished":
         return records.message or "the sampler did not start"

@@ -11,11 +11,11 @@ import hashlib
 import os
 import re
 import shlex
-import subprocess
 from functools import cache
 from pathlib import Path
 
 from unperturbed.collectors.sources import find_sources
+from unperturbed.common import supervision
 from unperturbed.common.user_cache import is_own_file, user_cache
 from unperturbed.errors import HostError
 
@@ -161,7 +161,7 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
         files[-1:-1] = ["-x", "c", "-", "-x", "none"]
     command = [*shlex.split(compiler), *flags, *files, "-o", str(aside), "-ldl", "-lrt"]
     try:
-        result = subprocess.run(command, input=text or None, capture_output=True, text=True, check=False)
+        result = supervision.run(command, input=text or None, capture_output=True, text=True)
     except FileNotFoundError:
         raise HostError(
             f"there is no C compiler {compiler!r} on this host (on Debian: apt-get install gcc libc6-dev)"

@@ -13,6 +13,7 @@ from typing import Any
 
 from unperturbed.collectors.planning import Passes
 from unperturbed.collectors.sources import Pass
+from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import configurations, configurations_without_sham
@@ -197,13 +198,12 @@ def _inputs(
             known |= {"source": str(build_folder), "build": str(build_folder)}
         argv = [substitute(word, known) for word in shlex.split(campaign.program.prepare)]
         try:
-            made = subprocess.run(
+            made = supervision.run(
                 argv,
                 cwd=build_folder or campaign.folder,
                 capture_output=True,
                 text=True,
                 stdin=subprocess.DEVNULL,
-                check=False,
             )
         except OSError as error:
             raise RunError(f"prepare cannot be run: {argv[0]}: {error.strerror}") from None

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from unperturbed.common import supervision
 from unperturbed.harness.host.doctor import Finding
 
 _ANSWER_TIME_S = 20
@@ -49,7 +50,7 @@ def ask_pyperf() -> PyperfAnswer:
     """Have pyperf look at this host; it changes nothing."""
     command = [sys.executable, "-m", "pyperf", "system", "show"]
     try:
-        shown = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S, check=False)
+        shown = supervision.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S)
     except subprocess.TimeoutExpired:
         return PyperfAnswer(problem=f"no answer within {_ANSWER_TIME_S} s")
     if shown.returncode not in _EXIT_CODES or "System state" not in shown.stdout:

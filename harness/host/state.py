@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
 import psutil
 
+from unperturbed.common import supervision
 from unperturbed.harness.host.pyperf import PyperfAnswer, ask_pyperf
 
 _PACKAGES = ("unperturbed", "libclang", "numba", "numpy", "polars", "psutil", "pydantic", "pyperf", "scipy")
@@ -136,12 +136,12 @@ def _virtualisation() -> str:
     tool = shutil.which("systemd-detect-virt")
     if tool is None:
         return "unknown"
-    return subprocess.run([tool], capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    return supervision.run([tool], capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def _version(tool: str) -> str:
     found = shutil.which(tool)
     if found is None:
         return "not installed"
-    result = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    result = supervision.run([found, "--version"], capture_output=True, text=True)
     return (result.stdout or result.stderr).strip().split("\n")[0] or "unknown"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unperturbed.collectors.runtime import BOUNDS, runtime_files
+from unperturbed.common import supervision
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.program.sources import copy_source, debian_source, source_files
@@ -189,13 +190,12 @@ def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) 
     shell = substitute(program.build, known) if program.shell else None
     with log.open("wb") as output:
         try:
-            result = subprocess.run(
+            result = supervision.run(
                 ["/bin/sh", "-c", shell] if shell else command,
                 cwd=tree,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                check=False,
             )
         except FileNotFoundError:
             raise HostError(f"the build needs {command[0]!r}, which is not on this host") from None

@@ -12,12 +12,12 @@ import shlex
 import shutil
 import signal
 import stat
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.spec import PROGRAM_PATH, CampaignSpec, substitute
 
@@ -70,7 +70,8 @@ def launch(command: Command) -> Outcome:
     """Run a command in a process group of its own and wait for it.
 
     The wait sleeps in the kernel: while the program runs, the harness executes nothing. An interrupt stops the whole
-    group and is passed on. The command is started through setpriv(1), so that it is killed when the harness is.
+    group and is passed on. The command is started through setpriv(1), so that it is killed when the harness is, and
+    what it started itself is killed by `unperturbed.common.supervision`.
 
     Raises
     ------
@@ -94,14 +95,13 @@ def launch(command: Command) -> Outcome:
         stdout = stack.enter_context(command.stdout.open("wb"))
         stderr = stack.enter_context(command.stderr.open("wb"))
         started = time.monotonic()
-        process = subprocess.Popen(
+        process = supervision.start(
             [setpriv, "--pdeathsig", "KILL", "--", program, *command.argv[1:]],
             cwd=command.folder,
             env=dict(command.environment),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            start_new_session=True,
         )
     timed_out = False
     try:
@@ -113,14 +113,13 @@ def launch(command: Command) -> Outcome:
         finally:
             os.close(watch)
     except BaseException:
-        _kill(process.pid, signal.SIGKILL)
-        process.wait()
+        supervision.end(process)
         raise
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.monotonic() - started
-    _kill(process.pid, signal.SIGKILL)  # what the program left running in its group would disturb the next run
     code = os.waitstatus_to_exitcode(status)
     process.returncode = code
+    supervision.end(process)  # what the program left running in its group would disturb the next run
     return Outcome(
         code if code >= 0 else 128 - code, timed_out, seconds, usage.ru_utime, usage.ru_stime, usage.ru_maxrss
     )

@@ -8,12 +8,12 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from unperturbed.common import supervision
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.spec import PARAMETER, PLACEHOLDERS, PROGRAM_PATH, CampaignSpec, substitute
 from unperturbed.instrument.compiler import file_digest
@@ -120,7 +120,7 @@ def _unpack(folder: Path, package: str) -> None:
     if not described:
         raise SpecError(f"apt fetched no source package for {package!r}; is it the name of a Debian source package?")
     unpacking = ["dpkg-source", "--no-check", "--extract", described[0].name, "unpacked"]
-    result = subprocess.run(unpacking, cwd=folder, capture_output=True, text=True, check=False)
+    result = supervision.run(unpacking, cwd=folder, capture_output=True, text=True)
     if result.returncode != 0:
         raise HostError(f"dpkg-source cannot unpack {described[0].name}: {result.stderr.strip()}")
 
@@ -143,7 +143,7 @@ def _unpack_upstream(folder: Path, package: str) -> None:
 
 def _apt(options: list[str], verb: str, folder: Path, package: str, *more: str) -> None:
     arguments = [verb] if verb == "update" else [verb, "--download-only", "--only-source", "-qq", *more, package]
-    result = subprocess.run(["apt-get", *options, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    result = supervision.run(["apt-get", *options, *arguments], cwd=folder, capture_output=True, text=True)
     if result.returncode == 0:
         return
     reason = result.stderr.strip().splitlines()

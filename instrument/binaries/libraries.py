@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from unperturbed.common import supervision
 from unperturbed.common.wording import nearest
 from unperturbed.errors import SpecError
 from unperturbed.instrument.binaries.elf import Binary, read_binary
@@ -48,8 +48,8 @@ def needed_libraries(program: Path, library_path: Sequence[Path] = ()) -> Mappin
     linker = binary.interpreter or _linker_of_this_host(binary)
     environment = {"LD_LIBRARY_PATH": ":".join(map(str, library_path)), "LC_ALL": "C"}
     try:
-        listed = subprocess.run(
-            [linker, "--list", str(program.absolute())], env=environment, capture_output=True, text=True, check=False
+        listed = supervision.run(
+            [linker, "--list", str(program.absolute())], env=environment, capture_output=True, text=True
         )
     except OSError as error:
         raise SpecError(f"{program}: its dynamic linker {linker} does not run here ({error.strerror})") from None

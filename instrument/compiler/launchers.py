@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from unperturbed.common import supervision
 from unperturbed.common.user_cache import is_own_file, user_cache
 from unperturbed.instrument.command_line.command import is_cxx_driver, parse_command
 from unperturbed.instrument.command_line.options import (
@@ -175,12 +176,10 @@ def _compiled(command: Sequence[str], folder: Path) -> Path | None:
 def _answer(command: Sequence[str]) -> bytes | None:
     """Return what a command prints, None when it cannot be run, fails or does not end."""
     try:
-        result = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=_PATIENCE_SECONDS
-        )
+        result = supervision.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_SECONDS)
     except (OSError, subprocess.SubprocessError):
         return None
-    return result.stdout
+    return None if result.returncode else bytes(result.stdout)
 
 
 def _with_configuration(program: bytes, configuration: str, digest: str) -> bytes:

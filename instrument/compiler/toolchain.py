@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import unperturbed.instrument
+from unperturbed.common import supervision
 from unperturbed.errors import RunError, SpecError
 from unperturbed.instrument.command_line.command import parse_command, response_text
 from unperturbed.instrument.compiler.launchers import write_executables
@@ -141,14 +142,13 @@ def relink(folder: Path, link: Link) -> None:
         write_whole(str(response), response_text(words[len(compiler) :]).encode("utf-8", "surrogateescape"))
         words = (*compiler, f"@{response}")
     try:
-        result = subprocess.run(
+        result = supervision.run(
             [*_wrapper(folder.absolute()), *words],
             cwd=link.folder,
             env={**_without_make(os.environ), **link.environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            check=False,
         )
     except FileNotFoundError:
         raise RunError(f"a link cannot be made again, as its folder {link.folder} is gone: {shown}") from None

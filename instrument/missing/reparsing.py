@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from unperturbed.common import supervision
 from unperturbed.instrument.command_line.options import LANGUAGES
 from unperturbed.instrument.events.event import Event, compiled_kind, select
 from unperturbed.instrument.events.kind import load_kind, matches
@@ -93,7 +93,7 @@ def reparse(folder: str, source: str, include_folders: Sequence[str]) -> Iterato
                 return
             folders = [f"-I{each}" for each in include_folders]
             words = [compiler, "-E", "-x", language, f"-std={standard}", *folders, source]
-            result = subprocess.run(words, cwd=folder, capture_output=True, check=False)
+            result = supervision.run(words, cwd=folder, capture_output=True)
             if result.returncode:
                 return
             data = result.stdout

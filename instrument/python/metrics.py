@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unperturbed.common import supervision
 from unperturbed.common.wording import nearest
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.events.event import Event
@@ -249,7 +250,7 @@ def _answer(
     command = [str(interpreter), *line.options, str(_HOOK_FOLDER / script)]
     surroundings = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
     try:
-        done = subprocess.run(
+        done = supervision.run(
             command,
             input=json.dumps(question),
             cwd=folder,
@@ -258,7 +259,6 @@ def _answer(
             encoding="utf-8",
             errors="surrogateescape",
             timeout=_PATIENCE_S,
-            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostError(f"{interpreter}: the interpreter does not run here ({error})") from None

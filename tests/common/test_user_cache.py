@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "base"
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     return folder
+
+
+def _open_way(folder: Path) -> None:
+    """Let other users come to a folder, and change nothing above it, as in most homes."""
+    for above in folder.parents:
+        if above != Path(tempfile.gettempdir()) and Path(tempfile.gettempdir()) in above.parents:
+            above.chmod(0o755)
 
 
 def test_a_new_folder_is_the_users_alone(base: Path) -> None:
@@ -56,9 +64,17 @@ def test_a_folder_above_may_be_readable_or_sticky(base: Path, mode: int) -> None
     assert user_cache().is_dir()
 
 
+def test_what_others_cannot_reach_may_be_open(base: Path) -> None:
+    base.mkdir()
+    base.chmod(0o777)
+    base.parent.chmod(0o700)
+    assert user_cache().is_dir()
+
+
 def test_a_folder_above_that_everybody_can_write_to_is_refused(base: Path) -> None:
     base.mkdir()
     base.chmod(0o777)
+    _open_way(base)
     with pytest.raises(HostError, match=f"other users can write to {base} and so exchange what is executed"):
         user_cache()
 
@@ -75,6 +91,7 @@ def test_another_users_folder_is_refused(base: Path, place: str) -> None:
         folder.mkdir(parents=True, mode=0o700)
     owned = {"above": base.parent, "base": base, "folder": folder, "linked": base.parent / "elsewhere"}[place]
     os.chown(owned, 1, 1)
+    _open_way(base)
     with pytest.raises(HostError, match=r"belongs to daemon, .*set XDG_CACHE_HOME to a folder of your own"):
         user_cache()
 
@@ -96,6 +113,7 @@ def test_nothing_planted_runs(base: Path) -> None:
     folder = base / "unperturbed"
     folder.mkdir(parents=True)
     os.chown(base, 1, 1)
+    _open_way(base)
     program = [sys.executable, "-m", "unperturbed.harness.cli", "run", "--runs", "3", "--", "/bin/true"]
     done = subprocess.run(program, cwd=base.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 3

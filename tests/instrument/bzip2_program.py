@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from unperturbed.collectors.runtime import user_cache
+from unperturbed.common.user_cache import user_cache
 from unperturbed.harness.program.sources import debian_source
 
 SOFTWARE = {

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from unperturbed.collectors.runtime import user_cache
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError
 
 __all__ = ["fetch_guest"]

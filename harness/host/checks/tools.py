@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from unperturbed.collectors.sources import find_source
+from unperturbed.common import supervision
 from unperturbed.harness.host.checks import _ask_papi
 from unperturbed.harness.host.checks.counting import core_pmus
 from unperturbed.harness.host.doctor import Finding, HostCheck, check
@@ -66,7 +67,7 @@ def ask(library: str = "") -> PapiVerdict:
     """
     command = [sys.executable, "-I", _ask_papi.__file__, *filter(None, [library])]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S, check=False)
+        answer = supervision.run(command, capture_output=True, text=True, timeout=_ANSWER_TIME_S)
     except subprocess.TimeoutExpired:
         return PapiVerdict(f"gave no answer within {_ANSWER_TIME_S} s")
     if answer.returncode != 0:
@@ -210,7 +211,7 @@ def valgrind(host: Host) -> Finding:
         )
     if host.root != REAL:
         return Finding("valgrind", "good", "valgrind is installed")
-    answer = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
+    answer = supervision.run([tool, "--version"], capture_output=True, text=True)
     if answer.returncode != 0:
         broken = f"valgrind does not run: {answer.stderr.strip()[-200:]}"
         return Finding(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.collectors.runtime import user_cache
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError
 from unperturbed.harness.program.build import build_configuration, find_source
 from unperturbed.harness.spec import CampaignSpec, load_spec

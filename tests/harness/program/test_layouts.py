@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from unperturbed.collectors.runtime import user_cache
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import RunError
 from unperturbed.harness.program import layouts as layouts_module
 from unperturbed.harness.program.build import Build, build_configuration

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.collectors.runtime import user_cache
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.program import sources
 from unperturbed.harness.program.sources import copy_source, debian_source

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.instrument.real.gcov import Coverage, read_coverage
-from unperturbed.collectors.runtime import user_cache
+from unperturbed.common.user_cache import user_cache
 from unperturbed.harness.program.sources import debian_source
 from unperturbed.instrument.compiler import SiteReport, missing_metrics, read_sites, write_toolchain
 from unperturbed.instrument.events import parse_event

@@ -1,0 +1,161 @@
+"""Every program that this one starts, in a session of its own that ends with it, however it ends.
+
+A child can ask the kernel to die with its parent, but not for its own children: the compilers of a `make` would
+outlive a harness that is killed. So one small process watches. It holds the other end of a pipe, sleeps, and is told
+the sessions that run; when the pipe closes (the kernel closes it whatever happened), it kills all that is in them. It
+stands beside the programs, never between, so that a measured program has the same parent and costs as without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import IO, Any
+
+_WATCHER = r"""
+import os, signal, sys
+
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+sessions = set()
+for line in sys.stdin:
+    (sessions.add if line[0] == "+" else sessions.discard)(line[1:].strip())
+
+
+def members():
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b") ")[2].split()
+        except OSError:
+            continue
+        if fields[3].decode() in sessions and fields[0] not in (b"Z", b"X"):
+            yield int(name)
+
+
+for _ in range(100):  # a killed process may have started another meanwhile
+    found = list(members()) if sessions else []
+    for process in found:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except OSError:
+            pass
+    if not found:
+        break
+"""
+
+_LOCK = threading.Lock()
+
+
+class _Watcher:
+    """The process that watches for this one; started when the first program is."""
+
+    def __init__(self) -> None:
+        self._pipe: IO[bytes] | None = None
+        self._owner = 0
+
+    def note(self, sign: str, session: int) -> None:
+        """Add a session that runs (+), or remove one that has ended (-)."""
+        with _LOCK:
+            if self._owner != os.getpid():  # a fork has the pipe of its parent, who may end before it
+                self._start()
+            assert self._pipe is not None
+            with contextlib.suppress(BrokenPipeError):  # somebody killed it: nothing depends on it but the unforeseen
+                self._pipe.write(f"{sign}{session}\n".encode())
+
+    def _start(self) -> None:
+        process = subprocess.Popen(
+            [sys.executable or "python3", "-I", "-S", "-c", _WATCHER],
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+        process.returncode = 0  # nobody waits for it: it ends after this process
+        self._pipe, self._owner = process.stdin, os.getpid()
+
+
+_WATCHING = _Watcher()
+
+
+def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> subprocess.Popen[Any]:
+    """Start a program in a session of its own that is killed when this process ends.
+
+    Parameters
+    ----------
+    command : sequence of str or path
+        The program and its arguments.
+    **options : object
+        As for `subprocess.Popen`.
+
+    Returns
+    -------
+    subprocess.Popen
+        Hand it to `end` when the program has ended, or shall.
+    """
+    process: subprocess.Popen[Any] = subprocess.Popen(command, start_new_session=True, **options)
+    _WATCHING.note("+", process.pid)
+    return process
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """Kill what is left of a program that `start` started, and wait for it."""
+    with contextlib.suppress(ProcessLookupError):  # its group is gone already: that is what was wanted
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    _WATCHING.note("-", process.pid)
+
+
+def run(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    input: Any = None,  # noqa: A002  as subprocess.run
+    timeout: float | None = None,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """Run a program to its end, as `subprocess.run` with `check=False`, and leave nothing of it behind.
+
+    Parameters
+    ----------
+    command : sequence of str or path
+        The program and its arguments.
+    input : str or bytes, optional
+        Its standard input.
+    timeout : float, optional
+        Seconds after which it is killed.
+    **options : object
+        As for `subprocess.Popen`; and `capture_output`.
+
+    Returns
+    -------
+    subprocess.CompletedProcess
+        Exit code and output.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired
+        It did not end in time.
+    OSError
+        It cannot be started.
+    """
+    if options.pop("capture_output", False):
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if input is not None:
+        options["stdin"] = subprocess.PIPE
+    process = start(command, **options)
+    try:
+        stdout, stderr = process.communicate(input, timeout)
+    except subprocess.TimeoutExpired as late:
+        end(process)
+        late.stdout, late.stderr = process.communicate()
+        raise
+    finally:
+        end(process)
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
