@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from unperturbed.errors import HostError, SpecError, UnperturbedError
 from unperturbed.harness.cli.commands import Command, all_commands, own_commands
 from unperturbed.harness.cli.events import print_event
 from unperturbed.harness.cli.parser import make_parser, prepare_command
+from unperturbed.harness.cli.streams import prepare_streams
 from unperturbed.harness.cli.words import unknown_command
 
 INTERRUPTED = 130
@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     command: Command | None = None
     as_events = False
+    prepare_streams()
     try:
         command, arguments = _parse(words)
         if command is None:
@@ -48,10 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"interrupted{kept if getattr(command, 'resumable', False) else ''}", INTERRUPTED, as_event=as_events
         )
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing is wrong, and Python must not complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:  # a full disk, a file that may not be read
         where = f"{error.filename}: " if error.filename else ""
         _show_error(f"{where}{error.strerror or error}", HostError.exit_code, as_event=as_events)
@@ -105,6 +102,9 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
     own_words, program = list(words), []
     if getattr(command, "takes_program", False) and "--" in own_words:
         own_words, program = own_words[: own_words.index("--")], own_words[own_words.index("--") + 1 :]
+    if "" in own_words:  # a path would be the current folder: a shell's variable was empty, most likely
+        before = own_words[own_words.index("") - 1]
+        raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell not set?")
     arguments, extra = parser.parse_known_args(own_words)
     if extra:
         parser.commands[chosen].refuse(extra)

@@ -1,0 +1,104 @@
+"""What the command line writes to: an output that goes away or knows few signs changes no result and no exit code."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+_PLAIN: Mapping[str, str] = {
+    "✓": "ok",
+    "✗": "X",
+    "…": "...",
+    "→": "->",
+    "←": "<-",
+    "↔": "<->",
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "±": "+-",
+    "×": "x",
+    "·": ".",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "≈": "~",
+    "ρ": "rho",
+    "α": "alpha",
+    "µ": "u",
+    "μ": "u",
+    "Δ": "delta",
+    "²": "^2",
+    "³": "^3",
+    "°": " deg",
+    "\xa0": " ",
+    "\u202f": " ",
+    "’": "'",
+    "‘": "'",
+    "“": '"',
+    "”": '"',
+}
+"""What stands for a sign that the terminal's encoding lacks. A question mark would be read as a verdict."""
+
+
+def _to_plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(sign, "-" if "─" <= sign <= "╿" else "_") for sign in text), error.end
+
+
+class _Output:
+    """A stream that goes nowhere once it cannot be written to for a reason that is no fault."""
+
+    def __init__(self, stream: TextIO, forgiven: type[OSError]) -> None:
+        self._stream = stream
+        self._forgiven = forgiven
+
+    def write(self, text: str) -> int:
+        """Write a text; return its length."""
+        try:
+            self._stream.write(text)
+        except self._forgiven:
+            self._give_up()
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Hand over what was written."""
+        try:
+            self._stream.flush()
+        except self._forgiven:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def prepare_streams() -> None:
+    """Let output go on without its reader (`| head`), messages without a place, and both in any encoding.
+
+    An output that cannot be kept (a full disk) stays an error: somebody wants it.
+    """
+    codecs.register_error("unperturbed", _to_plain)
+    for name, forgiven in (("stdout", BrokenPipeError), ("stderr", OSError)):
+        stream = getattr(sys, name)
+        if stream is None or isinstance(stream, _Output):
+            continue
+        try:
+            "✓─".encode(stream.encoding)
+        except UnicodeEncodeError:
+            stream.reconfigure(errors="unperturbed")
+        setattr(sys, name, _Output(stream, forgiven))
