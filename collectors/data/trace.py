@@ -5,6 +5,7 @@ This module and `table` are the only ones of `collectors` that `analysis` import
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,6 +74,12 @@ class Metric:
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise DataError(f"metric {self.name!r}: kind {self.kind!r} is not one of {', '.join(get_args(Kind))}")
+        if self.semantics not in get_args(Semantics):
+            listed = ", ".join(get_args(Semantics))
+            raise DataError(f"metric {self.name!r}: semantics {self.semantics!r} is not one of {listed}")
+        texts = (self.name, self.unit, self.source, self.meaning, *self.components)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(self.scaled, bool):
+            raise DataError(f"metric {self.name!r}: its texts are texts, and `scaled` is true or false")
         if self.name in INTERVAL_COLUMNS:
             raise DataError(f"metric {self.name!r}: the name is taken by a column that every trace has; choose another")
         if not self.components:
@@ -309,6 +316,7 @@ class Trace:
             "format": _FORMAT,
             "metrics": [asdict(metric) for metric in self.metrics.values()],
             "attributes": dict(self.attributes),
+            "digest": self._digest(),
         }
         try:
             with aside.open("wb") as file:
@@ -336,10 +344,8 @@ class Trace:
         Raises
         ------
         DataError
-            The file is missing, is no Parquet file, or holds no trace.
+            The file is missing, is no Parquet file, is damaged, or holds no trace.
         """
-        import polars as pl  # noqa: PLC0415
-
         source = Path(path)
         if (source / _FILE).is_file():
             source /= _FILE
@@ -350,22 +356,61 @@ class Trace:
                 else "there is no such trace file"
             )
             raise DataError(f"{source}: {what}")
-        try:
-            frame, metadata = read_parquet_file(source)
-        except pl.exceptions.PolarsError as error:
-            raise DataError(f"{source}: not a readable Parquet file ({error})") from None
+        frame, metadata = read_parquet_file(source)
         text = metadata.get(_METADATA_KEY)
         if text is None:
             raise DataError(f"{source}: a Parquet file, but not a trace of this tool (no description of its metrics)")
+        try:
+            metrics, attributes, digest = _parse_description(text)
+            columns = {name: _complete(frame, name) for name in (*INTERVAL_COLUMNS, *(one.name for one in metrics))}
+            trace = cls.from_columns(
+                metrics,
+                columns,
+                begin_ns=columns["begin_ns"],
+                end_ns=columns["end_ns"],
+                overruns=columns["overruns"],
+                attributes=attributes,
+            )
+        except DataError as error:
+            raise DataError(f"{source}: {error}") from None
+        if digest not in (None, trace._digest()):
+            raise DataError(f"{source}: its numbers are not those that were written: the file is damaged")
+        return trace
+
+    def _digest(self) -> str:
+        """Return a digest of all numbers: Parquet pages have none, and a changed byte may give another count."""
+        content = hashlib.blake2b(digest_size=16)
+        for name in INTERVAL_COLUMNS:
+            content.update(getattr(self, name).tobytes())
+        for column in self.columns.values():
+            content.update(column.tobytes())
+        return content.hexdigest()
+
+
+def _parse_description(text: str) -> tuple[list[Metric], dict[str, Any], str | None]:
+    """Return the metrics, attributes and digest that stand beside the columns of a file."""
+    try:
         described = json.loads(text)
-        if described["format"] > _FORMAT:
-            raise DataError(f"{source}: written by a newer version (format {described['format']}); update this one")
-        metrics = [Metric(**{**entry, "components": tuple(entry["components"])}) for entry in described["metrics"]]
-        return cls.from_columns(
-            metrics,
-            {metric.name: frame[metric.name].to_numpy() for metric in metrics},
-            begin_ns=frame["begin_ns"].to_numpy(),
-            end_ns=frame["end_ns"].to_numpy(),
-            overruns=frame["overruns"].to_numpy(),
-            attributes=described["attributes"],
-        )
+        written, entries, attributes = described["format"], described["metrics"], dict(described["attributes"])
+        if written > _FORMAT:
+            raise DataError(f"written by a newer version (format {written}); update this one")
+        metrics = [Metric(**{**entry, "components": tuple(entry["components"])}) for entry in entries]
+        return metrics, attributes, described.get("digest")  # early versions wrote none
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"its description of the metrics cannot be read ({error!r})") from None
+
+
+def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
+    """Return a column of numbers without gaps."""
+    if name not in frame.columns:
+        raise DataError(f"it has no column {name!r}")
+    column = frame[name]
+    if name in INTERVAL_COLUMNS and not column.dtype.is_integer():
+        raise DataError(f"column {name!r} holds no whole numbers ({column.dtype})")
+    if not column.dtype.is_numeric():
+        raise DataError(f"column {name!r} holds no numbers ({column.dtype})")
+    if column.null_count():
+        raise DataError(f"column {name!r} has no value in row {column.is_null().arg_max()} (from 0)")
+    return column.to_numpy()

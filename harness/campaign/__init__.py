@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
     from unperturbed.harness.campaign.session import Session, execute_in
     from unperturbed.harness.campaign.summary import HOME, CampaignSummary, find_campaigns, read_summary
+    from unperturbed.harness.campaign.traces import DamagedRunsError, lost_note, read_run, reopen_lost
 
 __all__ = [
     "CAMPAIGN",
@@ -42,6 +43,7 @@ __all__ = [
     "Attempt",
     "CampaignSummary",
     "Configuration",
+    "DamagedRunsError",
     "Durations",
     "Estimate",
     "Manifest",
@@ -66,12 +68,15 @@ __all__ = [
     "execute_plan",
     "find_campaigns",
     "lock_campaign",
+    "lost_note",
     "make_empty_folder",
     "no_verdict",
     "plan_batch",
     "plan_counting",
     "prepare_campaign",
+    "read_run",
     "read_summary",
+    "reopen_lost",
     "run_campaign",
     "run_plain",
     "with_configuration",
@@ -98,6 +103,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         "run": ("ProgramResult", "Sampling", "run_plain"),
         "session": ("Session", "execute_in"),
+        "traces": ("DamagedRunsError", "lost_note", "read_run", "reopen_lost"),
         "summary": ("CampaignSummary", "HOME", "find_campaigns", "read_summary"),
     },
 )

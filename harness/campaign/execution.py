@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import shutil
 import sqlite3
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from unperturbed.harness.campaign.preparation import prepare
 from unperturbed.harness.campaign.progress import Estimate, Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session, execute_in, make_layouts, software_metrics_in
+from unperturbed.harness.campaign.traces import lost_note, reopen_lost
 from unperturbed.harness.spec import PILOT, CampaignSpec
 
 CAMPAIGN = "a campaign"
@@ -61,6 +63,8 @@ def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress, *, ba
     with prepare_campaign(campaign, folder, progress) as (session, samplings, manifest):
         _plan(campaign, list(session.passes), manifest)
         manifest.reopen()
+        if lost := reopen_lost(folder, manifest):
+            progress.note(lost_note(lost))
         execute_plan(session, samplings, manifest, progress, backend=backend)
 
 
@@ -257,6 +261,8 @@ def _claim(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
         manifest.clear()
         for name in ("builds", "inputs", "runs"):
             shutil.rmtree(manifest.path.parent / name, ignore_errors=True)
+    if manifest.fact("id") is None and not manifest.runs("done"):
+        manifest.set_facts(id=uuid.uuid4().hex)
     manifest.set_facts(
         spec_digest=campaign.digest,
         purpose=purpose,

@@ -235,6 +235,11 @@ class Manifest:
         with self._transaction():
             self._db.execute("UPDATE runs SET state = 'planned' WHERE state IN ('running', 'failed')")
 
+    def redo(self, ids: Iterable[str]) -> None:
+        """Plan these finished runs again: what they recorded is lost."""
+        with self._transaction():
+            self._db.executemany("UPDATE runs SET state = 'planned' WHERE id = ?", ((run,) for run in ids))
+
     def start(self, run: PlannedRun, *, attempt: int, started: str, host: dict[str, Any]) -> None:
         """Record that a run has started."""
         self._db.execute(

@@ -67,7 +67,17 @@ def prepare(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: 
     named = {item.name: item for item in passes.passes}
     others, slowness = _other_results(campaign, folder, workspace, manifest, progress)
     session = Session(
-        campaign, folder, named, {}, workspace.inputs, expected, here, workspace.program, others, slowness
+        campaign,
+        folder,
+        named,
+        {},
+        workspace.inputs,
+        expected,
+        here,
+        workspace.program,
+        manifest.fact("id"),
+        others,
+        slowness,
     )
     for item in wanted:
         session = session.holding(item, workspace.builds[item.name])

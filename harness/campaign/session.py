@@ -78,6 +78,8 @@ class Session:
         The host's fingerprint.
     program : str or None
         The program's identity; None in campaigns of early versions.
+    identity : str, optional
+        What tells the campaign from all others, also of the same name; campaigns of early versions have none.
     others : mapping of str to ProgramResult, optional
         The results of the other programs (`programs:`), by name.
     slowness : float, default 1
@@ -92,6 +94,7 @@ class Session:
     expected: ProgramResult
     host: str
     program: str | None
+    identity: str | None = None
     others: Mapping[str, ProgramResult] = field(default_factory=dict)
     slowness: float = 1
 
@@ -145,6 +148,7 @@ def execute_in(
             "program": session.program,
             "order": order,
             "campaign": session.campaign.name,
+            "campaign_id": session.identity,
             **facts,
         },
     )

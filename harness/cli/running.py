@@ -39,19 +39,29 @@ def run_and_show(
     int
         The exit code.
     """
-    from unperturbed.harness.campaign import run_campaign
+    from unperturbed.harness.campaign import DamagedRunsError, Manifest, run_campaign
     from unperturbed.harness.cli.folders import open_page
     from unperturbed.harness.cli.terminal.campaign import show_judgement
     from unperturbed.harness.cli.warming import warm_alignment_once
     from unperturbed.harness.results.judge import judge
 
     warm_alignment_once(progress.step)
-    try:
-        run_campaign(campaign, folder, progress)
-    finally:
-        progress.end()
-    progress.step("checking and writing the report")
-    judgement = judge(folder, campaign)
+    judgement, repaired = None, False
+    while judgement is None:
+        try:
+            run_campaign(campaign, folder, progress)
+        finally:
+            progress.end()
+        progress.step("checking and writing the report")
+        try:
+            judgement = judge(folder, campaign)
+        except DamagedRunsError as error:
+            if repaired:
+                raise
+            repaired = True  # what is damaged inside is only seen by reading it
+            progress.note(f"{str(error).splitlines()[0]}; measured again")
+            with Manifest(folder / "campaign.sqlite") as manifest:
+                manifest.redo(error.runs)
     report = folder / "report.html"
     code = show_judgement(campaign, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
     if drafted is not None and not arguments.json:

@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 
 from unperturbed.collectors.data import TABLE, Trace
-from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, RunState
+from unperturbed.errors import DataError, SpecError
+from unperturbed.harness.campaign import CAMPAIGN, SWEEP, DamagedRunsError, Manifest, RunState, read_run
 from unperturbed.harness.spec import CampaignSpec, Imported, imported_spec, parse_spec
 
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
@@ -66,16 +66,22 @@ def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()
     Raises
     ------
     SpecError
-        A trace that the manifest calls done is gone.
+        A trace that the manifest calls done is gone, damaged, or of another run (`DamagedRunsError`).
     """
     found: dict[str, dict[str, list[Trace]]] = defaultdict(lambda: defaultdict(list))
+    faults: dict[str, str] = {}
+    identity = manifest.fact("id")
     for state in manifest.runs("done"):
         if state.run.id in without:
             continue
-        path = folder / "runs" / state.run.id / "trace.parquet"
-        if not path.is_file():
-            raise SpecError(f"{path} is gone, though its run is done: remove the campaign folder and run it again")
-        found[state.run.pass_name][state.run.configuration].append(Trace.read(path))
+        try:
+            trace = read_run(folder, state, campaign=identity)
+        except DataError as error:
+            faults[state.run.id] = str(error)
+        else:
+            found[state.run.pass_name][state.run.configuration].append(trace)
+    if faults:
+        raise DamagedRunsError(folder, faults, imported=manifest.fact("imported") is not None)
     order = [item["name"] for item in manifest.fact("passes") or []]
     return {
         name: {configuration: tuple(traces) for configuration, traces in found[name].items()}

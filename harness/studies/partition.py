@@ -20,8 +20,10 @@ from unperturbed.harness.campaign import (
     Sampling,
     Session,
     execute_plan,
+    lost_note,
     plan_batch,
     prepare_campaign,
+    reopen_lost,
     with_configuration,
 )
 from unperturbed.harness.results.check import align_on, hardware_metrics
@@ -155,6 +157,8 @@ def partition_campaign(
     _settings(campaign, search, None)  # what is wrong with them is said before anything is built
     with prepare_campaign(bare, folder, progress, purpose=_PURPOSE) as (session, samplings, manifest):
         manifest.reopen()
+        if lost := reopen_lost(folder, manifest):
+            progress.note(lost_note(lost))
         runs = _Runs(session, samplings, manifest, progress)
         runs.build(metrics)  # the first candidate: what is wrong with an event is said before hours of baseline runs
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]

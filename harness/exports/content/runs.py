@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Manifest, RunState
+from unperturbed.harness.campaign import Manifest, RunState, read_run
 from unperturbed.harness.library.intervals import scan_intervals, tidy_traces
 from unperturbed.harness.results.recorded import recorded_campaign
 
@@ -194,8 +194,8 @@ def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence
     """
     spec = recorded_campaign(folder)
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
-        states = manifest.runs("done")
-    runs = [_read(folder, state) for state in states]
+        states, identity = manifest.runs("done"), manifest.fact("id")
+    runs = [_read(folder, state, identity) for state in states]
     if not runs:
         raise SpecError(f"{folder}: no run of this campaign is done, so there is nothing to export")
     _require_known(folder, "--configuration", configurations, [run.configuration for run in runs])
@@ -215,11 +215,8 @@ def read_runs(folder: Path, *, configurations: Sequence[str] = (), ids: Sequence
     return ExportedRuns(spec.name, tuple(chosen), metrics, scan_intervals(folder, states))
 
 
-def _read(folder: Path, state: RunState) -> ExportedRun:
-    path = folder / "runs" / state.run.id / "trace.parquet"
-    if not path.is_file():
-        raise SpecError(f"{path} is gone, though its run is done: remove the campaign folder and run it again")
-    trace, planned = Trace.read(path), state.run
+def _read(folder: Path, state: RunState, identity: str | None) -> ExportedRun:
+    trace, planned = read_run(folder, state, campaign=identity), state.run
     seconds = trace.attributes.get("wall_seconds", state.seconds)
     return ExportedRun(
         trace, planned.id, planned.configuration, planned.pass_name, planned.repetition, seconds, state.started

@@ -94,7 +94,7 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no such table"):
         read_sweep(tmp_path / "other.parquet")
     (tmp_path / "table.parquet").write_bytes(b"nonsense")
-    with pytest.raises(DataError, match="not a readable table"):
+    with pytest.raises(DataError, match="not a readable Parquet file"):
         read_sweep(tmp_path)
     _frame([]).write_parquet(tmp_path / "table.parquet")
     with pytest.raises(DataError, match="not the table of a sweep"):

@@ -439,3 +439,36 @@ def test_align_refuses_in_one_sentence(finished: Finished, arguments: tuple[str,
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_lost_damaged_and_foreign_traces_are_named_left_out_and_measured_again(
+    finished: Finished, tmp_path: Path
+) -> None:
+    campaign = tmp_path / "copy[1]"
+    shutil.copytree(finished.campaign, campaign)
+    runs = sorted(path.parent.name for path in campaign.glob("runs/00*/trace.parquet"))[-4:]
+    lost, cut, changed, foreign = (campaign / "runs" / run / "trace.parquet" for run in runs)
+    lost.unlink()
+    cut.write_bytes(cut.read_bytes()[:200])
+    content = bytearray(changed.read_bytes())
+    content[40:44] = b"\0\1\2\3"
+    changed.write_bytes(content)
+    other = next(path for path in campaign.glob("runs/0001/trace.parquet"))
+    shutil.copy(other, foreign)
+
+    refused = unperturbed(finished.folder, "check", campaign, "--no-write")
+    assert refused.returncode == 2
+    for file, why in ((lost, "is gone"), (cut, "not a readable"), (changed, ""), (foreign, "is the trace of run 0001")):
+        assert any(str(file) in line and why in line for line in refused.stderr.splitlines()), refused.stderr
+    assert "of its spec makes these runs again" in refused.stderr
+    without = [word for run in runs for word in ("--without", run)]
+    assert unperturbed(finished.folder, "check", campaign, "--no-write", *without).returncode in (0, 4)
+
+    kept = {path: path.stat().st_mtime_ns for path in campaign.glob("runs/00*/trace.parquet")}
+    again = unperturbed(finished.folder, "run", finished.spec, "--campaign", campaign)
+    assert again.returncode in (0, 4), again.stderr
+    assert f"the traces of 2 runs are lost and measured again: {runs[0]} and {runs[1]}" in again.stderr
+    changed_files = {path for path, written in kept.items() if path.stat().st_mtime_ns != written}
+    assert changed_files == {cut, changed, foreign} & set(kept)
+    assert len(done_runs(campaign)) == RUNS
+    assert Trace.read(foreign).attributes["run"] == foreign.parent.name

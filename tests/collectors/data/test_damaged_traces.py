@@ -1,0 +1,106 @@
+"""Traces that were damaged, cut off or written by something else: one message each, and never other numbers."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from unperturbed.collectors import Metric, Trace
+from unperturbed.errors import DataError
+
+KEY = "unperturbed"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    chance = random.Random(1)
+    trace = Trace.from_columns(
+        [Metric("PAPI_TOT_INS", "simulated"), Metric("IPC", "derived", semantics="gauge")],
+        {
+            "PAPI_TOT_INS": [chance.randrange(10**6) for _ in range(300)],
+            "IPC": [chance.random() for _ in range(300)],
+        },
+        begin_ns=range(0, 300_000, 1000),
+        end_ns=range(1000, 301_000, 1000),
+        attributes={"run": "0001", "configuration": "x"},
+    )
+    trace.write(tmp_path / "trace.parquet")
+    return tmp_path / "trace.parquet"
+
+
+def _rewrite(file: Path, frame: Callable[[pl.DataFrame], pl.DataFrame], described: Callable[[Any], Any]) -> None:
+    metadata = {name: text for name, text in pl.read_parquet_metadata(file).items() if name.startswith(KEY)}
+    ((name, text),) = metadata.items()
+    changed = described(json.loads(text))
+    frame(pl.read_parquet(file)).write_parquet(
+        file, metadata={name: changed if isinstance(changed, str) else json.dumps(changed)}
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _with_metric(described: Any, **changes: Any) -> Any:
+    described["metrics"][0] |= changes
+    return described
+
+
+@pytest.mark.parametrize(
+    ("frame", "described", "message"),
+    [
+        (lambda frame: frame.drop("IPC"), _same, "it has no column 'IPC'"),
+        (lambda frame: frame.drop("end_ns"), _same, "it has no column 'end_ns'"),
+        (lambda frame: frame.with_columns(pl.lit("x").alias("IPC")), _same, "'IPC' holds no numbers"),
+        (lambda frame: frame.with_columns(pl.lit(0.5).alias("begin_ns")), _same, "'begin_ns' holds no whole numbers"),
+        (
+            lambda frame: frame.with_columns(pl.when(pl.col("end_ns") != 3000).then(pl.col("IPC"))),
+            _same,
+            r"'IPC' has no value in row 2 \(from 0\)",
+        ),
+        (lambda frame: frame.reverse(), _same, "its numbers are not those that were written"),
+        (lambda frame: frame.head(3), _same, "its numbers are not those that were written"),
+        (_same, lambda _: "{", "its description of the metrics cannot be read"),
+        (_same, lambda _: "[]", "its description of the metrics cannot be read"),
+        (_same, lambda described: {**described, "metrics": 3}, "its description of the metrics cannot be read"),
+        (_same, lambda described: {**described, "format": 99}, "written by a newer version"),
+        (_same, lambda described: _with_metric(described, kind="magic"), "kind 'magic' is not one of"),
+        (_same, lambda described: _with_metric(described, semantics="x"), "semantics 'x' is not one of"),
+        (_same, lambda described: _with_metric(described, unit=3), "its texts are texts"),
+        (_same, lambda described: _with_metric(described, more=3), "its description of the metrics cannot be read"),
+    ],
+)
+def test_each_damage_has_its_message(
+    file: Path, frame: Callable[[pl.DataFrame], pl.DataFrame], described: Callable[[Any], Any], message: str
+) -> None:
+    _rewrite(file, frame, described)
+    with pytest.raises(DataError, match=rf"{file.name}: .*{message}"):
+        Trace.read(file)
+
+
+def test_what_an_early_version_wrote_is_read(file: Path) -> None:
+    before = Trace.read(file)
+    _rewrite(file, _same, lambda described: {name: value for name, value in described.items() if name != "digest"})
+    assert Trace.read(file) == before
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_changed_bytes_give_the_same_numbers_or_a_message(file: Path, seed: int) -> None:
+    before, chance = Trace.read(file), random.Random(seed)
+    content = bytearray(file.read_bytes())
+    for _ in range(chance.choice([1, 1, 5, 50])):
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    file.write_bytes(content[: len(content) if seed % 3 else chance.randrange(len(content))])
+    try:
+        after = Trace.read(file)
+    except DataError as error:
+        assert str(file) in str(error)
+        return
+    for name in before:
+        assert (after[name] == before[name]).all()
