@@ -237,8 +237,9 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     missing = [number for number in range(1, intervals + 1) if number not in rows]
     if missing:
         raise RunError(
-            f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals}): it was killed, "
-            "or the disk is full"
+            f"callgrind's dump of interval {missing[0]} is missing ({len(missing)} of {intervals}): the "
+            "program became another one (exec), as a script does that starts the real program; or it was killed, or "
+            "the disk is full. Of a script, measure the program that it becomes"
         )
     import numpy as np  # noqa: PLC0415  a process that counts itself shall not load it
 

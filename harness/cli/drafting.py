@@ -25,6 +25,7 @@ _DEFAULTS: dict[str, object] = {
     "source": "",
     "sampler": "",
     "env": [],
+    "input": "",
     "name": "",
 }
 
@@ -83,6 +84,12 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         help="pass a variable of the environment on, or set it; may be given again (of the others, PATH, "
         "LD_LIBRARY_PATH, PYTHONPATH and OMP_NUM_THREADS are passed on)",
     )
+    options.add_argument(
+        "--input",
+        default="",
+        metavar="FILE",
+        help="the program's standard input; null for none (default: what stdin is redirected from; of a pipe, a copy)",
+    )
     options.add_argument("--name", default="", metavar="NAME", help="of the campaign (the program's)")
 
 
@@ -139,6 +146,7 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         arguments.baseline_runs,
         arguments.runs,
         tuple(arguments.env),
+        arguments.input,
     )
 
 
@@ -161,9 +169,11 @@ def draft(
     progress : TerminalProgress
         Receives every step.
     """
-    from unperturbed.harness.drafts import find_place, head_of, save
+    from unperturbed.harness.drafts import find_place, head_of, save, spool_stdin
 
     spec = describe(_choices(arguments))
+    piped = None if arguments.input else spool_stdin(progress.note)
+    command += f" < (piped, sha256 {piped.digest})" if piped is not None else spec.reads
     place = find_place(spec.name, command, arguments.campaign)
     spec = spec.renamed(place.name)
     if place.known:
@@ -171,8 +181,17 @@ def draft(
         return Drafted(place.spec, place.campaign)
     if arguments.dry_run:
         return Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec)))
+    if piped is not None:
+        piped.keep(place.stdin)
+        spec = spec.reading(place.stdin.absolute())
+        progress.note(f"standard input was a pipe: every run reads a copy of it, {place.stdin}")
     progress.step("running the program twice, unmeasured")
-    tried = spec.tried()
+    try:
+        tried = spec.tried(progress.note)
+    except BaseException:
+        if piped is not None:
+            place.stdin.unlink()
+        raise
     for remark in tried.remarks():
         progress.note(remark)
     save(place, tried.text(head_of(command, place.spec)))

@@ -5,6 +5,8 @@
     metrics        which metrics this host can count of a program as it is
     command        the spec that a command line stands for
     saving         where the spec of a command is kept, and found again
+    stdin          what the program reads, the same in each run
+    watching       which program a command becomes, and which it starts
     source_folder  a spec to complete, for a folder of source code
     comparison     the spec that two command lines stand for
     examples       small specs with their programs, each shows one kind of campaign
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.drafts.examples import EXAMPLES, write_example
     from unperturbed.harness.drafts.saving import Saved, find_place, head_of, save
     from unperturbed.harness.drafts.source_folder import describe_source
+    from unperturbed.harness.drafts.stdin import spool_stdin
 
 __all__ = [
     "EXAMPLES",
@@ -36,6 +39,7 @@ __all__ = [
     "find_place",
     "head_of",
     "save",
+    "spool_stdin",
     "try_command",
     "write_example",
 ]
@@ -48,5 +52,6 @@ __getattr__, __dir__ = lazy_names(
         "examples": ("EXAMPLES", "write_example"),
         "saving": ("Saved", "find_place", "head_of", "save"),
         "source_folder": ("describe_source",),
+        "stdin": ("spool_stdin",),
     },
 )

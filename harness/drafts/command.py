@@ -11,13 +11,16 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from unperturbed.common.wording import duration
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.drafts.metrics import HardwareChoice, choose_calls, choose_hardware
+from unperturbed.harness.drafts.stdin import choose_stdin
+from unperturbed.harness.drafts.watching import Image, Watch, Watched
 from unperturbed.harness.drafts.wording import campaign_name, commented, quoted, quoted_list, without_placeholders
 from unperturbed.harness.program import Command, launch, program_command
 from unperturbed.harness.spec import PROGRAM_PATH, parse_spec
@@ -31,6 +34,7 @@ _SLOWDOWN, _LEAST_TIMEOUT_S = 100, 600
 _LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.015
 """Shorter programs have too few intervals of the least length for a correlation."""
 _KILLED = 128
+_OWN_SHARE = 0.5
 _MOST_SCRIPTS = 4
 
 
@@ -54,6 +58,8 @@ class Choices:
         Numbers of runs; None for the defaults.
     environment : tuple of str
         `NAME` passes a variable on, `NAME=VALUE` sets it.
+    stdin : str
+        The file that the program reads; `null` for none; '' for what standard input was redirected from.
     """
 
     name: str = ""
@@ -65,6 +71,7 @@ class Choices:
     baseline_runs: int | None = None
     runs: int | None = None
     environment: tuple[str, ...] = ()
+    stdin: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,15 +88,19 @@ class Trial:
         Whether both printed the same.
     wrote : str, default ""
         What the last one wrote to standard error, in one sentence.
+    said : tuple of str, default ()
+        What else the user must know, a sentence each.
     """
 
     seconds: float
     exit_code: int
     same: bool
     wrote: str = ""
+    said: tuple[str, ...] = ()
 
     def remarks(self) -> Iterator[str]:
         """Yield what is unusual and becomes part of the spec: a user may have meant otherwise."""
+        yield from self.said
         if self.exit_code:
             yield f"the program ends with exit code {self.exit_code}: the spec takes that as a right run. {self.wrote}"
         if not self.same:
@@ -169,9 +180,18 @@ class CommandSpec:
         """Return the same by another name."""
         return replace(self, name=name)
 
-    def tried(self) -> CommandSpec:
+    def tried(self, say: Callable[[str], None] = lambda _: None) -> CommandSpec:
         """Return the same with what unmeasured runs showed; see `try_command`."""
-        return try_command(self)
+        return try_command(self, say)
+
+    @property
+    def reads(self) -> str:
+        """Return what standard input is, as a clause of the command that was typed; '' for nothing."""
+        return f" < {shlex.quote(str(self.stdin))}" if self.stdin is not None and not self.choices.stdin else ""
+
+    def reading(self, stdin: Path) -> CommandSpec:
+        """Return the same with another standard input."""
+        return replace(self, stdin=stdin)
 
     def remarks(self) -> tuple[str, ...]:
         """Return what the unmeasured runs showed that a user may not have meant."""
@@ -264,74 +284,185 @@ def describe_command(
     hardware = choose_hardware()
     if choices.hardware:
         hardware = HardwareChoice(choices.hardware, hardware.simulated, "asked for on the command line")
-    calls = {f"calls_{name.strip('_')}": name for name in choices.calls} or choose_calls(Path(command[0]), libraries)
-    try:
-        binary = read_binary(Path(command[0]))
-        static, threaded = not binary.interpreter, "pthread_create" in binary.imported
-    except SpecError:  # no ELF binary; the run itself says what is wrong with it
-        static, threaded = False, False
+    counted = _counted(Path(command[0]), libraries, choices)
     return CommandSpec(
         campaign_name(choices.name or Path(words[0]).name),
         tuple(command),
         Path.cwd(),
         environment,
-        _redirected_stdin(),
+        choose_stdin(choices.stdin),
         hardware,
-        calls,
+        counted.calls,
         choices,
-        static,
-        threaded,
+        counted.static,
+        counted.threaded,
     )
 
 
-def try_command(spec: CommandSpec) -> CommandSpec:
+class _Counted(NamedTuple):
+    """How a program can be counted, by its binary."""
+
+    calls: Mapping[str, str]
+    static: bool
+    threaded: bool
+
+
+def _counted(program: Path, libraries: Sequence[Path], choices: Choices) -> _Counted:
+    calls = {f"calls_{name.strip('_')}": name for name in choices.calls} or choose_calls(program, libraries)
+    try:
+        binary = read_binary(program)
+        return _Counted(calls, not binary.interpreter, "pthread_create" in binary.imported)
+    except SpecError:  # no ELF binary; the run itself says what is wrong with it
+        return _Counted(calls, static=False, threaded=False)
+
+
+def try_command(spec: CommandSpec, say: Callable[[str], None] = lambda _: None, *, follow: bool = True) -> CommandSpec:
     """Run the program twice, unmeasured, and return the spec with what that showed; once where it takes long.
+
+    Where the process becomes another program (`exec`), the spec returned is of that program.
+
+    Parameters
+    ----------
+    spec : CommandSpec
+        The drafted spec.
+    say : callable, optional
+        Receives a sentence when the program takes long.
+    follow : bool, default True
+        Whether to follow `exec`; a tool that starts the program is left as it is.
 
     Raises
     ------
     SpecError
         The spec has a fault, such as an option's value that no spec can have.
     RunError
-        The program cannot be run, was killed by a signal, or does not end.
+        The program cannot be run, was killed by a signal, does not end, or does its work in other processes.
     """
-    campaign = parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
-    digests: list[str] = []
-    seconds, code = 0.0, 0
     with tempfile.TemporaryDirectory(prefix="unperturbed-") as place:
-        scratch = Path(place)
-        command = program_command(campaign, scratch=scratch, build=None, inputs=scratch)
-        while len(digests) < 2 and seconds < _LONG_TRIAL_S:
-            outcome = launch(
-                Command(
-                    argv=list(command.words),
-                    folder=command.folder,
-                    environment=command.environment,
-                    stdin=command.stdin,
-                    stdout=scratch / "stdout",
-                    stderr=scratch / "stderr",
-                    timeout_s=spec.timeout_s,
-                )
-            )
-            if outcome.timed_out:
+        first = _run_once(spec, Path(place), say)
+        said: tuple[str, ...] = ()
+        image = first.watched.image
+        if follow and image is not None and image.file != Path(spec.words[0]).resolve():
+            became = _becoming(spec, image, first.environment)
+            second = _run_once(became, Path(place), say)
+            said = (f"{spec.name} becomes another program (exec), which is measured: {shlex.join(became.words)}",)
+            if first.exit_code != second.exit_code:
                 raise RunError(
-                    f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec "
-                    "with a `timeout` (`unperturbed init -- …` begins one)"
+                    f"{shlex.join(spec.words)} is a script that becomes {shlex.join(became.words)}, which cannot be "
+                    f"measured alone: it ends with exit code {second.exit_code} where the script ends with "
+                    f"{first.exit_code}. {second.wrote} Type the command that the script prepares behind --"
                 )
-            if outcome.exit_code > _KILLED:
-                raise RunError(
-                    f"{shlex.join(spec.words)} was killed by signal {outcome.exit_code - _KILLED}, unmeasured. "
-                    f"{_last_lines(scratch / 'stderr')}"
-                )
-            digests.append(hashlib.sha256((scratch / "stdout").read_bytes()).hexdigest())
-            seconds, code = max(seconds, outcome.seconds), outcome.exit_code
-        wrote = _last_lines(scratch / "stderr")
-    if seconds < spec.shortest_s:
-        ended = f" It ended with exit code {code}. {wrote}" if code else ""
-        raise RunError(
-            f"{shlex.join(spec.words)} takes {duration(seconds)}: too few intervals of the least length fit in; "
-            f"give it more work, so that it takes {duration(spec.shortest_s)} or more.{ended}"
+            spec, first = became, second
+        runs = [first]
+        if first.seconds < _LONG_TRIAL_S:
+            runs.append(_run_once(spec, Path(place), say))
+    last = runs[-1]
+    seconds = max(run.seconds for run in runs)
+    if follow:
+        said += tuple(_elsewhere(spec, last))
+    if spec.hardware.simulated:  # whose intervals are of processor time
+        _require_length(spec, max(run.processor_s for run in runs), "of processor time", last)
+    else:
+        _require_length(spec, seconds, "", last)
+    trial = Trial(seconds, last.exit_code, len({run.digest for run in runs}) == 1, last.wrote, said)
+    return replace(spec, trial=trial)
+
+
+@dataclass(frozen=True)
+class _Once:
+    """One unmeasured run."""
+
+    seconds: float
+    processor_s: float
+    exit_code: int
+    digest: str
+    wrote: str
+    watched: Watched
+    environment: Mapping[str, str]
+
+
+def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _Once:
+    campaign = parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
+    command = program_command(campaign, scratch=scratch, build=None, inputs=scratch)
+    watch = Watch(say, spec.timeout_s)
+    try:
+        outcome = launch(
+            Command(
+                argv=list(command.words),
+                folder=command.folder,
+                environment=command.environment,
+                stdin=command.stdin,
+                stdout=scratch / "stdout",
+                stderr=scratch / "stderr",
+                timeout_s=spec.timeout_s,
+            ),
+            started_as=watch.begin,
         )
-    return replace(spec, trial=Trial(seconds, code, len(set(digests)) == 1, wrote))
+    finally:
+        watched = watch.end()
+    if outcome.timed_out:
+        raise RunError(
+            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec "
+            "with a `timeout` (`unperturbed init -- …` begins one)"
+        )
+    wrote = _last_lines(scratch / "stderr")
+    if outcome.exit_code > _KILLED:
+        raise RunError(
+            f"{shlex.join(spec.words)} was killed by signal {outcome.exit_code - _KILLED}, unmeasured. {wrote}"
+        )
+    with (scratch / "stdout").open("rb") as printed:
+        digest = hashlib.file_digest(printed, "sha256").hexdigest()
+    used = outcome.user_s + outcome.system_s
+    return _Once(outcome.seconds, used, outcome.exit_code, digest, wrote, watched, command.environment)
+
+
+def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> CommandSpec:
+    """Return the spec of the program that a command became."""
+    scratch = before["HOME"]
+    changed = {name: text for name, text in image.changed_environment(before).items() if scratch not in text}
+    environment = {**spec.environment, **changed}
+    libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    counted = _counted(image.path, libraries, spec.choices)
+    return replace(
+        spec,
+        words=(str(image.path), *image.words[1:]),
+        folder=image.folder,
+        environment=environment,
+        calls=counted.calls,
+        static=counted.static,
+        threaded=counted.threaded,
+    )
+
+
+def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
+    """Yield a sentence on a program that lets another process work; refuse it where too little is left to measure."""
+    child, own = run.watched.child, run.watched.own_s
+    if not child or run.processor_s < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
+        return
+    said = (
+        f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of processor time, the "
+        f"programs that it starts use the rest, and what is measured is {Path(spec.words[0]).name}. To measure what "
+        f"it starts: unperturbed run -- {shlex.join(child)}"
+    )
+    if own < spec.shortest_s:
+        raise RunError(said)
+    yield said
+
+
+def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) -> None:
+    """Refuse a program that is too short for enough intervals."""
+    if seconds >= spec.shortest_s:
+        return
+    ended = f" It ended with exit code {run.exit_code}. {run.wrote}" if run.exit_code else ""
+    idle = ""
+    if kind and run.seconds >= spec.shortest_s:
+        idle = (
+            f" It ran for {duration(run.seconds)} and mostly waited: simulated counters see the processor's work alone."
+        )
+    raise RunError(
+        f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too few intervals of the "
+        f"least length fit in; give it more work, so that it takes {duration(spec.shortest_s)}"
+        f"{f' {kind}' if kind else ''} or more.{idle}{ended}"
+    )
 
 
 def _last_lines(path: Path) -> str:
@@ -372,12 +503,3 @@ def _environment(choices: Choices, environ: Mapping[str, str]) -> dict[str, str]
             raise SpecError(f"--env {name}: the environment has no such variable; give it as {name}=VALUE")
         found[name] = value if given else environ[name]
     return found
-
-
-def _redirected_stdin() -> Path | None:
-    """Return the file that standard input was redirected from, `< file`, which every run can read anew."""
-    try:
-        path = Path("/proc/self/fd/0").readlink()
-    except OSError:
-        return None
-    return path if path.is_absolute() and path.is_file() else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,9 +44,23 @@ class Comparison:
         """Return the same by another name."""
         return replace(self, first=replace(self.first, name=name))
 
-    def tried(self) -> Comparison:
+    def tried(self, say: Callable[[str], None] = lambda _: None) -> Comparison:
         """Return the same with what unmeasured runs of both showed; see `try_command`."""
-        return replace(self, first=try_command(self.first), second=try_command(self.second))
+        follow = not any(self.wrapped)
+        return replace(
+            self,
+            first=try_command(self.first, say, follow=follow),
+            second=try_command(self.second, say, follow=follow),
+        )
+
+    @property
+    def reads(self) -> str:
+        """Return what standard input is, as a clause of the command that was typed; '' for nothing."""
+        return self.first.reads
+
+    def reading(self, stdin: Path) -> Comparison:
+        """Return the same with another standard input of both."""
+        return replace(self, first=self.first.reading(stdin), second=self.second.reading(stdin))
 
     def remarks(self) -> tuple[str, ...]:
         """Return what the unmeasured runs of both showed that a user may not have meant."""

@@ -33,6 +33,11 @@ class Saved:
     name: str
     known: bool
 
+    @property
+    def stdin(self) -> Path:
+        """Return where a copy of piped standard input is kept, beside the spec."""
+        return self.spec.with_suffix(".stdin")
+
 
 def find_place(name: str, command: str, folder: Path | None) -> Saved:
     """Return where the spec of a command is, or is to be.

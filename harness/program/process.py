@@ -13,7 +13,7 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,12 +66,20 @@ class Outcome:
     max_rss_kib: int
 
 
-def launch(command: Command) -> Outcome:
+def launch(command: Command, *, started_as: Callable[[int], None] | None = None) -> Outcome:
     """Run a command in a process group of its own and wait for it.
+
 
     The wait sleeps in the kernel: while the program runs, the harness executes nothing. An interrupt stops the whole
     group and is passed on. The command is started through setpriv(1), so that it is killed when the harness is, and
     what it started itself is killed by `unperturbed.common.supervision`.
+
+    Parameters
+    ----------
+    command : Command
+        What is run.
+    started_as : callable, optional
+        Receives the process number once it runs, for a run that is watched and not measured.
 
     Raises
     ------
@@ -105,6 +113,8 @@ def launch(command: Command) -> Outcome:
         )
     timed_out = False
     try:
+        if started_as is not None:
+            started_as(process.pid)
         watch = os.pidfd_open(process.pid)
         try:
             if not _ended(watch, command.timeout_s):

@@ -1,0 +1,78 @@
+"""Trial runs of a command: which program it becomes, which it starts, what it reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.phases_campaign import unperturbed
+from unperturbed.errors import RunError
+from unperturbed.harness.drafts import Choices, describe_command
+
+_WORK = "int main(int argc, char **argv) { volatile long n = 0; while (n < 200000000) n++; return argc == 2 ? 0 : 7; }"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wrapped")
+    (folder / "work.c").write_text(_WORK)
+    subprocess.run(["gcc", "-O1", "-o", "work", "work.c"], cwd=folder, check=True)
+    for name, text in (
+        ("shim", 'export WHICH=this\ncd /\nexec "{here}/work" "$@"'),
+        ("parent", '"{here}/work" "$@"\nexit 0'),
+        ("sleeps", "sleep 0.3"),
+    ):
+        script = folder / name
+        script.write_text(f"#!/bin/sh\n{text.format(here=folder)}\n")
+        script.chmod(0o755)
+    return folder
+
+
+def _tried(*words: str) -> object:
+    return describe_command(words, Choices(stdin="null")).tried()
+
+
+def test_a_script_that_becomes_a_program_is_followed(folder: Path) -> None:
+    spec = describe_command([str(folder / "shim"), "one"], Choices(stdin="null")).tried()
+    assert spec.words == (str(folder / "work"), "one")
+    assert spec.environment["WHICH"] == "this"
+    assert (spec.name, spec.folder) == ("shim", Path("/"))
+    assert f"becomes another program (exec), which is measured: {folder}/work one" in " ".join(spec.remarks())
+
+
+def test_a_script_that_waits_for_a_program_says_what_to_measure(folder: Path) -> None:
+    with pytest.raises(RunError, match=rf"To measure what it starts: unperturbed run -- {folder}/work one"):
+        _tried(str(folder / "parent"), "one")
+
+
+def test_a_program_that_waits_is_told_from_one_that_is_short(folder: Path) -> None:
+    spec = describe_command([str(folder / "sleeps")], Choices(stdin="null"))
+    if not spec.hardware.simulated:
+        pytest.skip("this processor counts: an interval is of time that passes")
+    with pytest.raises(RunError, match=r"of processor time or more. It ran for .* and mostly waited"):
+        spec.tried()
+
+
+def test_input_that_is_not_there(tmp_path: Path) -> None:
+    done = unperturbed(tmp_path, "run", "--input", "nothing", "--", "cat")
+    assert done.returncode == 2
+    assert "--input nothing: there is no such file" in done.stderr
+
+
+def test_piped_input_is_kept_for_every_run(tmp_path: Path) -> None:
+    command = f"printf hello | {sys.executable} -m unperturbed.harness.cli run --dry-run -- cat"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.iterdir()), "a dry run writes nothing"
+    keep = (
+        "from pathlib import Path; from unperturbed.harness.drafts import spool_stdin; "
+        f"spool_stdin(print).keep(Path({str(tmp_path / 'kept')!r}))"
+    )
+    subprocess.run([sys.executable, "-c", keep], input=b"hello" * 50_000, check=True)
+    assert (tmp_path / "kept").read_bytes() == b"hello" * 50_000
+    spec = describe_command(["cat"], Choices()).reading(tmp_path / "kept")
+    assert f"stdin: {tmp_path / 'kept'}" in spec.text("")
+    assert spec.reads == f" < {tmp_path / 'kept'}"
