@@ -388,7 +388,7 @@ class Trace:
 
 
 def _parse_description(text: str) -> tuple[list[Metric], dict[str, Any], str | None]:
-    """Return the metrics, attributes and digest that stand beside the columns of a file."""
+    """Return the metrics, attributes and digest in the metadata of a file."""
     try:
         described = json.loads(text)
         written, entries, attributes = described["format"], described["metrics"], dict(described["attributes"])

@@ -92,5 +92,5 @@ def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
 
 
 def lost_note(runs: tuple[str, ...]) -> str:
-    """Return what to tell of runs that are made again."""
+    """Return the note on runs that are made again."""
     return f"the traces of {counted(len(runs), 'run')} are lost and measured again: {listing(runs)}"
