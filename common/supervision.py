@@ -59,11 +59,15 @@ class _Watcher:
         self._pipe: IO[bytes] | None = None
         self._owner = 0
 
-    def note(self, sign: str, session: int) -> None:
-        """Add a session that runs (+), or remove one that has ended (-)."""
+    def begin(self) -> None:
+        """Start it, unless it runs: before a program, so that this is not killed between the two."""
         with _LOCK:
             if self._owner != os.getpid():  # a fork has the pipe of its parent, who may end before it
                 self._start()
+
+    def note(self, sign: str, session: int) -> None:
+        """Add a session that runs (+), or remove one that has ended (-)."""
+        with _LOCK:
             assert self._pipe is not None
             with contextlib.suppress(BrokenPipeError):  # somebody killed it: nothing depends on it but the unforeseen
                 self._pipe.write(f"{sign}{session}\n".encode())
@@ -100,6 +104,7 @@ def start(command: Sequence[str | os.PathLike[str]], **options: Any) -> subproce
     subprocess.Popen
         Hand it to `end` when the program has ended, or shall.
     """
+    _WATCHING.begin()
     process: subprocess.Popen[Any] = subprocess.Popen(command, start_new_session=True, **options)
     _WATCHING.note("+", process.pid)
     return process

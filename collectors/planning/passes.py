@@ -9,7 +9,6 @@ on the counters (multiplexing) only when that is requested.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +20,7 @@ from unperturbed.collectors.runtime.build import build_empty_program, build_obse
 from unperturbed.collectors.sources import NONE, Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.common import supervision
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError
 
 _UNKNOWN = "knows no such event"
@@ -219,8 +219,8 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
         multiplex=multiplexed,
         papi=find_source(source).observer_library() if request.sampler == "outside" else "",
     )
-    with tempfile.TemporaryDirectory(prefix="unperturbed-probe-") as folder:
-        file = Path(folder) / "record"
+    with scratch_folder("probe") as folder:
+        file = folder / "record"
         create_record_file(file, setup)
         program = [str(build_empty_program(request.compiler))]
         if request.sampler == "outside":

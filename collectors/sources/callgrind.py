@@ -182,6 +182,7 @@ def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
         "valgrind",
         "--quiet",
         "--tool=callgrind",
+        "--vgdb=no",  # it would leave pipes in the temporary folder when it is killed
         "--cache-sim=yes",
         "--branch-sim=yes",
         f"--I1={machine.i1}",

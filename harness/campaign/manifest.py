@@ -164,6 +164,12 @@ class Manifest:
                 self._db.execute("PRAGMA synchronous = FULL")
                 self._db.executescript(_SCHEMA)
             columns = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise SpecError(
+                    f"{path.parent}: another process is writing to this campaign's manifest; try again when it is done"
+                ) from None
+            raise SpecError(f"{path}: the campaign's manifest cannot be opened ({error})") from None
         except sqlite3.DatabaseError as error:
             raise SpecError(
                 f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"

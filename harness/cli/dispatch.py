@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
+import sqlite3
 import sys
 from collections.abc import Sequence
 
@@ -49,6 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"interrupted{kept if getattr(command, 'resumable', False) else ''}", INTERRUPTED, as_event=as_events
         )
         return INTERRUPTED
+    except sqlite3.Error as error:
+        _show_error(
+            f"a campaign's manifest (campaign.sqlite) cannot be read or written: {error}; is its disk full, the folder "
+            "another user's, or the file damaged?",
+            HostError.exit_code,
+            as_event=as_events,
+        )
+        return HostError.exit_code
     except OSError as error:  # a full disk, a file that may not be read
         where = f"{error.filename}: " if error.filename else ""
         _show_error(f"{where}{error.strerror or error}", HostError.exit_code, as_event=as_events)

@@ -63,6 +63,8 @@ class _Output:
             self._stream.write(text)
         except self._forgiven:
             self._give_up()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -76,6 +78,8 @@ class _Output:
             self._stream.flush()
         except self._forgiven:
             self._give_up()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
 
     def _give_up(self) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -5,9 +5,7 @@ Code is kept in the user's cache (see `unperturbed.analysis.compiling`), so that
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 if TYPE_CHECKING:
@@ -104,10 +102,11 @@ def warm_diagnosis() -> None:
         read_events,
         temporal_distance,
     )
+    from unperturbed.common.scratch import scratch_folder
 
-    with tempfile.TemporaryDirectory() as place:
+    with scratch_folder("warming") as place:
         for name, text in _LOGS.items():
-            path = Path(place) / name
+            path = place / name
             path.write_text(text)
             trace = read_events(path, format=name)
     abstract(trace, learn_blocks([trace]))

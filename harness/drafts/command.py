@@ -10,12 +10,12 @@ import hashlib
 import os
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import duration
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.drafts.metrics import HardwareChoice, choose_calls, choose_hardware
@@ -337,13 +337,13 @@ def try_command(spec: CommandSpec, say: Callable[[str], None] = lambda _: None, 
     RunError
         The program cannot be run, was killed by a signal, does not end, or does its work in other processes.
     """
-    with tempfile.TemporaryDirectory(prefix="unperturbed-") as place:
-        first = _run_once(spec, Path(place), say)
+    with scratch_folder("trial") as place:
+        first = _run_once(spec, place, say)
         said: tuple[str, ...] = ()
         image = first.watched.image
         if follow and image is not None and image.file != Path(spec.words[0]).resolve():
             became = _becoming(spec, image, first.environment)
-            second = _run_once(became, Path(place), say)
+            second = _run_once(became, place, say)
             said = (f"{spec.name} becomes another program (exec), which is measured: {shlex.join(became.words)}",)
             if first.exit_code != second.exit_code:
                 raise RunError(
@@ -354,7 +354,7 @@ def try_command(spec: CommandSpec, say: Callable[[str], None] = lambda _: None, 
             spec, first = became, second
         runs = [first]
         if first.seconds < _LONG_TRIAL_S:
-            runs.append(_run_once(spec, Path(place), say))
+            runs.append(_run_once(spec, place, say))
     last = runs[-1]
     seconds = max(run.seconds for run in runs)
     if follow:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import platform
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import SpecError
 from unperturbed.harness.program.build import build_configuration, check_compilers, find_source
@@ -106,8 +105,7 @@ def find_all_sites(campaign: CampaignSpec, step: Callable[[str], None], *, at_po
     check_compilers(campaign.program)
     source = find_source(campaign.program, campaign.folder)
     # In the cache, not in /tmp: that is often too small for a source tree, and may forbid running what lies in it.
-    folder = Path(tempfile.mkdtemp(prefix="sites-", dir=user_cache()))
-    try:
+    with scratch_folder("sites", user_cache()) as folder:
         tree = None
         report = SiteReport([])
         if source is not None and campaign.program.build is not None:
@@ -126,8 +124,6 @@ def find_all_sites(campaign: CampaignSpec, step: Callable[[str], None], *, at_po
                 found.append(_sourceless(campaign, name, event, command, tree))
         skipped = {_shown(file, tree): reason.replace(f"{tree}/", "") for file, reason in report.skipped.items()}
         return SpecSites(tuple(found), skipped)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compiled(

@@ -33,6 +33,8 @@ class Judgement:
         Runs that failed for good.
     missing : tuple of str
         Runs that were planned and not made yet.
+    unwritten : str, default ""
+        Why report and verdicts could not be written into the folder.
     """
 
     verdicts: CampaignVerdicts
@@ -40,6 +42,7 @@ class Judgement:
     totals: Sequence[Total]
     failed: tuple[str, ...]
     missing: tuple[str, ...]
+    unwritten: str = ""
 
     @property
     def complete(self) -> bool:
@@ -85,7 +88,7 @@ def judge(
     DataError
         The baseline cannot be used.
     """
-    with Manifest(folder / "campaign.sqlite") as manifest:
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         states = manifest.runs()
         if not states:
             raise SpecError(
@@ -110,14 +113,19 @@ def judge(
         content = content_of(campaign, verdicts, manifest)
         native = manifest.fact("native") or {"seconds": 0.0}  # of runs that were imported nothing is known but them
         totals = software_totals(campaign, verdicts.traces, native_seconds=native["seconds"])
+    unwritten = ""
     if write and method == "runs":
-        write_results(folder, content)
+        try:
+            write_results(folder, content)
+        except OSError as error:  # another user's campaign, a full disk: who asks for a verdict still gets it
+            unwritten = f"{folder}: {error.strerror or error}"
     return Judgement(
         verdicts,
         content,
         totals,
         failed=tuple(state.run.id for state in states if state.state == "failed"),
         missing=tuple(state.run.id for state in states if state.state in ("planned", "running")),
+        unwritten=unwritten,
     )
 
 

@@ -41,8 +41,11 @@ _MISSED_SHARE = 0.05
 def write_results(folder: Path, content: ReportContent) -> None:
     """Write `report.html` and its twin for programs, `verdicts.json`."""
     aside = folder / ".verdicts.json"
-    aside.write_text(json.dumps(to_json(content), indent=1, ensure_ascii=False))
-    aside.replace(folder / "verdicts.json")
+    try:
+        aside.write_text(json.dumps(to_json(content), indent=1, ensure_ascii=False))
+        aside.replace(folder / "verdicts.json")
+    finally:
+        aside.unlink(missing_ok=True)
     write_report(folder / "report.html", content)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 
 from unperturbed.errors import SpecError
@@ -90,6 +89,7 @@ class Command:
 
 def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
+    from unperturbed.common.scratch import scratch_folder
     from unperturbed.harness.cli.terminal.campaign import show_judgement
     from unperturbed.harness.imports import Group, import_campaign
     from unperturbed.harness.results.judge import judge
@@ -103,8 +103,8 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     several = len(arguments.checked) > 1
     groups = [Group("baseline", arguments.baseline)]
     groups += [Group(f"checked-{at}" if several else "checked", files) for at, files in enumerate(arguments.checked, 1)]
-    with tempfile.TemporaryDirectory(prefix="unperturbed-check-") as place:
-        folder = Path(place) / arguments.format
+    with scratch_folder("check") as place:
+        folder = place / arguments.format
         import_campaign(arguments.format, groups, folder, options=format_options(arguments.option))
         campaign = recorded_campaign(folder)
         judgement = judge(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from unperturbed.errors import HostError
 from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, open_page
 
 
@@ -31,7 +32,10 @@ class Command:
         folder = campaign_folder(arguments.campaign)
         other = None if arguments.compare is None else campaign_folder(arguments.compare)
         beside = None if other is None else recorded_campaign(other)
-        content = judge(folder, recorded_campaign(folder)).content
+        judgement = judge(folder, recorded_campaign(folder))
+        if judgement.unwritten:
+            raise HostError(f"the report cannot be written: {judgement.unwritten}")
+        content = judgement.content
         written = folder / "report.html"
         print(written)
         if other is not None and beside is not None:

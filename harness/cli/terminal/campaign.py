@@ -194,8 +194,10 @@ def show_judgement(
         show_verdicts(campaign, judgement.verdicts)
         show_totals(judgement.totals)
         show_failures(judgement.content.failures, judgement.missing)
-        if report is not None:
+        if report is not None and not judgement.unwritten:
             print(f"report: {report}")
+    if judgement.unwritten:
+        print(f"unperturbed: report and verdicts.json are not written: {judgement.unwritten}", file=sys.stderr)
     if not judgement.complete:
         return _RUNS_FAILED
     return _NEGATIVE if judgement.verdicts.at_least(fail_on or campaign.analysis.fail_on) else 0

@@ -472,3 +472,34 @@ def test_lost_damaged_and_foreign_traces_are_named_left_out_and_measured_again(
     assert changed_files == {cut, changed, foreign} & set(kept)
     assert len(done_runs(campaign)) == RUNS
     assert Trace.read(foreign).attributes["run"] == foreign.parent.name
+
+
+def test_a_campaign_that_cannot_be_written_to_still_has_its_verdict(finished: Finished, tmp_path: Path) -> None:
+    campaign = tmp_path / "copy"
+    shutil.copytree(finished.campaign, campaign)
+    expected = unperturbed(finished.folder, "check", campaign)
+    program = f"{sys.executable} -m unperturbed.harness.cli"
+    for command, said in (
+        (f"ulimit -f 1; {program} check {campaign}", "report and verdicts.json are not written: "),
+        (f"ulimit -f 1; {program} report {campaign}", "the report cannot be written: "),
+    ):
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert f"{said}{campaign}: File too large" in done.stderr
+        if "check" in command:
+            assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout.partition("report:")[0])
+        else:
+            assert (done.returncode, done.stdout) == (3, "")
+    assert not list(campaign.glob(".*"))
+
+
+def test_a_manifest_that_another_process_writes_to_is_said(finished: Finished, tmp_path: Path) -> None:
+    campaign = tmp_path / "copy"
+    shutil.copytree(finished.campaign, campaign)
+    other = sqlite3.connect(campaign / "campaign.sqlite", isolation_level=None)
+    try:
+        other.execute("BEGIN EXCLUSIVE")
+        done = unperturbed(finished.folder, "check", campaign)
+    finally:
+        other.close()
+    assert done.returncode == 2
+    assert "another process is writing to this campaign's manifest; try again" in done.stderr

@@ -72,3 +72,8 @@ def test_an_empty_argument_is_no_folder(folder: Path, text: str) -> None:
     done = shell(folder, text)
     assert done.returncode == 2
     assert "is empty; is a variable of your shell not set?" in done.stderr
+
+
+def test_a_full_output_is_named(folder: Path) -> None:
+    done = shell(folder, "unperturbed model t.csv --inputs a >/dev/full")
+    assert done.stderr == "unperturbed: standard output: No space left on device\n"
