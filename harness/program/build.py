@@ -147,6 +147,7 @@ def build_configuration(
             bounds=BOUNDS,
             sham=sham,
             layouts=layouts,
+            objects=user_cache() / "objects",
         )
     copy_source(source, tree)
     compile_tree(program, tree, folder / "build.log", spec_folder=spec_folder)

@@ -1,7 +1,7 @@
 """Facts about the project's compiler, and the runtime's objects compiled by it; each once a toolchain."""
 
 # pathlib and shutil would cost every command that is instrumented 10 ms.
-# ruff: noqa: PTH103, PTH105, PTH108, PTH110, PTH116, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH103, PTH105, PTH108, PTH110, PTH116, PTH118, PTH119, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -169,7 +169,12 @@ def _runtime_object(settings: Settings, command: Command, flags: list[str], sour
     except OSError as error:
         raise HostError(f"the runtime's source {error.filename} cannot be read ({error.strerror})") from None
     path = _cache_path(settings, "runtime", command, [source, *contents, *flags]) + ".o"
-    if not os.path.exists(path):
+    # What `native` means differs between hosts that share a home folder.
+    shared = settings.objects and not any(flag.endswith("=native") for flag in flags)
+    kept = os.path.join(settings.objects, os.path.basename(path)) if shared else path
+    if not os.path.exists(path) and os.path.exists(kept):
+        write_whole(path, _content(kept))
+    elif not os.path.exists(path):
         aside = _aside(path)
         # DWARF 4: valgrind before 3.20 runs no program in which clang's DWARF 5 is, and simulated counters need it.
         words = ["-fno-lto", *flags, "-O2", "-fPIC", "-gdwarf-4", "-x", "c", "-c", source, "-o", aside]
@@ -177,6 +182,8 @@ def _runtime_object(settings: Settings, command: Command, flags: list[str], sour
         if result.returncode:
             raise HostError(f"{command.compiler[-1]} cannot compile the runtime {source}: {_first_line(result.stderr)}")
         os.replace(aside, path)
+        if shared:
+            write_whole(kept, _content(path))
     return path
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from unperturbed.instrument.events.event import Event
 
-_FORMAT = 5
+_FORMAT = 6
 
 
 class Settings(NamedTuple):
@@ -39,6 +39,8 @@ class Settings(NamedTuple):
         Note every link, so that it can be made again in another layout.
     folder : str
         Folder of settings, site log, cache and passing files.
+    objects : str, default ""
+        Folder in which the runtime's objects are kept for other toolchains too; empty: in this one's cache alone.
     layout : str, default ""
         What the layout of every link is drawn from; empty: as in the build's commands.
     """
@@ -49,6 +51,7 @@ class Settings(NamedTuple):
     sham: bool
     layouts: bool
     folder: str
+    objects: str = ""
     layout: str = ""
 
     @property
@@ -99,6 +102,7 @@ def settings_text(
     *,
     sham: bool = False,
     layouts: bool = False,
+    objects: Path | None = None,
 ) -> str:
     """Return the JSON text of the settings file; the order of `software` gives the metrics' numbers."""
     from unperturbed.instrument.events.event import select  # noqa: PLC0415  the wrapper reads settings only
@@ -115,6 +119,7 @@ def settings_text(
         "bounds": [str(path.absolute()) for path in bounds],
         "sham": sham,
         "layouts": layouts,
+        "objects": "" if objects is None else str(objects.absolute()),
     }
     return json.dumps(described, indent=1) + "\n"
 
@@ -142,6 +147,7 @@ def read_settings(path: str) -> Settings:
             bool(described["sham"]),
             bool(described["layouts"]),
             folder,
+            str(described["objects"]),
             _layout(folder) if described["layouts"] else "",
         )
     except OSError as error:

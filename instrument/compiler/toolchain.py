@@ -56,6 +56,7 @@ def write_toolchain(
     bounds: Sequence[Path] = (),
     sham: bool = False,
     layouts: bool = False,
+    objects: Path | None = None,
 ) -> Toolchain:
     """Write the compilers of a build.
 
@@ -78,6 +79,8 @@ def write_toolchain(
         its counting.
     layouts : bool, default False
         Note every link, for `relink`; and within `in_layout` link in another layout.
+    objects : Path, optional
+        Folder in which the runtime's objects are kept, so that other toolchains need not compile them again.
 
     Raises
     ------
@@ -95,7 +98,7 @@ def write_toolchain(
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.json"
-    text = settings_text(software, runtime, bounds, sham=sham, layouts=layouts).encode()
+    text = settings_text(software, runtime, bounds, sham=sham, layouts=layouts, objects=objects).encode()
     commands = {name: shlex.split(command) for name, command in {**_DEFAULT_COMPILERS, **compilers}.items()}
     with _alone_in(folder):
         if not settings.is_file() or settings.read_bytes() != text:

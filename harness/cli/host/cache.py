@@ -13,7 +13,10 @@ from pathlib import Path
 _PARTS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "kernels": (("kernels/*",), "compiled loops of the analyses; `cache warm` makes them"),
     "sources": (("sources/*", "apt"), "Debian source packages of `debian:` in specs; fetched again when they are used"),
-    "runtime": (("*",), "compiled samplers, observers and compiler launchers; made again when they are used"),
+    "runtime": (
+        ("*",),
+        "samplers, observers, compiler launchers, objects for programs; compiled again when they are used",
+    ),
 }
 """The parts of the cache: patterns of their files, and what they hold. A file belongs to the first part it fits."""
 

@@ -50,3 +50,23 @@ def test_wrong_compilers_and_runtimes(tmp_path):
         write_toolchain(tmp_path, {}, compilers={"cc": " "})
     with pytest.raises(SpecError, match=r"gone\.c: the runtime's source is missing"):
         write_toolchain(tmp_path, {}, compilers={}, runtime=[tmp_path / "gone.c"])
+
+
+def test_toolchains_share_the_runtimes_objects(tmp_path):
+    """The second toolchain compiles no runtime; one for this very processor keeps its objects to itself."""
+    (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
+    objects = tmp_path / "objects"
+    linked = []
+    for number, flags in enumerate(([], [], ["-march=native"])):
+        folder = tmp_path / str(number)
+        toolchain = write_toolchain(folder, {}, compilers={"cc": "gcc"}, runtime=[RUNTIME], objects=objects)
+        subprocess.run([str(toolchain.cc), *flags, "x.c", "-o", "x"], cwd=tmp_path, check=True)
+        subprocess.run([str(tmp_path / "x")], check=True)
+        linked += (folder / "cache").glob("runtime-*.o")
+        if number == 0:
+            (kept,) = objects.iterdir()
+            kept.write_bytes(kept.read_bytes() + b"kept")
+    first, second, third = (path.read_bytes() for path in linked)
+    assert second == first + b"kept"
+    assert third != second
+    assert list(objects.iterdir()) == [kept]
