@@ -5,6 +5,7 @@ Inner and outer correlations of checked runs are compared with those of a baseli
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
 """
 
+from unperturbed.analysis.levels import LevelChange, level_changes, level_table
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
 from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
@@ -20,6 +21,7 @@ from unperturbed.analysis.perturbation.describe import (
     decisive_change,
     mean_rho,
     overhead_words,
+    runs_advice,
     verdict_cell,
     verdict_headline,
     verdict_table,
@@ -58,6 +60,7 @@ __all__ = [
     "CheckName",
     "Drift",
     "FloatArray",
+    "LevelChange",
     "MethodName",
     "OriginName",
     "OutlierRun",
@@ -76,11 +79,14 @@ __all__ = [
     "from_fisher",
     "holm",
     "inner_by_bootstrap",
+    "level_changes",
+    "level_table",
     "mean_rho",
     "outer_correlations",
     "overhead",
     "overhead_words",
     "ranked_changes",
+    "runs_advice",
     "scale_of",
     "verdict_cell",
     "verdict_headline",

@@ -121,7 +121,11 @@ _CHANGE_COLUMNS = (
     Column("ρ before", meaning="mean over the reference runs"),
     Column("ρ here", meaning="mean over the configuration's runs"),
     Column("change"),
-    Column("interval", meaning="confidence interval of the change; sorted by its lower end"),
+    Column(
+        "interval",
+        meaning="confidence interval of this change alone, not corrected for how many are looked at; sorted by its "
+        "lower end",
+    ),
     Column("p", meaning="probability of such a change if there were none"),
     Column("p corrected", meaning="the same, for having looked at many changes at once"),
     Column("p beyond", meaning="probability of such a change if it were within the tolerance; corrected likewise"),
@@ -201,8 +205,8 @@ def change_sentence(change: Change, alpha: float) -> str:
     )
     level = number(100 * (1 - 2 * alpha), 3)
     return (
-        f"{subject}; {level}\u00a0% confidence interval of the change {span(change.low, change.high)}; "
-        f"tolerance ±{correlation(change.tolerance)}"
+        f"{subject}; {level}\u00a0% confidence interval of this change alone {span(change.low, change.high)}; "
+        f"tolerance ±{correlation(change.tolerance)}{_corrected_away(change, 0)}"
     )
 
 
@@ -221,24 +225,61 @@ def decisive_change(verdict: Verdict) -> str:
     """
     if not verdict.changes:
         return "; ".join(reason for _, reason in verdict.excluded)
-    severity = list(VERDICT_SIGNS)
-    change = max(verdict.changes, key=lambda change: (-severity.index(change.verdict), abs(change.effect)))
+    from unperturbed.analysis.perturbation.verdict import ranked_changes  # noqa: PLC0415  it uses this module
+
+    change = ranked_changes(verdict.changes)[0]
     parts = [
-        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} interval "
-        f"{change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}{_ORIGINS[change.origin or 'unclear']}"
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} interval of "
+        f"this change alone {change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
+        f"{_ORIGINS[change.origin or 'unclear']}{_corrected_away(change, len(verdict.changes))}"
     ]
-    open_changes = sum(change.is_open for change in verdict.changes)
-    if open_changes and verdict.method == "runs":
-        enough = "more than 200" if verdict.runs_to_decide is None else f"about {verdict.runs_to_decide}"
-        parts.append(
-            f"{open_changes} of {len(verdict.changes)} are shifted or undecided; {enough} runs a configuration would "
-            "decide them all"
-        )
+    if verdict.method == "runs":
+        parts += [said.removesuffix(".") for said in runs_advice(verdict.changes)]
     if verdict.lost:
         parts.append(f"Not compared: {'; '.join(f'{name} ({why})' for name, why in verdict.lost)}")
     if verdict.method == "bootstrap" and verdict.notes:
         parts.append(verdict.notes[0])
     return ". ".join(parts)
+
+
+def _corrected_away(change: Change, family: int) -> str:
+    """Return why a change whose interval excludes 0 is undecided; empty for any other."""
+    if change.verdict != "undecided" or change.low <= 0 <= change.high:
+        return ""
+    among = f"{family} comparisons" if family else "all comparisons"
+    return f"; among {among} it may be chance (p corrected for them {p_value(change.p_corrected)})"
+
+
+def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str, ...]:
+    """Return how many runs would decide open changes, and how many no runs would; a sentence each, none without any.
+
+    Parameters
+    ----------
+    changes : iterable of Change
+        Of one configuration.
+    runs : int, optional
+        How many it has.
+    """
+    open_changes = [change for change in changes if change.is_open]
+    needed = [change.runs_to_decide for change in open_changes if change.runs_to_decide is not None]
+    beyond = len(open_changes) - len(needed)
+    said = []
+    if needed:
+        decided = (
+            f"{len(needed)} of {len(open_changes)} open changes"
+            if beyond
+            else "it"
+            if len(needed) == 1
+            else f"all {len(needed)} open changes"
+        )
+        have = f" (now {runs})" if runs is not None else ""
+        said.append(f"About {max(needed)} runs a configuration{have} would probably decide {decided}.")
+    if beyond:
+        said.append(
+            f"{counted(beyond, 'change')} {'are' if beyond > 1 else 'is'} out of reach of more runs alone (more than "
+            "200): calm the host, lengthen the program's run, or accept a wider tolerance."
+        )
+    return tuple(said)
 
 
 def overhead_words(overhead: Overhead) -> list[tuple[str, str]]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.drafts.command import Choices, CommandSpec, describe_command, try_command
 from unperturbed.harness.drafts.wording import campaign_name, quoted, without_placeholders
-from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, REFERENCE
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_TAKEN = (ANCHOR, BASELINE, PILOT, REFERENCE, "all")
+_SECOND = "B"
+"""The configuration of the second command; the first is the baseline, A."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Comparison:
 
     def remarks(self) -> tuple[str, ...]:
         """Return what the unmeasured runs of both showed that a user may not have meant."""
-        named = ((self.first, "the first program"), (self.second, self.other))
+        named = ((self.first, "A"), (self.second, self.other))
         return tuple(f"{name}: {said}" for spec, name in named for said in spec.remarks())
 
     def text(self, head: str) -> str:
@@ -72,7 +72,7 @@ class Comparison:
         first, second = self.first, self.second
         lines = [
             "",
-            "# Measured alike, as often as the baseline, and compared with it.",
+            "# Measured alike, as often as the baseline (A), and compared with it.",
             "programs:",
             f"  {self.other}:",
         ]
@@ -130,10 +130,8 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
             "with counters of its processor (`unperturbed doctor`)"
         )
     other = campaign_name(names[1]) if names[1] != names[0] else "second"
-    if other in _TAKEN:
-        other = f"other-{other}"
     both = choices.name or campaign_name(f"{names[0]}-and-{other}")
-    return Comparison(replace(drafted[0], name=both), drafted[1], other, (wrapped[0], wrapped[1]))
+    return Comparison(replace(drafted[0], name=both), drafted[1], _SECOND, (wrapped[0], wrapped[1]))
 
 
 def _environment_of(words: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from unperturbed.analysis.perturbation import (
     MINIMUM_RUNS,
-    OPEN,
     SEVERITY,
     SHOWN,
     Baseline,
+    LevelChange,
     Stability,
     Verdict,
     VerdictName,
     combine,
     combine_checks,
     inner_by_bootstrap,
+    level_changes,
     verdict_table,
     with_origins,
 )
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from unperturbed.common.table import Table
 
+_LEVELS = ("PAPI_TOT_CYC", "PAPI_TOT_INS")
+"""Levels that come first, where traces have them: a simulated run has both always."""
 _FEWEST = 3
 """A configuration of fewer runs is not judged, unless fewer were asked for."""
 
@@ -97,14 +100,13 @@ class CampaignVerdicts(Framed, Result):
 
     @property
     def steadiness(self) -> tuple[str, ...]:
-        """Return how steady the baseline is, and how many runs are advised; a sentence each."""
+        """Return how steady the baseline is; where nothing was checked, how many runs are advised too."""
         sentences: dict[str, None] = {}
-        is_open = any(verdict.verdict in OPEN for verdict in self.verdicts)
         for found in self.stability.values():
             sentences |= dict.fromkeys(found.sentences())
             if found.steady:
                 sentences[f"The baseline is steady over its {found.runs} runs: no drift, no run apart."] = None
-            if is_open:
+            if not self.verdicts:  # of what was checked, the verdicts say how many runs would decide
                 sentences[found.advice()] = None
         return tuple(sentences)
 
@@ -112,6 +114,22 @@ class CampaignVerdicts(Framed, Result):
     def doubts(self) -> tuple[str, ...]:
         """Return what speaks against the baseline, a sentence each."""
         return tuple(dict.fromkeys(said for found in self.stability.values() for said in found.sentences()))
+
+    def levels(self, campaign: CampaignSpec) -> Mapping[str, tuple[LevelChange, ...]]:
+        """Return by how much the totals of hardware metrics differ in each other set-up of the program."""
+        wanted = list(dict.fromkeys((*_LEVELS, *campaign.measure.hardware)))
+        found: dict[str, tuple[LevelChange, ...]] = {}
+        for name in campaign.programs:
+            seen: dict[str, LevelChange] = {}
+            for by_configuration in self.traces.values():
+                runs = [by_configuration.get(one, ()) for one in (BASELINE, name)]
+                traces = [trace for group in runs for trace in group]
+                metrics = [one for one in wanted if all(one in trace.metrics for trace in traces)]
+                for change in level_changes(runs[0], runs[1], metrics, alpha=campaign.analysis.alpha):
+                    seen.setdefault(change.metric, change)
+            if seen:
+                found[name] = tuple(seen.values())
+        return found
 
     _page: ClassVar[str] = "unperturbed.harness.results.check:_page_of"
 
@@ -183,8 +201,8 @@ def check(campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptio
         found.note(*campaign.imported.notes)
     for name, other in campaign.programs.items():
         found.note(
-            f"{name} is another set-up of the program ({other.difference()}), sampled alike: what it changes "
-            "is no work of counting."
+            f"{name} is another set-up of the program ({other.difference()}), sampled alike: what differs is its own, "
+            "not the work of counting."
         )
     if not verdicts:
         every = [trace for found in traces.values() for runs in found.values() for trace in runs]

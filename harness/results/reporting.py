@@ -74,6 +74,8 @@ def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Mani
         method=_METHOD,
         steadiness=checked.steadiness,
         doubts=checked.doubts,
+        setups={name: other.difference() for name, other in campaign.programs.items()},
+        levels=checked.levels(campaign),
         notes=checked.notes
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(
@@ -197,7 +199,9 @@ def _settings(campaign: CampaignSpec, manifest: Manifest, traces: Mapping[str, t
         align_on=align_on(campaign, baseline[0]) if baseline else (),
         anchor=campaign.analysis.anchor,
         baseline_runs=campaign.campaign.baseline_runs,
-        runs=campaign.campaign.runs,
+        runs=campaign.campaign.baseline_runs
+        if campaign.programs and not campaign.measure.software
+        else campaign.campaign.runs,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.levels import LevelChange
     from unperturbed.analysis.perturbation import Verdict
     from unperturbed.analysis.report.alignment import AlignmentExample
     from unperturbed.collectors.data import Metric, Trace
@@ -189,6 +190,10 @@ class ReportContent:
         How steady the baseline is itself, one sentence each.
     doubts : tuple of str
         Those of them that speak against the baseline: everything else is held against it.
+    setups : mapping of str to str
+        Configurations that are other set-ups of the program, and what is otherwise in each.
+    levels : mapping of str to tuple of LevelChange
+        By how much totals of metrics differ in each of them.
     """
 
     campaign: str
@@ -207,6 +212,8 @@ class ReportContent:
     method: tuple[str, ...] = ()
     steadiness: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    setups: Mapping[str, str] = field(default_factory=dict)
+    levels: Mapping[str, tuple[LevelChange, ...]] = field(default_factory=dict)
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:
@@ -227,6 +234,8 @@ def to_json(content: ReportContent) -> dict[str, Any]:
         "notes": list(content.notes),
         "steadiness": list(content.steadiness),
         "doubts": list(content.doubts),
+        "setups": dict(content.setups),
+        "levels": _plain({name: [asdict(one) for one in found] for name, found in content.levels.items()}),
         "provenance": _plain(content.provenance),
         "spec": content.spec_text,
     }

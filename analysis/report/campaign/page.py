@@ -24,6 +24,7 @@ from unperturbed.analysis.report.campaign.reference import (
     runs_section,
 )
 from unperturbed.analysis.report.campaign.results import change_key, configuration_results, listed_changes
+from unperturbed.analysis.report.campaign.setups import levels_section
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
 from unperturbed.analysis.report.document import choice, document, folded, navigation, packed_block, write_page
@@ -44,6 +45,7 @@ _TWIN_MOST = 20_000
 
 _PLACES = {
     "trust": "Metrics",
+    "levels": "Levels",
     "campaign": "Campaign",
     "verdicts": "Verdicts",
     "changes": "What changed",
@@ -90,6 +92,7 @@ def render(content: ReportContent) -> str:
     index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
     sections = [
         trust_section(content, found, index, described),
+        levels_section(content),
         facts_section(content, data),
         result_section(content, found),
         changes_section(found, listed, every, blocks.get("changes", {}), described),

@@ -38,6 +38,8 @@ class ConfigurationResult:
     software: tuple[str, ...]
     alpha: float
     tolerance: float
+    setup: str = ""
+    """What is otherwise in it, where it is another set-up of the program that counts what the baseline does."""
 
     @property
     def is_sham(self) -> bool:
@@ -92,6 +94,7 @@ def configuration_results(content: ReportContent) -> tuple[ConfigurationResult, 
             software=tuple(content.software_by_configuration.get(configuration, ())),
             alpha=group[0].alpha,
             tolerance=group[0].tolerance,
+            setup=content.setups.get(configuration, ""),
         )
         for configuration, group in by_configuration.items()
     )

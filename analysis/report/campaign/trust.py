@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from unperturbed.analysis.metric_names import meaning, plain_name
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS, change_weight
 from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
+from unperturbed.analysis.report.campaign.setups import all_setups
 from unperturbed.analysis.report.campaign.verdicts import advice, badge
 from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.wording import counted, first_of, listing
@@ -123,11 +124,28 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
     if len(trusted) == len(checked):
         return f"Every metric that was checked can be trusted in {everywhere}."
     if not trusted:
+        if configurations == 1:
+            return "No metric is shown to be unperturbed; the cells show of how many checks each has failed or is open."
         return f"No metric can be trusted in {everywhere}; the columns show where each can."
     names = listing([plain_name(name) for name in trusted]) if len(trusted) <= _NAMED else ""
     return (
         f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted in {everywhere}"
         f"{f': {names}' if names else ''}."
+    )
+
+
+def agreement_sentence(rows: Sequence[MetricRow]) -> str:
+    """Return one sentence on which metrics go together in set-ups as they do in the baseline."""
+    checked = [row for row in rows if any(row.verdicts)]
+    alike = [row for row in checked if row.trusted]
+    if not checked:
+        return "No metric was checked."
+    if not alike:
+        return "No metric is shown to go together with all others as it does in the baseline."
+    names = listing([plain_name(row.name) for row in alike]) if len(alike) <= _NAMED else ""
+    return (
+        f"{len(alike)} of {counted(len(checked), 'metric')} {'goes' if len(alike) == 1 else 'go'} together with all "
+        f"others as in the baseline{f': {names}' if names else ''}."
     )
 
 
@@ -154,6 +172,7 @@ def trust_section(
     rows = metric_rows(columns, described)
     if not columns or not rows:
         return None
+    comparing = all_setups(columns)
     places = {id(result): place for place, result in enumerate(found)}
     heads: list[str | tuple[str, str]] = [
         "metric",
@@ -182,14 +201,19 @@ def trust_section(
     legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in reversed(tuple(VERDICT_SIGNS))]
     return tag(
         "section",
-        tag("h2", "Metrics you may trust"),
+        tag("h2", "Metrics that go together alike" if comparing else "Metrics you may trust"),
         tag(
             "p",
-            tag("b", trust_sentence(rows, len(columns))),
+            tag("b", agreement_sentence(rows) if comparing else trust_sentence(rows, len(columns))),
             " A cell shows the most serious verdict of all checks "
             "that hold the metric, and how many of them have it. Click it for the worst.",
         ),
-        tag("ul", legend, tag("li", tag("span", "–", class_="sign"), " collected, not checked"), class_="legend"),
+        tag(
+            "ul",
+            legend,
+            tag("li", tag("span", "–", class_="sign"), " collected, not checked; hover: why"),
+            class_="legend",
+        ),
         tag("div", whole, class_="trust compact" if len(columns) > _WIDE else "trust"),
         tag("h3", "What to do"),
         _what_to_do(columns, content),

@@ -12,8 +12,17 @@ from unperturbed.analysis.perturbation import (
     VERDICT_SIGNS,
     change_sentence,
     overhead_words,
+    runs_advice,
 )
 from unperturbed.analysis.report.campaign.content import described_metrics
+from unperturbed.analysis.report.campaign.setups import (
+    SECOND,
+    all_setups,
+    first_name,
+    setup_advice,
+    setup_meaning,
+    setups_sentence,
+)
 from unperturbed.analysis.report.document import moment
 from unperturbed.common.markup import Html, tag, text
 from unperturbed.common.wording import correlation, counted, duration, listing
@@ -40,9 +49,15 @@ def top(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
     """Return the page's head: name, answer, what speaks against it, what counted."""
     return tag(
         "header",
-        tag("p", "Unperturbed: which numbers has measuring changed?", class_="kicker"),
+        tag(
+            "p",
+            "Unperturbed: do these set-ups leave each other's numbers alone?"
+            if all_setups(found)
+            else "Unperturbed: which numbers has measuring changed?",
+            class_="kicker",
+        ),
         tag("h1", content.campaign),
-        tag("p", campaign_sentence([result for result in found if not result.is_sham]), class_="answer"),
+        tag("p", campaign_sentence([result for result in found if not result.is_sham], content), class_="answer"),
         doubts(content),
         failures(content),
         simulated_banner(content),
@@ -82,7 +97,11 @@ def headline_facts(content: ReportContent, data: Html | None = None) -> Html:
     lost = f" ({counted(failed, 'attempt')} failed)" if failed else ""
     facts: list[tuple[str, Html | str | None]] = [
         ("Program", head.program),
-        ("Command", tag("code", head.command) if head.command else ""),
+        (
+            "A, the baseline" if SECOND in content.setups else "Command",
+            tag("code", head.command) if head.command else "",
+        ),
+        *((name, tag("code", other)) for name, other in content.setups.items()),
         ("Runs", f"{runs}{lost}" if content.runs else ""),
         ("Measured for", duration(head.seconds) if head.seconds is not None else ""),
         ("Sampling interval", settings.interval),
@@ -156,10 +175,15 @@ def _card(place: int, result: ConfigurationResult, content: ReportContent) -> Ht
         "article",
         tag("h3", result.configuration, " ", badge(result.verdict)),
         tag("p", result_sentence(result), class_="means"),
-        tag("p", tag("b", "Software metrics in it: "), _software(result, content)),
+        None if result.setup else tag("p", tag("b", "Software metrics in it: "), _software(result, content)),
         tag(
             "div",
-            tag("b", f"Added to {' and '.join(result.references)}:"),
+            tag(
+                "b",
+                f"More or less than {first_name(result)}:"
+                if result.setup
+                else f"Added to {' and '.join(result.references)}:",
+            ),
             tag("dl", added, class_="added"),
             class_="overhead",
         ),
@@ -206,8 +230,10 @@ def _check(check: CheckName, name: str, result: ConfigurationResult) -> Html:
     )
 
 
-def campaign_sentence(found: Sequence[ConfigurationResult]) -> str:
-    """Return one sentence on what the campaign showed."""
+def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
+    """Return one sentence on what the campaign showed; of set-ups that are compared, one each."""
+    if all_setups(found):
+        return setups_sentence(found, content)
     if not found:
         return (
             "There is no verdict: there was nothing to check, or no configuration has enough finished runs. The notes "
@@ -262,6 +288,8 @@ _MEANS: Mapping[VerdictName, str] = {
 
 def result_sentence(result: ConfigurationResult) -> str:
     """Return what the verdict on a configuration means for its user."""
+    if result.setup:
+        return setup_meaning(result)
     inner, outer = result.check_verdict("inner"), result.check_verdict("outer")
     if result.verdict != "perturbed":
         return _MEANS[result.verdict]
@@ -277,7 +305,10 @@ def result_sentence(result: ConfigurationResult) -> str:
 def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
     """Return what to do about the verdict, one sentence each."""
     if result.verdict == "unperturbed":
-        return ("Nothing: use the numbers of these runs.",)
+        said = f"Nothing: what is measured of {result.configuration} holds for {first_name(result)} too."
+        return (said if result.setup else "Nothing: use the numbers of these runs.",)
+    if result.setup and result.verdict == "perturbed":
+        return setup_advice(result)
     return _advice_perturbed(result, content) if result.verdict == "perturbed" else _advice_open(result, content)
 
 
@@ -311,26 +342,8 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
 
 
 def _advice_open(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
-    open_changes = [change for change in result.changes if change.is_open]
-    needed = [change.runs_to_decide for change in open_changes if change.runs_to_decide is not None]
-    beyond = len(open_changes) - len(needed)
-    said = []
-    if needed:
-        now = content.settings.runs
-        have = f" (now {now})" if now is not None else ""
-        said.append(
-            f"About {max(needed)} runs a configuration{have} would probably decide {_how_many(len(needed), beyond)}."
-        )
-    if beyond or not open_changes:
-        which = f"{counted(beyond, 'change')} " if beyond else "This "
-        said.append(
-            f"{which}{'are' if beyond > 1 else 'is'} out of reach of more runs alone: calm the host, "
-            "lengthen the program's run, or accept a wider tolerance."
-        )
-    return tuple(said)
-
-
-def _how_many(decidable: int, beyond: int) -> str:
-    if not beyond:
-        return "it" if decidable == 1 else f"all {decidable} open changes"
-    return f"{decidable} of {decidable + beyond} open changes"
+    said = runs_advice(result.changes, content.settings.runs)
+    return said or (
+        "This is out of reach of more runs alone: calm the host, lengthen the program's run, or accept a wider "
+        "tolerance.",
+    )

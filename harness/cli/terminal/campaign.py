@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from unperturbed.analysis.perturbation import VerdictName, decisive_change, verdict_cell, verdict_table
+from unperturbed.analysis.perturbation import VerdictName, decisive_change, level_table, verdict_cell, verdict_table
 from unperturbed.analysis.report import to_json
 from unperturbed.common.table import Column, Table, style_of
 from unperturbed.common.wording import duration
@@ -206,14 +206,19 @@ def show_judgement(
 def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
     """Print one row a configuration, then what weighs most in each, then how steady the baseline is, then the notes."""
     console = Console(highlight=False, emoji=False)
+    comparing = bool(campaign.programs) and {one.configuration for one in checked.verdicts} <= set(campaign.programs)
     if checked.verdicts:
-        console.print(verdict_table(checked.verdicts, f"{campaign.name}: was it perturbed?").to_rich())
+        question = "do they leave each other's numbers alone?" if comparing else "was it perturbed?"
+        if comparing:
+            console.print(f"baseline (A): {escape(campaign.program.run)}", soft_wrap=True)
+        console.print(verdict_table(checked.verdicts, f"{campaign.name}: {question}").to_rich())
         over = f", over {len(checked.traces)} passes" if len(checked.traces) > 1 else ""
         console.print(
             f"Pairs and metrics: ✓ unperturbed, ✗ changed beyond ±{campaign.analysis.tolerance:g}, ~ changed, perhaps "
             f"within it, ? undecided{over}.",
             soft_wrap=True,
         )
+        console.print(_kinds_of_rho(checked), soft_wrap=True)
         if checked.verdicts[0].method == "paper":
             console.print(
                 "By the paper's rule: perturbed is what deviates more than any baseline run. It has no error rate to "
@@ -222,7 +227,7 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
     for item in configurations(campaign):
         if item.name == BASELINE:
             continue
-        console.print(f"{item.name} {escape(_what_it_is(item))}", soft_wrap=True)
+        console.print(f"{item.name} {escape(_what_it_is(item, campaign))}", soft_wrap=True)
         found = checked.of(item.name)
         if found is not None and found.verdict != "unperturbed":
             shown = verdict_cell(found.verdict)
@@ -232,6 +237,10 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
                 sep="",
                 soft_wrap=True,
             )
+    levels = checked.levels(campaign)
+    if levels:
+        caption = f"Levels: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
+        console.print(level_table(levels, campaign.analysis.alpha, caption).to_rich())
     for said in checked.steadiness:
         console.print(
             said if said.startswith("The baseline is steady") else f"[yellow]note:[/yellow] {escape(said)}",
@@ -241,9 +250,21 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
 
 
-def _what_it_is(item: Configuration) -> str:
+def _kinds_of_rho(checked: CampaignVerdicts) -> str:
+    """Return what the kinds of ρ are that were looked at, in one line."""
+    known = {change.check for verdict in checked.verdicts for change in verdict.changes}
+    meanings = {
+        "inner": "inner, of two hardware metrics within a run",
+        "outer": "outer, of one metric in two aligned runs",
+        "software": "software, as inner with a software metric",
+        "across": "across, of two metrics in two aligned runs",
+    }
+    return f"ρ (Spearman's): {'; '.join(meaning for kind, meaning in meanings.items() if kind in known)}."
+
+
+def _what_it_is(item: Configuration, campaign: CampaignSpec) -> str:
     if item.program:
-        return "is another set-up of the program"
+        return f"is another set-up of the program ({campaign.programs[item.program].difference()})"
     if item.sham_of is not None:
         return f"is {item.sham_of} with nothing counted"
     if not item.software:

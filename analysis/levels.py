@@ -1,0 +1,144 @@
+"""Levels: by how much the total of a metric differs between the runs of two configurations.
+
+Correlations say whether metrics still go together; a program may take half the cycles and keep every correlation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from unperturbed.analysis.metric_names import plain_name
+from unperturbed.collectors.data import Trace
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import number, percent
+
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class LevelChange:
+    """How the total of one metric differs.
+
+    Attributes
+    ----------
+    metric : str
+        Its name.
+    before, after : float
+        Mean total of a run, of the reference and of the configuration.
+    ratio : float
+        Change of the mean: 0.03 is 3 % more.
+    low, high : float
+        Interval of that change, from the spread between runs; NaN where a configuration has fewer than two runs.
+    """
+
+    metric: str
+    before: float
+    after: float
+    ratio: float
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def shown(self) -> bool:
+        """Return whether the interval excludes no change."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def interval(self) -> str:
+        """Return the interval in words; `the same in every run` where runs do not vary."""
+        if not math.isfinite(self.low):
+            return "–"
+        return percent(self.low) if self.low == self.high else f"{percent(self.low)} … {percent(self.high)}"
+
+
+def level_changes(
+    reference: Sequence[Trace], observed: Sequence[Trace], metrics: Sequence[str], *, alpha: float
+) -> tuple[LevelChange, ...]:
+    """Compare the totals of metrics between the runs of two configurations.
+
+    Parameters
+    ----------
+    reference, observed : sequence of Trace
+        Runs of the reference and of the configuration.
+    metrics : sequence of str
+        Metrics of all traces; a metric whose mean total is zero in the reference is left out.
+    alpha : float
+        All intervals hold together with probability 1 − 2α.
+
+    Notes
+    -----
+    Welch's interval of the difference of mean logarithms, at α over the number of metrics a side (Bonferroni).
+    """
+    found = []
+    for metric in metrics:
+        before, after = (np.array([float(trace[metric].sum()) for trace in runs]) for runs in (reference, observed))
+        if not before.size or not after.size or not before.mean():
+            continue
+        ratio = float(after.mean() / before.mean() - 1)
+        low, high = _interval(before, after, alpha / len(metrics))
+        found.append(LevelChange(metric, float(before.mean()), float(after.mean()), ratio, low, high))
+    return tuple(found)
+
+
+def _interval(before: NDArray[np.float64], after: NDArray[np.float64], alpha: float) -> tuple[float, float]:
+    if min(len(before), len(after)) < _FEWEST or min(before.min(), after.min()) <= 0:
+        return math.nan, math.nan
+    logs = [np.log(values) for values in (before, after)]
+    parts = [float(values.var(ddof=1)) / len(values) for values in logs]
+    middle, error = float(logs[1].mean() - logs[0].mean()), math.sqrt(sum(parts))
+    if error == 0:
+        return math.expm1(middle), math.expm1(middle)
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))
+    reach = -float(special.stdtrit(freedom, alpha)) * error
+    return math.expm1(middle - reach), math.expm1(middle + reach)
+
+
+def level_table(changes: Mapping[str, Sequence[LevelChange]], alpha: float, caption: str = "") -> Table:
+    """Return one row a metric of a configuration: its total in both, and the change with its interval.
+
+    Parameters
+    ----------
+    changes : mapping of str to sequence of LevelChange
+        Of each configuration.
+    alpha : float
+        Level of the intervals.
+    caption : str, default ""
+        What the table holds.
+    """
+    level = number(100 * (1 - 2 * alpha), 3)
+    columns = [
+        *([Column("configuration")] if len(changes) > 1 else []),
+        Column("total of a run"),
+        Column("A" if set(changes) == {"B"} else "baseline", "right"),
+        Column("B" if set(changes) == {"B"} else "here", "right"),
+        Column("change", "right"),
+        Column(
+            f"{level} % interval",
+            "right",
+            "from the spread between runs; all of a configuration hold together",
+            whole=True,
+        ),
+    ]
+    rows: list[list[Cell | str]] = [
+        [
+            *([name] if len(changes) > 1 else []),
+            plain_name(change.metric),
+            Cell(_short(change.before), key=change.before),
+            Cell(_short(change.after), key=change.after),
+            Cell(percent(change.ratio), key=change.ratio),
+            Cell(change.interval, key=change.low),
+        ]
+        for name, found in changes.items()
+        for change in found
+    ]
+    return Table(tuple(columns), rows, caption)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else number(value, 3)
