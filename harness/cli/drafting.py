@@ -72,7 +72,7 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
             metavar="F,G",
             help="library functions whose calls are counted (default: some that it calls, such as malloc)",
         )
-        options.add_argument("--runs", type=int, metavar="N", help="runs with software metrics (5)")
+        options.add_argument("--runs", type=int, metavar="N", help="runs with software metrics (10)")
         options.add_argument("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics alone (10)")
     options.add_argument("--source", default="", metavar="NAME", help="papi, perf_event, simulated or auto (auto)")
     options.add_argument("--sampler", default="", choices=("inside", "outside"), help="where samples are taken")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unperturbed.harness.cli.terminal.campaign import TerminalProgress
+    from unperturbed.harness.results.check import CampaignVerdicts
     from unperturbed.harness.spec import CampaignSpec
 
 
@@ -66,7 +67,23 @@ def run_and_show(
     code = show_judgement(campaign, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
     if drafted is not None and not arguments.json:
         print(f"spec:   {drafted} (edit it to go on)")
+        wanted = runs_that_decide(judgement.verdicts)
+        if wanted is not None:
+            keys = "baseline_runs" if campaign.programs else "baseline_runs and runs"
+            print(f"next:   set {keys} to {wanted} in it, then: unperturbed run {drafted}")
     progress.result(code, campaign=str(folder), report=str(report))
     if arguments.open:
         open_page(report)
     return code
+
+
+def runs_that_decide(checked: CampaignVerdicts) -> int | None:
+    """Return how many runs a configuration would probably decide all that more runs can; None where there is nothing.
+
+    Parameters
+    ----------
+    checked : CampaignVerdicts
+        The verdicts.
+    """
+    changes = [change for verdict in checked.verdicts for change in verdict.changes]
+    return max((change.runs_to_decide for change in changes if change.runs_to_decide is not None), default=None)

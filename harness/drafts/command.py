@@ -6,7 +6,6 @@ preloading.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
@@ -15,26 +14,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from unperturbed.common.scratch import scratch_folder
-from unperturbed.common.wording import duration
-from unperturbed.errors import RunError, SpecError
+from unperturbed.errors import SpecError
+from unperturbed.harness.drafts.counting import functions_of_script
 from unperturbed.harness.drafts.metrics import HardwareChoice, choose_calls, choose_hardware
 from unperturbed.harness.drafts.stdin import choose_stdin
-from unperturbed.harness.drafts.watching import Image, Watch, Watched
 from unperturbed.harness.drafts.wording import campaign_name, commented, quoted, quoted_list, without_placeholders
-from unperturbed.harness.program import Command, launch, program_command
-from unperturbed.harness.spec import PROGRAM_PATH, parse_spec
+from unperturbed.harness.spec import PROGRAM_PATH
 from unperturbed.instrument.binaries import read_binary
 
 _PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS", "GOMAXPROCS", "MKL_NUM_THREADS")
 """Variables of the user's environment that programs need to run as they do; others are asked for by name."""
-_LONG_TRIAL_S = 60
-"""A program that takes longer is tried once: whether it prints the same again is not known then."""
 _SLOWDOWN, _LEAST_TIMEOUT_S = 100, 600
 _LEAST_S, _LEAST_SIMULATED_S = 0.01, 0.015
 """Shorter programs have too few intervals of the least length for a correlation."""
-_KILLED = 128
-_OWN_SHARE = 0.5
+_OF_SCRIPT = "__main__."
+_CALLS = "calls"
+"""The configuration that counts calls."""
 _MOST_SCRIPTS = 4
 
 
@@ -182,6 +177,8 @@ class CommandSpec:
 
     def tried(self, say: Callable[[str], None] = lambda _: None) -> CommandSpec:
         """Return the same with what unmeasured runs showed; see `try_command`."""
+        from unperturbed.harness.drafts.trial import try_command  # noqa: PLC0415  it makes such specs
+
         return try_command(self, say)
 
     @property
@@ -237,15 +234,21 @@ class CommandSpec:
         lines.append(f"  # {self.hardware.why}; `unperturbed metrics` lists what there is")
         lines.append(f"  hardware: {quoted_list(self.hardware.names)}")
         if self.calls:
-            lines.append("  # calls of library functions, counted by preloading; docs/software.md has the other kinds")
+            lines.append("  # calls, counted without building the program; docs/software.md has the other kinds")
             lines.append("  software:")
-            lines += [f"    {name}: {{preload: {function}}}" for name, function in self.calls.items()]
+            lines += [
+                f"    {name}: {{python: {{enter: {function}}}}}"
+                if function.startswith(_OF_SCRIPT)
+                else f"    {name}: {{preload: {function}}}"
+                for name, function in self.calls.items()
+            ]
         lines += ["", "campaign:"]
         lines.append(f"  baseline_runs: {choices.baseline_runs or 10}           # hardware metrics alone")
         if self.calls:
             lines.append(
-                f"  runs: {choices.runs or 5}                     # of each configuration with software metrics"
+                f"  runs: {choices.runs or 10}                    # of each configuration with software metrics"
             )
+            lines.append(f"  subsets: {{{_CALLS}: {quoted_list(self.calls)}}}   # counted together, in runs named so")
         lines.append("  seed: 1")
         return "\n".join(lines) + "\n"
 
@@ -284,7 +287,7 @@ def describe_command(
     hardware = choose_hardware()
     if choices.hardware:
         hardware = HardwareChoice(choices.hardware, hardware.simulated, "asked for on the command line")
-    counted = _counted(Path(command[0]), libraries, choices)
+    counted = how_counted(command, Path.cwd(), libraries, choices)
     return CommandSpec(
         campaign_name(choices.name or Path(words[0]).name),
         tuple(command),
@@ -299,175 +302,39 @@ def describe_command(
     )
 
 
-class _Counted(NamedTuple):
-    """How a program can be counted, by its binary."""
+class Counted(NamedTuple):
+    """How a program can be counted, by its binary: functions whose calls can be, as `CommandSpec` has them."""
 
     calls: Mapping[str, str]
     static: bool
     threaded: bool
 
 
-def _counted(program: Path, libraries: Sequence[Path], choices: Choices) -> _Counted:
-    calls = {f"calls_{name.strip('_')}": name for name in choices.calls} or choose_calls(program, libraries)
-    try:
-        binary = read_binary(program)
-        return _Counted(calls, not binary.interpreter, "pthread_create" in binary.imported)
-    except SpecError:  # no ELF binary; the run itself says what is wrong with it
-        return _Counted(calls, static=False, threaded=False)
-
-
-def try_command(spec: CommandSpec, say: Callable[[str], None] = lambda _: None, *, follow: bool = True) -> CommandSpec:
-    """Run the program twice, unmeasured, and return the spec with what that showed; once where it takes long.
-
-    Where the process becomes another program (`exec`), the spec returned is of that program.
+def how_counted(command: Sequence[str], folder: Path, libraries: Sequence[Path], choices: Choices) -> Counted:
+    """Return how the program of a command can be counted.
 
     Parameters
     ----------
-    spec : CommandSpec
-        The drafted spec.
-    say : callable, optional
-        Receives a sentence when the program takes long.
-    follow : bool, default True
-        Whether to follow `exec`; a tool that starts the program is left as it is.
-
-    Raises
-    ------
-    SpecError
-        The spec has a fault, such as an option's value that no spec can have.
-    RunError
-        The program cannot be run, was killed by a signal, does not end, or does its work in other processes.
+    command : sequence of str
+        The program by its absolute path, and its arguments.
+    folder : Path
+        Where it runs.
+    libraries : sequence of Path
+        Folders of LD_LIBRARY_PATH.
+    choices : Choices
+        What the user asked for.
     """
-    with scratch_folder("trial") as place:
-        first = _run_once(spec, place, say)
-        said: tuple[str, ...] = ()
-        image = first.watched.image
-        if follow and image is not None and image.file != Path(spec.words[0]).resolve():
-            became = _becoming(spec, image, first.environment)
-            second = _run_once(became, place, say)
-            said = (f"{spec.name} becomes another program (exec), which is measured: {shlex.join(became.words)}",)
-            if first.exit_code != second.exit_code:
-                raise RunError(
-                    f"{shlex.join(spec.words)} is a script that becomes {shlex.join(became.words)}, which cannot be "
-                    f"measured alone: it ends with exit code {second.exit_code} where the script ends with "
-                    f"{first.exit_code}. {second.wrote} Type the command that the script prepares behind --"
-                )
-            spec, first = became, second
-        runs = [first]
-        if first.seconds < _LONG_TRIAL_S:
-            runs.append(_run_once(spec, place, say))
-    last = runs[-1]
-    seconds = max(run.seconds for run in runs)
-    if follow:
-        said += tuple(_elsewhere(spec, last))
-    if spec.hardware.simulated:  # whose intervals are of processor time
-        _require_length(spec, max(run.processor_s for run in runs), "of processor time", last)
-    else:
-        _require_length(spec, seconds, "", last)
-    trial = Trial(seconds, last.exit_code, len({run.digest for run in runs}) == 1, last.wrote, said)
-    return replace(spec, trial=trial)
-
-
-@dataclass(frozen=True)
-class _Once:
-    """One unmeasured run."""
-
-    seconds: float
-    processor_s: float
-    exit_code: int
-    digest: str
-    wrote: str
-    watched: Watched
-    environment: Mapping[str, str]
-
-
-def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _Once:
-    campaign = parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
-    command = program_command(campaign, scratch=scratch, build=None, inputs=scratch)
-    watch = Watch(say, spec.timeout_s)
+    program = Path(command[0])
+    calls: Mapping[str, str] = {f"calls_{name.strip('_')}": name for name in choices.calls} or {
+        f"calls_{name.removeprefix(_OF_SCRIPT).replace('.', '_').strip('_')}": name
+        for name in functions_of_script(command, folder)
+    }
+    calls = calls or choose_calls(program, libraries)
     try:
-        outcome = launch(
-            Command(
-                argv=list(command.words),
-                folder=command.folder,
-                environment=command.environment,
-                stdin=command.stdin,
-                stdout=scratch / "stdout",
-                stderr=scratch / "stderr",
-                timeout_s=spec.timeout_s,
-            ),
-            started_as=watch.begin,
-        )
-    finally:
-        watched = watch.end()
-    if outcome.timed_out:
-        raise RunError(
-            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec "
-            "with a `timeout` (`unperturbed init -- …` begins one)"
-        )
-    wrote = _last_lines(scratch / "stderr")
-    if outcome.exit_code > _KILLED:
-        raise RunError(
-            f"{shlex.join(spec.words)} was killed by signal {outcome.exit_code - _KILLED}, unmeasured. {wrote}"
-        )
-    with (scratch / "stdout").open("rb") as printed:
-        digest = hashlib.file_digest(printed, "sha256").hexdigest()
-    used = outcome.user_s + outcome.system_s
-    return _Once(outcome.seconds, used, outcome.exit_code, digest, wrote, watched, command.environment)
-
-
-def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> CommandSpec:
-    """Return the spec of the program that a command became."""
-    scratch = before["HOME"]
-    changed = {name: text for name, text in image.changed_environment(before).items() if scratch not in text}
-    environment = {**spec.environment, **changed}
-    libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    counted = _counted(image.path, libraries, spec.choices)
-    return replace(
-        spec,
-        words=(str(image.path), *image.words[1:]),
-        folder=image.folder,
-        environment=environment,
-        calls=counted.calls,
-        static=counted.static,
-        threaded=counted.threaded,
-    )
-
-
-def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
-    """Yield a sentence on a program that lets another process work; refuse it where too little is left to measure."""
-    child, own = run.watched.child, run.watched.own_s
-    if not child or run.processor_s < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
-        return
-    said = (
-        f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of processor time, the "
-        f"programs that it starts use the rest, and what is measured is {Path(spec.words[0]).name}. To measure what "
-        f"it starts: unperturbed run -- {shlex.join(child)}"
-    )
-    if own < spec.shortest_s:
-        raise RunError(said)
-    yield said
-
-
-def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) -> None:
-    """Refuse a program that is too short for enough intervals."""
-    if seconds >= spec.shortest_s:
-        return
-    ended = f" It ended with exit code {run.exit_code}. {run.wrote}" if run.exit_code else ""
-    idle = ""
-    if kind and run.seconds >= spec.shortest_s:
-        idle = (
-            f" It ran for {duration(run.seconds)} and mostly waited: simulated counters see the processor's work alone."
-        )
-    raise RunError(
-        f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too few intervals of the "
-        f"least length fit in; give it more work, so that it takes {duration(spec.shortest_s)}"
-        f"{f' {kind}' if kind else ''} or more.{idle}{ended}"
-    )
-
-
-def _last_lines(path: Path) -> str:
-    text = path.read_text(errors="replace").strip()[-500:]
-    return f"It wrote: {text}" if text else "It wrote nothing to standard error."
+        binary = read_binary(program)
+        return Counted(calls, not binary.interpreter, "pthread_create" in binary.imported)
+    except SpecError:  # no ELF binary; the run itself says what is wrong with it
+        return Counted(calls, static=False, threaded=False)
 
 
 def _resolved(words: Sequence[str], search: str) -> list[str]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.drafts.command import Choices, CommandSpec, describe_command, try_command
+from unperturbed.harness.drafts.command import Choices, CommandSpec, describe_command
+from unperturbed.harness.drafts.trial import try_command
 from unperturbed.harness.drafts.wording import campaign_name, quoted, without_placeholders
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -49,8 +50,8 @@ class Comparison:
         follow = not any(self.wrapped)
         return replace(
             self,
-            first=try_command(self.first, say, follow=follow),
-            second=try_command(self.second, say, follow=follow),
+            first=try_command(self.first, say, follow=follow, counting=False),
+            second=try_command(self.second, say, follow=follow, counting=False),
         )
 
     @property

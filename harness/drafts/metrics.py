@@ -35,7 +35,6 @@ _CALLS = (
     "_ZdlPv",
 )
 """Library functions that programs call for their work, those first whose counts say most."""
-_MOST_CALLS = 3
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[st
         return {}
     found: dict[str, str] = {}
     for name in _CALLS:
-        if name in imported and len(found) < _MOST_CALLS and _is_interposable(name, program, library_path):
+        if name in imported and _is_interposable(name, program, library_path):
             found[f"calls_{name.strip('_')}"] = name
     return found
 

@@ -37,7 +37,7 @@ def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
     campaign = program / "campaigns" / "phases"
     assert (campaign / "report.html").is_file()
     found = verdicts(campaign)
-    assert [verdict["configuration"] for verdict in found["verdicts"]] == ["all"]
+    assert [verdict["configuration"] for verdict in found["verdicts"]] == ["calls"]
     spec = load_spec(program / "campaigns" / "phases.yaml")
     assert spec.program.run == f"{program}/phases 100"
     assert spec.measure.software["calls_malloc"].target == "malloc"

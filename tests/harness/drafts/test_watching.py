@@ -11,6 +11,7 @@ import pytest
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.errors import RunError
 from unperturbed.harness.drafts import Choices, describe_command
+from unperturbed.harness.drafts.counting import choose_counted
 
 _WORK = "int main(int argc, char **argv) { volatile long n = 0; while (n < 200000000) n++; return argc == 2 ? 0 : 7; }"
 
@@ -76,3 +77,41 @@ def test_piped_input_is_kept_for_every_run(tmp_path: Path) -> None:
     spec = describe_command(["cat"], Choices()).reading(tmp_path / "kept")
     assert f"stdin: {tmp_path / 'kept'}" in spec.text("")
     assert spec.reads == f" < {tmp_path / 'kept'}"
+
+
+def test_what_never_happens_is_not_counted() -> None:
+    chosen = choose_counted({"calls_malloc": 0, "calls_read": 900, "calls_write": 5})
+    assert chosen.metrics == ("calls_read",)
+    assert chosen.said == "not counted, as it never happens: calls_malloc; hardly happens: calls_write (5)"
+    assert choose_counted({"calls_malloc": 7, "calls_read": 0}).metrics == ("calls_malloc",)
+    assert choose_counted({"calls_malloc": 0}).metrics == ()
+
+
+def test_calls_that_a_program_makes_are_chosen_by_a_run_of_it(folder: Path) -> None:
+    (folder / "calls.c").write_text(
+        "#include <stdlib.h>\n#include <string.h>\nint main(int argc, char **argv) {\n"
+        "    volatile long n = 0;\n    if (argc > 5) free(calloc(argc, 1));\n"
+        "    for (int i = 0; i < 500; i++) { free(malloc(i + 9000)); for (int k = 0; k < 300000; k++) n++; }\n"
+        "    return 0;\n}\n"
+    )
+    subprocess.run(["gcc", "-O1", "-fno-builtin", "-o", "calls", "calls.c"], cwd=folder, check=True)
+    spec = describe_command([str(folder / "calls")], Choices(stdin="null")).tried()
+    assert dict(spec.calls) == {"calls_malloc": "malloc"}
+    assert "not counted, as it never happens: calls_calloc" in " ".join(spec.remarks())
+    assert "subsets: {calls: [calls_malloc]}" in spec.text("")
+
+
+def test_of_a_python_script_its_own_functions_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(
+        "class A:\n    def one(self):\n        return sum(range(3000))\n\ndef never():\n    pass\n\n"
+        "print(sum(A().one() for _ in range(3000)))\n"
+    )
+    spec = describe_command([sys.executable, str(tmp_path / "work.py")], Choices(stdin="null")).tried()
+    assert dict(spec.calls) == {"calls_A_one": "__main__.A.one"}
+    assert "calls_A_one: {python: {enter: __main__.A.one}}" in spec.text("")
+
+
+def test_a_program_that_calls_nothing_is_told_what_to_do(folder: Path) -> None:
+    spec = describe_command([str(folder / "work"), "one"], Choices(stdin="null")).tried()
+    assert not spec.calls
+    assert "there is no verdict; count others by --count" in " ".join(spec.remarks())

@@ -1,0 +1,212 @@
+"""Trial runs of a command, unmeasured: how long it takes, what it prints, which program it becomes, what it calls."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from unperturbed.common.scratch import scratch_folder
+from unperturbed.common.wording import duration
+from unperturbed.errors import RunError
+from unperturbed.harness.drafts.command import CommandSpec, Trial, how_counted
+from unperturbed.harness.drafts.counting import MOST, choose_counted, count_once
+from unperturbed.harness.drafts.watching import Image, Watch, Watched
+from unperturbed.harness.program import Command, launch, program_command
+from unperturbed.harness.spec import parse_spec
+
+_LONG_TRIAL_S = 60
+"""A program that takes longer is tried once: whether it prints the same again is not known then."""
+_EASY_SIMULATED_S = 0.1
+"""Simulated 50 times as slowly, 200 intervals of it have six ticks each."""
+_KILLED = 128
+_OWN_SHARE = 0.5
+"""A program that uses less of the processor time itself lets others work."""
+
+
+def try_command(
+    spec: CommandSpec, say: Callable[[str], None] = lambda _: None, *, follow: bool = True, counting: bool = True
+) -> CommandSpec:
+    """Run the program twice, unmeasured, and return the spec with what that showed; once where it takes long.
+
+    Where the process becomes another program (`exec`), the spec returned is of that program.
+
+    Parameters
+    ----------
+    spec : CommandSpec
+        The drafted spec.
+    say : callable, optional
+        Receives a sentence when the program takes long.
+    follow : bool, default True
+        Whether to follow `exec`; a tool that starts the program is left as it is.
+    counting : bool, default True
+        Whether to run it once more, to choose the calls that are counted.
+
+    Raises
+    ------
+    SpecError
+        The spec has a fault, such as an option's value that no spec can have.
+    RunError
+        The program cannot be run, was killed by a signal, does not end, or does its work in other processes.
+    """
+    with scratch_folder("trial") as place:
+        first = _run_once(spec, place, say)
+        said: tuple[str, ...] = ()
+        image = first.watched.image
+        if follow and image is not None and image.file != Path(spec.words[0]).resolve():
+            became = _becoming(spec, image, first.environment)
+            second = _run_once(became, place, say)
+            said = (f"{spec.name} becomes another program (exec), which is measured: {shlex.join(became.words)}",)
+            if first.exit_code != second.exit_code:
+                raise RunError(
+                    f"{shlex.join(spec.words)} is a script that becomes {shlex.join(became.words)}, which cannot be "
+                    f"measured alone: it ends with exit code {second.exit_code} where the script ends with "
+                    f"{first.exit_code}. {second.wrote} Type the command that the script prepares behind --"
+                )
+            spec, first = became, second
+        runs = [first]
+        if first.seconds < _LONG_TRIAL_S:
+            runs.append(_run_once(spec, place, say))
+        if counting and not spec.choices.calls:
+            spec, left_out = _with_calls_made(spec, first.exit_code, Path(place))
+            said += left_out
+    last = runs[-1]
+    seconds = max(run.seconds for run in runs)
+    if follow:
+        said += tuple(_elsewhere(spec, last))
+    if spec.hardware.simulated:  # whose intervals are of processor time
+        used = max(run.processor_s for run in runs)
+        _require_length(spec, used, "of processor time", last)
+        if used < _EASY_SIMULATED_S:
+            said += (
+                f"the program takes {duration(used)} of processor time: simulated intervals are then as short as two "
+                f"ticks of the clock and vary by one; with {duration(_EASY_SIMULATED_S)} or more fewer runs decide",
+            )
+    else:
+        _require_length(spec, seconds, "", last)
+    trial = Trial(seconds, last.exit_code, len({run.digest for run in runs}) == 1, last.wrote, said)
+    return replace(spec, trial=trial)
+
+
+@dataclass(frozen=True)
+class _Once:
+    """One unmeasured run."""
+
+    seconds: float
+    processor_s: float
+    exit_code: int
+    digest: str
+    wrote: str
+    watched: Watched
+    environment: Mapping[str, str]
+
+
+def _run_once(spec: CommandSpec, scratch: Path, say: Callable[[str], None]) -> _Once:
+    campaign = parse_spec(spec.text("trial"), f"{spec.name}.yaml", spec.folder)
+    command = program_command(campaign, scratch=scratch, build=None, inputs=scratch)
+    watch = Watch(say, spec.timeout_s)
+    try:
+        outcome = launch(
+            Command(
+                argv=list(command.words),
+                folder=command.folder,
+                environment=command.environment,
+                stdin=command.stdin,
+                stdout=scratch / "stdout",
+                stderr=scratch / "stderr",
+                timeout_s=spec.timeout_s,
+            ),
+            started_as=watch.begin,
+        )
+    finally:
+        watched = watch.end()
+    if outcome.timed_out:
+        raise RunError(
+            f"{spec.words[0]} did not end within {duration(spec.timeout_s)}; for a longer program write a spec "
+            "with a `timeout` (`unperturbed init -- …` begins one)"
+        )
+    wrote = _last_lines(scratch / "stderr")
+    if outcome.exit_code > _KILLED:
+        raise RunError(
+            f"{shlex.join(spec.words)} was killed by signal {outcome.exit_code - _KILLED}, unmeasured. {wrote}"
+        )
+    with (scratch / "stdout").open("rb") as printed:
+        digest = hashlib.file_digest(printed, "sha256").hexdigest()
+    used = outcome.user_s + outcome.system_s
+    return _Once(outcome.seconds, used, outcome.exit_code, digest, wrote, watched, command.environment)
+
+
+def _becoming(spec: CommandSpec, image: Image, before: Mapping[str, str]) -> CommandSpec:
+    """Return the spec of the program that a command became."""
+    scratch = before["HOME"]
+    changed = {name: text for name, text in image.changed_environment(before).items() if scratch not in text}
+    environment = {**spec.environment, **changed}
+    libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    words = (str(image.path), *image.words[1:])
+    counted = how_counted(words, image.folder, libraries, spec.choices)
+    return replace(
+        spec,
+        words=words,
+        folder=image.folder,
+        environment=environment,
+        calls=counted.calls,
+        static=counted.static,
+        threaded=counted.threaded,
+    )
+
+
+def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[CommandSpec, tuple[str, ...]]:
+    """Run the program once and keep the calls that it really makes; return a sentence on those that are left out."""
+    alone = replace(spec, trial=Trial(0.0, exit_code, same=False))
+    campaign = parse_spec(alone.text("trial"), f"{spec.name}.yaml", spec.folder)
+    counts = count_once(campaign, place, exit_code) if spec.calls else {}
+    if counts is None:
+        return replace(spec, calls=dict(list(spec.calls.items())[:MOST])), ()
+    chosen = choose_counted(counts)
+    said = chosen.said
+    if not chosen.metrics:
+        said = (
+            "none of the calls that can be counted without building the program happens, so its numbers have nothing "
+            "to be held against and there is no verdict; count others by --count F,G, its own functions by a spec "
+            "(unperturbed init SOURCE-FOLDER), or hold it against another set-up (unperturbed compare -- A -- B)"
+        )
+    return replace(spec, calls={name: spec.calls[name] for name in chosen.metrics}), (said,) if said else ()
+
+
+def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
+    """Yield a sentence on a program that lets another process work; refuse it where too little is left to measure."""
+    child, own = run.watched.child, run.watched.own_s
+    if not child or run.processor_s < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
+        return
+    said = (
+        f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of processor time, the "
+        f"programs that it starts use the rest, and what is measured is {Path(spec.words[0]).name}. To measure what "
+        f"it starts: unperturbed run -- {shlex.join(child)}"
+    )
+    if own < spec.shortest_s:
+        raise RunError(said)
+    yield said
+
+
+def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) -> None:
+    """Refuse a program that is too short for enough intervals."""
+    if seconds >= spec.shortest_s:
+        return
+    ended = f" It ended with exit code {run.exit_code}. {run.wrote}" if run.exit_code else ""
+    idle = ""
+    if kind and run.seconds >= spec.shortest_s:
+        idle = (
+            f" It ran for {duration(run.seconds)} and mostly waited: simulated counters see the processor's work alone."
+        )
+    raise RunError(
+        f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too few intervals of the "
+        f"least length fit in; give it more work, so that it takes {duration(spec.shortest_s)}"
+        f"{f' {kind}' if kind else ''} or more.{idle}{ended}"
+    )
+
+
+def _last_lines(path: Path) -> str:
+    text = path.read_text(errors="replace").strip()[-500:]
+    return f"It wrote: {text}" if text else "It wrote nothing to standard error."
