@@ -23,6 +23,8 @@ _STILL_S = (10.0, 60.0)
 _OF_SHELLS = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 """Variables that shells set for themselves."""
 _LAUNCHER = "setpriv"
+_EARLY = 100
+"""So many times at the beginning all is read: a shell that starts another script stays the same program."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -71,7 +73,7 @@ class Watched:
     Attributes
     ----------
     image : Image or None
-        The program that it was for the longest time; None when it ended before anything was seen.
+        The program that it was at last; None when it ended before anything was seen.
     child : tuple of str
         The command that it started and that ran longest; empty for none.
     own_s : float
@@ -98,8 +100,8 @@ class Watch:
         self._say, self._limit_s = say, limit_s
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
-        self._seen: Counter[Path] = Counter()
-        self._images: dict[Path, Image] = {}
+        self._looks = 0
+        self._last: Image | None = None
         self._children: Counter[tuple[str, ...]] = Counter()
         self._own_s = 0.0
 
@@ -113,9 +115,8 @@ class Watch:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        longest = self._seen.most_common(1)
         child = self._children.most_common(1)
-        return Watched(self._images[longest[0][0]] if longest else None, child[0][0] if child else (), self._own_s)
+        return Watched(self._last, child[0][0] if child else (), self._own_s)
 
     def _watch(self, pid: int) -> None:
         begun = time.monotonic()
@@ -134,21 +135,17 @@ class Watch:
         try:
             file = (place / "exe").readlink()
             if file.name != _LAUNCHER:
-                self._seen[file] += 1
-                if file not in self._images or self._seen[file] % 64 == 0:
+                self._looks += 1
+                if self._last is None or self._last.file != file or self._looks < _EARLY or self._looks % 64 == 0:
                     image = Image(file, _words(place / "cmdline"), (place / "cwd").readlink(), _variables(place))
                     if (place / "exe").readlink() == file and image.words:
-                        self._images[file] = image
+                        self._last = image
                 stat = (place / "stat").read_text().rpartition(")")[2].split()
                 self._own_s = (int(stat[11]) + int(stat[12])) / _TICKS
             for child in (place / "task" / str(pid) / "children").read_text().split():
                 self._children[_words(Path(f"/proc/{child}/cmdline"))] += 1
         except (OSError, ValueError, IndexError):  # it ended, or became another program meanwhile
             return
-        finally:
-            # A program without an image cannot be followed.
-            for unseen in [file for file in self._seen if file not in self._images]:
-                del self._seen[unseen]
 
 
 def _words(cmdline: Path) -> tuple[str, ...]:
