@@ -19,6 +19,7 @@ from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import number, percent
 
 _FEWEST = 2
+_UNITS = {"T": 1e12, "G": 1e9, "M": 1e6}
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,11 @@ class LevelChange:
 
     @property
     def interval(self) -> str:
-        """Return the interval in words; `the same in every run` where runs do not vary."""
+        """Return the interval in words: one number where both ends are written alike."""
         if not math.isfinite(self.low):
             return "–"
-        return percent(self.low) if self.low == self.high else f"{percent(self.low)} … {percent(self.high)}"
+        low, high = percent(self.low), percent(self.high)
+        return low if low == high else f"{low.removesuffix('%').rstrip()} … {high}"
 
 
 def level_changes(
@@ -115,9 +117,9 @@ def level_table(changes: Mapping[str, Sequence[LevelChange]], alpha: float, capt
     columns = [
         *([Column("configuration")] if len(changes) > 1 else []),
         Column("total of a run"),
-        Column("A" if set(changes) == {"B"} else "baseline", "right"),
-        Column("B" if set(changes) == {"B"} else "here", "right"),
-        Column("change", "right"),
+        Column("A" if set(changes) == {"B"} else "baseline", "right", whole=True),
+        Column("B" if set(changes) == {"B"} else "here", "right", whole=True),
+        Column("change", "right", whole=True),
         Column(
             f"{level} % interval",
             "right",
@@ -141,4 +143,8 @@ def level_table(changes: Mapping[str, Sequence[LevelChange]], alpha: float, capt
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else number(value, 3)
+    """Write a total with four digits: `608.6 M`, the space unbreakable."""
+    for unit, size in _UNITS.items():
+        if value >= size:
+            return f"{number(value / size, 4)}\u00a0{unit}"
+    return number(value, 4)

@@ -78,12 +78,15 @@ def run_and_show(
 
 
 def runs_that_decide(checked: CampaignVerdicts) -> int | None:
-    """Return how many runs a configuration would probably decide all that more runs can; None where there is nothing.
+    """Return how many runs a configuration would probably decide what more runs can; None where nothing is open.
 
     Parameters
     ----------
     checked : CampaignVerdicts
         The verdicts.
     """
-    changes = [change for verdict in checked.verdicts for change in verdict.changes]
+    from unperturbed.analysis.perturbation import OPEN
+
+    # A verdict that is decided stays so, whatever else of it is open.
+    changes = [change for verdict in checked.verdicts if verdict.verdict in OPEN for change in verdict.changes]
     return max((change.runs_to_decide for change in changes if change.runs_to_decide is not None), default=None)
