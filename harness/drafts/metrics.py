@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unperturbed.collectors.planning import list_metrics
 from unperturbed.errors import HostError, SpecError
-from unperturbed.instrument.binaries import find_function, read_binary
+from unperturbed.instrument.binaries import find_function, needed_libraries, read_binary
 from unperturbed.instrument.events import parse_event
 
 _REAL = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_BR_MSP")
@@ -35,6 +35,8 @@ _CALLS = (
     "_ZdlPv",
 )
 """Library functions that programs call for their work, those first whose counts say most."""
+_SYSTEM = ("libc.", "ld-linux", "linux-vdso", "libm.", "libpthread.", "libdl.", "libgcc_s.")
+"""Libraries whose own calls are not the program's."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,11 @@ def choose_calls(program: Path, library_path: Sequence[Path] = ()) -> Mapping[st
         Name of a metric to the function; empty for a static program or one that calls none of the usual.
     """
     try:
-        imported = read_binary(program).imported
+        imported = set(read_binary(program).imported)
+        # Of a program that is a library in the main, such as python, the library makes the calls.
+        for name, library in needed_libraries(program, library_path).items():
+            if not name.startswith(_SYSTEM):
+                imported |= set(read_binary(library).imported)
     except SpecError:
         return {}
     found: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from unperturbed.instrument.binaries.elf import read_binary
 from unperturbed.instrument.binaries.interposition import Interposed, find_function, find_functions, interposer_source
+from unperturbed.instrument.binaries.libraries import needed_libraries
 from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS, Hit, ProbeSite, find_probes
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "find_functions",
     "find_probes",
     "interposer_source",
+    "needed_libraries",
     "read_binary",
 ]
