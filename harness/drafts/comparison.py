@@ -80,6 +80,8 @@ class Comparison:
         lines.append(f"    run: {quoted(second.run_line)}")
         if self.wrapped[1]:
             lines.append(f"    sampled: {quoted(self.wrapped[1])}")
+        if second.folder != first.folder:  # a script went there before it became the program
+            lines.append(f"    working_folder: {quoted(without_placeholders(str(second.folder)))}")
         changed = {name: value for name, value in second.environment.items() if first.environment.get(name) != value}
         if changed:
             lines.append("    environment:")
@@ -130,8 +132,9 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
             "the counters here, looks at the program that it starts alone: comparing with a tool attached takes a host "
             "with counters of its processor (`unperturbed doctor`)"
         )
-    other = campaign_name(names[1]) if names[1] != names[0] else "second"
-    both = choices.name or campaign_name(f"{names[0]}-and-{other}")
+    typed = [campaign_name(Path(given[0]).name) for given in (words, other_words)]  # a script by its own name
+    other = typed[1] if typed[1] != typed[0] else "second"
+    both = choices.name or campaign_name(f"{typed[0]}-and-{other}")
     return Comparison(replace(drafted[0], name=both), drafted[1], _SECOND, (wrapped[0], wrapped[1]))
 
 
