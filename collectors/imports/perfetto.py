@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class _Counter:
     process: int
     unit: str = ""
     values: str = "gauge"
+    multiplier: int = 1
     times: list[int] = field(default_factory=list)
     counts: list[float] = field(default_factory=list)
 
@@ -173,18 +175,30 @@ def _field(content: bytes, at: int) -> tuple[int, Any, int, int]:
     return tag >> 3, content[begin : begin + length], begin, begin + length
 
 
+def _packets(content: bytes, path: Path) -> Iterator[tuple[dict[int, Any], int]]:
+    """Yield the fields of each packet and its place; of a compressed one, the packets in it, all at its place."""
+    for number, packet, offset in _fields(content):
+        if number != _PACKET or not isinstance(packet, bytes):
+            raise _CutOffError(offset)
+        parts = {key: value for key, value, _ in _fields(packet, offset)}
+        if _COMPRESSED not in parts:
+            yield parts, offset
+            continue
+        try:
+            held = zlib.decompress(parts[_COMPRESSED])
+            inner = [({key: value for key, value, _ in _fields(one)}, offset) for _, one, _ in _fields(held)]
+        except (zlib.error, TypeError, _CutOffError):
+            refuse(path, f"byte {offset:,}: compressed packets are damaged; the trace is not complete")
+        yield from inner
+
+
 def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, str]]:
     counters: dict[int, _Counter] = {}
     names: dict[int, str] = {}
     parents: dict[int, int] = {}
     clocks: dict[int, int] = {}
     tracks: dict[int, int] = {}
-    for number, packet, offset in _fields(content):
-        if number != _PACKET or not isinstance(packet, bytes):
-            raise _CutOffError(offset)
-        parts = {key: value for key, value, _ in _fields(packet, offset)}
-        if _COMPRESSED in parts:
-            refuse(path, f"byte {offset:,}: packets are compressed; record without compression")
+    for parts, offset in _packets(content, path):
         sequence = parts.get(_SEQUENCE, 0)
         if _DEFAULTS in parts:
             defaults = {key: value for key, value, _ in _fields(parts[_DEFAULTS], offset)}
@@ -210,6 +224,7 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
         while process in parents and parents[process] != process:
             process = parents[process]
         counter.process = process
+        counter.counts = [value * counter.multiplier for value in counter.counts]
     return list(counters.values()), names
 
 
@@ -237,6 +252,7 @@ def _describe(
             uuid,
             unit.get(6, b"").decode("utf-8", "replace") or known,
             "deltas" if unit.get(5) else "counts" if own else "gauge",
+            _signed(unit.get(4, 0)) or 1,
         )
 
 

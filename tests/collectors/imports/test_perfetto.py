@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,23 @@ def test_protobuf_by_its_own_schema(tmp_path: Path) -> None:
     assert trace["queue"].tolist() == [7.5]
     (trace,) = read_traces(write_packets(tmp_path / "b.pftrace", [9, 1, 2, 3], incremental=True))
     assert trace["queue"].tolist() == [1, 2, 3]
+
+
+def test_compressed_packets_and_unit_multiplier(tmp_path: Path) -> None:
+    plain = schema.Trace.FromString(write_packets(tmp_path / "a.pftrace", [3, -4, 7.5, 2]).read_bytes())
+    plain.packet[1].track_descriptor.counter.unit_multiplier = 1024
+    packed = schema.Trace()
+    for begin, end in ((0, 3), (3, len(plain.packet))):
+        part = schema.Trace(packet=plain.packet[begin:end])
+        packed.packet.add().compressed_packets = zlib.compress(part.SerializeToString())
+    path = tmp_path / "b.pftrace"
+    path.write_bytes(packed.SerializeToString())
+    (trace,) = read_traces(path)
+    assert trace["queue"].tolist() == [-4096, 7680, 2048]
+    packed.packet[1].compressed_packets = packed.packet[1].compressed_packets[:-9]
+    path.write_bytes(packed.SerializeToString())
+    with pytest.raises(DataError, match=r"b\.pftrace: byte [0-9,]+: compressed packets are damaged"):
+        read_traces(path)
 
 
 def test_what_this_tool_exported(tmp_path: Path) -> None:
