@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from unperturbed.common.user_cache import user_cache
 from unperturbed.instrument.compiler import SiteReport, Toolchain, read_sites, write_toolchain
 from unperturbed.instrument.events import parse_event
 
@@ -103,6 +104,7 @@ def workshop(tmp_path: Path) -> MakeWorkshop:
             runtime=runtime,
             sham=sham,
             layouts=layouts,
+            objects=user_cache() / "objects",
         )
         return Workshop(folder, toolchain, tuple(events))
 

@@ -16,6 +16,7 @@ import pytest
 from tests.instrument.conftest import Workshop, plain_output
 from unperturbed.collectors.records import Mark, Records, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import BOUNDS, build_observer, runtime_files
+from unperturbed.common.user_cache import user_cache
 from unperturbed.instrument.compiler import missing_metrics, write_toolchain
 from unperturbed.instrument.events import parse_event
 
@@ -428,7 +429,12 @@ def with_runtime(folder: Path, *targets: str, **compilers: str) -> Workshop:
     """Return a workshop whose programs are sampled by the real runtime."""
     software = {target: parse_event({"gauge": target}) for target in targets}
     toolchain = write_toolchain(
-        folder / "toolchain", software, compilers=compilers, runtime=runtime_files(), bounds=BOUNDS
+        folder / "toolchain",
+        software,
+        compilers=compilers,
+        runtime=runtime_files(),
+        bounds=BOUNDS,
+        objects=user_cache() / "objects",
     )
     (folder / "work").mkdir()
     return Workshop(folder / "work", toolchain, targets)
