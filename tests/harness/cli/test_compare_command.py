@@ -15,7 +15,7 @@ from unperturbed.harness.campaign import configurations
 from unperturbed.harness.drafts import Choices, describe_comparison
 from unperturbed.harness.spec import InvalidSpec, load_spec, parse_spec
 
-FEW = ("--runs", "5", "--metrics", "PAPI_TOT_INS,PAPI_L1_DCM,PAPI_BR_MSP", "--interval", "100")
+FEW = ("--runs", "5", "--metrics", "PAPI_TOT_INS,PAPI_L1_DCM,PAPI_BR_MSP", "--interval", "40")
 PLAIN: dict[str, Any] = {
     "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP"],
     "measure__derived": {},
@@ -27,11 +27,11 @@ PLAIN: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two builds of one program: `other` does ten times the work in one of its phases, and prints another result."""
+    """Two builds of one program: `other` does four times the work in one of its phases, and prints another result."""
     folder = tmp_path_factory.mktemp("programs")
     text = (PHASES / "phases.c").read_text()
     (folder / "one.c").write_text(text)
-    (folder / "other.c").write_text(text.replace("branch(STEPS", "walk(10 * STEPS"))
+    (folder / "other.c").write_text(text.replace("branch(STEPS", "walk(4 * STEPS"))
     for name in ("one", "other"):
         subprocess.run(["gcc", "-O1", "-o", name, f"{name}.c"], cwd=folder, check=True)
     (folder / "same").write_bytes((folder / "one").read_bytes())
@@ -40,7 +40,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_another_program_changes_the_numbers(programs: Path) -> None:
-    done = unperturbed(programs, "compare", *FEW, "--", "./one", "120", "--", "./other", "120")
+    done = unperturbed(programs, "compare", *FEW, "--", "./one", "70", "--", "./other", "70")
     assert done.returncode in (0, 4), done.stderr
     assert "spec:   campaigns/one-and-other.yaml (edit it to go on)" in done.stdout
     assert "B is another set-up of the program" in done.stdout
@@ -72,7 +72,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
 
 
 def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
-    done = unperturbed(programs, "compare", *FEW, "--", "./one", "120", "--", "./same", "120")
+    done = unperturbed(programs, "compare", *FEW, "--", "./one", "70", "--", "./same", "70")
     assert done.returncode == 0, done.stderr
     (verdict,) = verdicts(programs / "campaigns" / "one-and-same")["verdicts"]
     assert verdict["verdict"] != "perturbed"  # a change is shown by chance in one campaign of twenty
@@ -141,12 +141,13 @@ def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) ->
         tmp_path,
         **PLAIN,
         program__build="make CC={cc}",
+        program__run="{build}/phases 45",
         campaign__baseline_runs=5,
     )
     text = spec.read_text()
     spec.write_text(
         f"{text}\nprograms:\n  plain: {{build: \"make CC={{cc}} CFLAGS='-O0 -g'\"}}\n"
-        "  fewer: {run: '{build}/phases 59', environment: {X: '1'}}\n"
+        "  fewer: {run: '{build}/phases 44', environment: {X: '1'}}\n"
     )
     done = unperturbed(tmp_path, "run", "spec.yaml")
     assert done.returncode == 4, done.stderr

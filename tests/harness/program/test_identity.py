@@ -20,8 +20,9 @@ from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec import load_spec
 
 QUICK = {
+    "program__run": "{build}/phases 60",
     "measure__clock": "work",
-    "measure__interval": {"records": 60},
+    "measure__interval": {"records": 35},
     "analysis__anchor": None,
     "campaign__subsets": {"steps": ["steps", "rounds"]},
 }
