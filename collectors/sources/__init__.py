@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PRESETS, is_native
+from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PERF_WORDS, PRESETS, is_native
 from unperturbed.collectors.sources.source import (
     NONE,
     Answer,
@@ -34,6 +34,7 @@ __all__ = [
     "NONE",
     "OS_GROUPS",
     "OS_METRICS",
+    "PERF_WORDS",
     "PRESETS",
     "Answer",
     "Cache",

@@ -172,3 +172,29 @@ def is_native(name: str) -> bool:
 def preset_unit(name: str) -> str:
     """Return the unit of one count of an event, as the end of its name in capitals gives it."""
     return "cycles" if name.endswith(("_CYC", "CYCLES")) else "events"
+
+
+PERF_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "cycles": "PAPI_TOT_CYC",
+        "cpu-cycles": "PAPI_TOT_CYC",
+        "instructions": "PAPI_TOT_INS",
+        "branches": "PAPI_BR_INS",
+        "branch-instructions": "PAPI_BR_INS",
+        "branch-misses": "PAPI_BR_MSP",
+        "cache-misses": "PAPI_L3_TCM",
+        "cache-references": "PAPI_L3_TCA",
+        "L1-dcache-load-misses": "PAPI_L1_DCM",
+        "L1-icache-load-misses": "PAPI_L1_ICM",
+        "LLC-load-misses": "PAPI_L3_LDM",
+        "dTLB-load-misses": "PAPI_TLB_DM",
+        "iTLB-load-misses": "PAPI_TLB_IM",
+        **{
+            name: f"perf::{name}"
+            for name in ("page-faults", "minor-faults", "major-faults", "context-switches", "cpu-migrations")
+        },
+        "task-clock": "perf::task-clock",
+        "cpu-clock": "perf::cpu-clock",
+    }
+)
+"""What perf's common names are called in a spec."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.execution import (
         CAMPAIGN,
         SWEEP,
+        check_owner,
         execute_plan,
         lock_campaign,
         prepare_campaign,
@@ -58,6 +59,7 @@ __all__ = [
     "build_and_stage",
     "check_budget",
     "check_clock",
+    "check_owner",
     "check_probes",
     "check_processor",
     "check_sampled_program",
@@ -86,7 +88,15 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "attempts": ("Attempt", "Durations", "RunQueue", "RunResult"),
-        "execution": ("CAMPAIGN", "SWEEP", "execute_plan", "lock_campaign", "prepare_campaign", "run_campaign"),
+        "execution": (
+            "CAMPAIGN",
+            "SWEEP",
+            "check_owner",
+            "execute_plan",
+            "lock_campaign",
+            "prepare_campaign",
+            "run_campaign",
+        ),
         "manifest": ("Manifest", "RunState"),
         "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
         "pilot": ("with_configuration",),

@@ -244,20 +244,8 @@ def _claim(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
 
     A folder of another spec is refused when it has finished runs, and started anew otherwise.
     """
-    known = manifest.fact("spec_digest")
-    recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
-    if recorded != purpose and manifest.runs("done"):
-        raise SpecError(
-            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or remove "
-            "that one"
-        )
-    if known not in (None, campaign.digest):
-        if manifest.runs("done"):
-            raise SpecError(
-                f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, begun "
-                f"{manifest.fact('begun')}): "
-                "choose another folder with --campaign, or remove that one"
-            )
+    check_owner(manifest, campaign, purpose)
+    if manifest.fact("spec_digest") not in (None, campaign.digest):
         manifest.clear()
         for name in ("builds", "inputs", "runs"):
             shutil.rmtree(manifest.path.parent / name, ignore_errors=True)
@@ -271,3 +259,35 @@ def _claim(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
         name=campaign.name,
         begun=manifest.fact("begun") or now(),
     )
+
+
+def check_owner(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
+    """Refuse a folder that holds finished runs of another spec or purpose; nothing is written.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        That of the folder.
+    campaign : CampaignSpec
+        What is to run there.
+    purpose : str
+        What for, as `CAMPAIGN`.
+
+    Raises
+    ------
+    SpecError
+        The folder belongs to another spec or purpose.
+    """
+    known = manifest.fact("spec_digest")
+    recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
+    if recorded != purpose and manifest.runs("done"):
+        raise SpecError(
+            f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or remove "
+            "that one"
+        )
+    if known not in (None, campaign.digest) and manifest.runs("done"):
+        raise SpecError(
+            f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, begun "
+            f"{manifest.fact('begun')}): "
+            "choose another folder with --campaign, or remove that one"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import shlex
 import signal
 import sqlite3
 import sys
@@ -116,6 +117,12 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
         raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell not set?")
     arguments, extra = parser.parse_known_args(own_words)
     if extra:
+        spec = str(getattr(arguments, "spec", None) or "")
+        if getattr(command, "takes_program", False) and not program and not spec.endswith((".yaml", ".yml")):
+            if chosen == "compare":
+                raise SpecError("put -- before each command: unperturbed compare -- A its arguments -- B its arguments")
+            if not any(word.startswith("-") for word in extra):
+                raise SpecError(f"put -- before the program: unperturbed {chosen} -- {shlex.join([spec, *extra])}")
         parser.commands[chosen].refuse(extra)
     arguments.program = program
     return command, arguments

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
+from unperturbed.harness.campaign import HOME
 
 if TYPE_CHECKING:
     from unperturbed.harness.cli.terminal.campaign import TerminalProgress
@@ -134,11 +135,12 @@ def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -
 
 
 def _choices(arguments: argparse.Namespace) -> Choices:
+    from unperturbed.collectors.sources import PERF_WORDS
     from unperturbed.harness.drafts import Choices
 
     return Choices(
         arguments.name,
-        tuple(filter(None, arguments.metrics.split(","))),
+        tuple(PERF_WORDS.get(name, name) for name in filter(None, arguments.metrics.split(","))),
         tuple(filter(None, arguments.count.split(","))),
         arguments.interval,
         arguments.source,
@@ -171,10 +173,19 @@ def draft(
     """
     from unperturbed.harness.drafts import find_place, head_of, save, spool_stdin
 
-    spec = describe(_choices(arguments))
+    choices = _choices(arguments)
+    for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
+        if name != meant:
+            progress.note(f"perf's {name} is {meant} here")
+    spec = describe(choices)
     piped = None if arguments.input else spool_stdin(progress.note)
     command += f" < (piped, sha256 {piped.digest})" if piped is not None else spec.reads
     place = find_place(spec.name, command, arguments.campaign)
+    if place.name != spec.name and arguments.campaign is None and not place.known:
+        progress.note(
+            f"another command has {HOME / spec.name}; this one is kept in {place.campaign}. To go on with that one, "
+            f"edit {HOME / spec.name}.yaml, and type `unperturbed run {HOME / spec.name}.yaml`"
+        )
     spec = spec.renamed(place.name)
     if place.known:
         progress.step(f"going on by {place.spec}")

@@ -8,7 +8,7 @@ import webbrowser
 from pathlib import Path
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import HOME
+from unperturbed.harness.campaign import HOME, Manifest
 
 CAMPAIGN_OR_SPEC = "the campaign's folder, or the spec that it was run from (then campaigns/<its name>)"
 """Help of an argument that `campaign_folder` reads."""
@@ -29,16 +29,46 @@ def campaign_folder(given: Path) -> Path:
     """
     if not (given / "campaign.sqlite").is_file() and (advice := _of_another_tool(given)):
         raise SpecError(advice)
+    if not given.exists():
+        raise SpecError(f"there is no file or folder {given}; `unperturbed list` shows the campaigns that there are")
     if not given.is_file():
         return given.absolute()
     from unperturbed.harness.spec import load_spec
 
-    folder = HOME / load_spec(given).name
+    spec = load_spec(given)
+    folder = HOME / spec.name
     if not (folder / "campaign.sqlite").is_file():
         raise SpecError(
             f"{given}: its campaign is not in {folder}; run it (unperturbed run {given}), or name the campaign's folder"
         )
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        digest, text = manifest.fact("spec_digest"), manifest.fact("spec_text")
+    if digest not in (None, spec.digest):
+        changed = _changed_keys(text or "", spec.text)
+        print(
+            f"note: {folder} was measured by another version of {given}"
+            f"{f' (changed since: {changed})' if changed else ''}; what follows is of that version. To measure this "
+            f"one: unperturbed run {given} --campaign FOLDER",
+            file=sys.stderr,
+        )
     return folder.absolute()
+
+
+def _changed_keys(before: str, after: str) -> str:
+    """Return the keys of two texts of a spec whose values differ, two levels deep."""
+    import yaml
+
+    old, new = ({} if not text else yaml.safe_load(text) for text in (before, after))
+    found = []
+    for key in dict.fromkeys([*old, *new]):
+        one, other = old.get(key), new.get(key)
+        if one == other:
+            continue
+        if isinstance(one, dict) and isinstance(other, dict):
+            found += [f"{key}.{part}" for part in dict.fromkeys([*one, *other]) if one.get(part) != other.get(part)]
+        else:
+            found.append(str(key))
+    return ", ".join(found)
 
 
 def require_trace(given: Path) -> None:

@@ -144,7 +144,7 @@ def make_parser(entries: Mapping[str, Entry]) -> CommandParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--version", action=_Version, nargs=0, help="print the versions of this tool, Python, PAPI and the kernel"
+        "-V", "--version", action=_Version, nargs=0, help="print the versions of this tool, Python, PAPI and the kernel"
     )
     made = parser.add_subparsers(
         prog="unperturbed", dest="chosen_command", metavar="COMMAND", help=argparse.SUPPRESS, parser_class=CommandParser

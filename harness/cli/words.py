@@ -32,12 +32,12 @@ _FOREIGN = {
 
 _OPTION_OF = {
     **dict.fromkeys(("--folder", "--dir", "--directory", "--output-dir", "--workdir"), "--campaign"),
-    **dict.fromkeys(("--iterations", "--repeat", "--repetitions", "-r", "--count"), "--runs"),
+    **dict.fromkeys(("--iterations", "--repeat", "--repetitions", "-r", "-n", "--count"), "--runs"),
     **dict.fromkeys(("-e", "--event", "--events", "--metric"), "--metrics"),
     **dict.fromkeys(("--silent", "-q"), "--quiet"),
-    **dict.fromkeys(("--no-run", "--plan", "-n"), "--dry-run"),
+    **dict.fromkeys(("--no-run", "--plan"), "--dry-run"),
     **dict.fromkeys(("-I", "--period"), "--interval"),
-    "--file": "--out",
+    **dict.fromkeys(("-o", "--out", "--output", "--file"), "--out"),
 }
 """Options of other tools, and what they are called here."""
 
@@ -98,7 +98,9 @@ def unknown_option(word: str, known: Iterable[str]) -> str:
     name = word.partition("=")[0]
     options = [option for option in known if option.startswith("--")]
     meant = _OPTION_OF.get(name)
-    if meant in options:
+    if meant == "--out" and meant not in options:  # what keeps everything it writes in one folder
+        meant = "--campaign"
+    if meant in options and (name != "--output" or meant != "--out"):
         return f"there is no option {name}; here it is {meant}"
     advice = did_you_mean(name, options, limit=1, cutoff=_ALIKE) if name.startswith("--") else ""
     return f"there is no option {name}{f'; {advice}' if advice else ''}"

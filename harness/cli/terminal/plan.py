@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from unperturbed.common.wording import BAD, NOTE, counted, duration
-from unperturbed.harness.campaign import Manifest
+from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, check_owner
 from unperturbed.harness.host import examine
 from unperturbed.harness.spec import PILOT, CampaignSpec
 from unperturbed.harness.studies import Readiness, check_spec
@@ -29,6 +29,9 @@ def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     as_json : bool
         Print one JSON object.
     """
+    if (folder / "campaign.sqlite").is_file():
+        with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+            check_owner(manifest, campaign, SWEEP if campaign.parameters else CAMPAIGN)
     ready = check_spec(campaign, examine())
     done, seconds = _known(folder, campaign)
     left = _seconds_left(ready, done, seconds)

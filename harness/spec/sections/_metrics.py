@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unperturbed.collectors.data import INTERVAL_COLUMNS
-from unperturbed.collectors.sources import OS_METRICS, PRESETS, is_native
+from unperturbed.collectors.sources import OS_METRICS, PERF_WORDS, PRESETS, is_native
 from unperturbed.common.expressions import parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
@@ -103,6 +103,8 @@ def _check_listed(draft: Draft, key: str) -> None:
 
 def _hint(draft: Draft, key: str, name: str) -> str:
     """Return what an unknown hardware or operating-system metric may have been meant to be."""
+    if name in PERF_WORDS:
+        return f"perf's name; here it is `{PERF_WORDS[name]}`{'' if key == 'hardware' else ' (under `hardware`)'}"
     meant = draft.nearest(name, [*PRESETS, *OS_METRICS])
     if meant is not None:
         return f"did you mean `{meant}`{'' if key_of(meant) == key else f' (under `{key_of(meant)}`)'}?"

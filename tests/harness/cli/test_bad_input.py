@@ -146,7 +146,7 @@ def test_a_folder_with_a_space_cannot_be_built_in(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_campaign(tmp_path: Path) -> None:
     _refused(unperturbed(tmp_path, "check", tmp_path), 2, "holds no campaign")
-    _refused(unperturbed(tmp_path, "report", tmp_path / "nowhere"), 2, "holds no campaign")
+    _refused(unperturbed(tmp_path, "report", tmp_path / "nowhere"), 2, "there is no file or folder")
 
 
 @pytest.fixture

@@ -32,6 +32,12 @@ from unperturbed.harness.cli.words import _FOREIGN, unknown_command
         ("partition x --strategy fist-fit", "did you mean first-fit?"),
         ("check a b", "one word too many: b"),
         ("check", "are required: CAMPAIGN"),
+        ("check missing", "there is no file or folder missing; `unperturbed list`"),
+        ("merge missing", "there is no file or folder missing; `unperturbed list`"),
+        ("compare ./a", "put -- before each command: unperturbed compare -- A its arguments -- B"),
+        ("run ./sort data", "put -- before the program: unperturbed run -- sort data"),
+        ("run -n 5 x.yaml", "there is no option -n; here it is --runs"),
+        ("run --output folder x.yaml", "there is no option --output; here it is --campaign"),
     ],
 )
 def test_what_was_meant(tmp_path: Path, words: str, said: str) -> None:

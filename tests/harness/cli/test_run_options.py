@@ -135,3 +135,20 @@ def test_the_report_is_opened(campaign: Path, tmp_path: Path) -> None:
     nowhere = {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     none = unperturbed(campaign, "report", "--open", "campaigns/phases", environment=nowhere)
     assert (none.returncode, "no browser can be opened here" in none.stderr) == (0, True)
+
+
+def test_an_edited_spec_is_told_and_a_dry_run_foresees_the_refusal(campaign: Path) -> None:
+    spec = campaign / "edited.yaml"
+    spec.write_text((campaign / "spec.yaml").read_text().replace("seed: 3", "seed: 4"))
+    checked = unperturbed(campaign, "check", "--no-write", "edited.yaml")
+    assert "was measured by another version of edited.yaml (changed since: campaign.seed)" in checked.stderr
+    planned = unperturbed(campaign, "run", "--dry-run", "edited.yaml")
+    assert planned.returncode == 2
+    assert "holds a campaign of another spec" in planned.stderr
+
+
+def test_names_of_perf_are_understood(tmp_path: Path) -> None:
+    planned = unperturbed(tmp_path, "run", "--dry-run", "--metrics", "instructions", "--", "/bin/true")
+    assert "perf's instructions is PAPI_TOT_INS here" in planned.stderr
+    spec = write_spec(tmp_path, **{**PLAIN, "measure__hardware": ["cycles", "PAPI_TOT_INS"]})
+    assert "perf's name; here it is `PAPI_TOT_CYC`" in unperturbed(tmp_path, "run", "--dry-run", spec).stderr
