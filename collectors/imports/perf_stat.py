@@ -71,7 +71,8 @@ class _Lines:
         self._content, self._first = content, first
 
     def __getitem__(self, row: int) -> int:
-        return [number for number, _ in self][row]
+        numbers = [number for number, _ in self]
+        return numbers[min(row, len(numbers) - 1)]  # a damaged file may have rows that are no lines
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(BytesIO(self._content), self._first):

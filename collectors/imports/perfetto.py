@@ -149,6 +149,8 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 def _fields(content: bytes, offset: int = 0) -> Iterator[tuple[int, Any, int]]:
     """Yield number, value and place of each field of a message: int, bytes, or the bytes of a fixed number."""
+    if not isinstance(content, bytes):  # a number where the schema has a message
+        raise _CutOffError(offset)
     at = 0
     while at < len(content):
         try:
@@ -199,12 +201,13 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
     clocks: dict[int, int] = {}
     tracks: dict[int, int] = {}
     for parts, offset in _packets(content, path):
-        sequence = parts.get(_SEQUENCE, 0)
+        sequence = _number(parts, _SEQUENCE, offset)
         if _DEFAULTS in parts:
             defaults = {key: value for key, value, _ in _fields(parts[_DEFAULTS], offset)}
-            clocks[sequence] = defaults.get(_CLOCK, 0)
+            clocks[sequence] = _number(defaults, _CLOCK, offset)
             if _TRACK_EVENT in defaults:
-                tracks[sequence] = {key: value for key, value, _ in _fields(defaults[_TRACK_EVENT], offset)}.get(11, 0)
+                event = {key: value for key, value, _ in _fields(defaults[_TRACK_EVENT], offset)}
+                tracks[sequence] = _number(event, 11, offset)
         if _TRACK in parts:
             _describe(parts[_TRACK], offset, counters, names, parents)
         if _TRACK_EVENT not in parts:
@@ -212,20 +215,43 @@ def _from_packets(content: bytes, path: Path) -> tuple[list[_Counter], dict[int,
         event = {key: value for key, value, _ in _fields(parts[_TRACK_EVENT], offset)}
         if event.get(9) != _COUNTER_TYPE:
             continue
-        if parts.get(_CLOCK, clocks.get(sequence, 0)) >= _INCREMENTAL_CLOCKS:
+        if _number(parts, _CLOCK, offset, clocks.get(sequence, 0)) >= _INCREMENTAL_CLOCKS:
             refuse(path, f"byte {offset:,}: times are of a clock of the program's own; record with absolute timestamps")
-        track = event.get(11, tracks.get(sequence, 0))
+        track = _number(event, 11, offset, tracks.get(sequence, 0))
         counter = counters.setdefault(track, _Counter(f"counter {track}", track))
-        value = struct.unpack("<d", event[44])[0] if 44 in event else _signed(event.get(30, 0))
-        counter.times.append(parts.get(_TIMESTAMP, 0))
+        if 44 in event and (not isinstance(event[44], bytes) or len(event[44]) != struct.calcsize("<d")):
+            raise _CutOffError(offset)
+        value = struct.unpack("<d", event[44])[0] if 44 in event else _signed(_number(event, 30, offset))
+        time = _number(parts, _TIMESTAMP, offset)
+        if time >> 63:
+            refuse(path, f"byte {offset:,}: time {time:,} is beyond 292 years; the packet is damaged")
+        counter.times.append(time)
         counter.counts.append(value)
     for track, counter in counters.items():
         process = track
-        while process in parents and parents[process] != process:
+        seen = {process}
+        while process in parents and parents[process] not in seen:
             process = parents[process]
+            seen.add(process)
         counter.process = process
         counter.counts = [value * counter.multiplier for value in counter.counts]
     return list(counters.values()), names
+
+
+def _number(parts: Mapping[int, Any], key: int, offset: int, default: int = 0) -> int:
+    """Return a field that the schema has as a number."""
+    value = parts.get(key, default)
+    if not isinstance(value, int):
+        raise _CutOffError(offset)
+    return value
+
+
+def _text(parts: Mapping[int, Any], key: int, offset: int) -> str:
+    """Return a field that the schema has as a text."""
+    value = parts.get(key, b"")
+    if not isinstance(value, bytes):
+        raise _CutOffError(offset)
+    return value.decode("utf-8", "replace")
 
 
 def _signed(value: int) -> int:
@@ -236,23 +262,23 @@ def _describe(
     descriptor: bytes, offset: int, counters: dict[int, _Counter], names: dict[int, str], parents: dict[int, int]
 ) -> None:
     parts = {key: value for key, value, _ in _fields(descriptor, offset)}
-    uuid = parts.get(1, 0)
+    uuid = _number(parts, 1, offset)
     if 5 in parts:
-        parents[uuid] = parts[5]
+        parents[uuid] = _number(parts, 5, offset)
     if 3 in parts:
         process = {key: value for key, value, _ in _fields(parts[3], offset)}
-        names[uuid] = process.get(6, b"").decode("utf-8", "replace")
+        names[uuid] = _text(process, 6, offset)
     if 8 in parts:
         unit = {key: value for key, value, _ in _fields(parts[8], offset)}
-        known = {1: "ns", 2: "events", 3: "bytes"}.get(unit.get(3, 0), "")
-        name = parts.get(2, b"").decode("utf-8", "replace") or f"counter {uuid}"
-        own = _OWN_COUNTS in parts.get(14, b"").decode("utf-8", "replace")
+        known = {1: "ns", 2: "events", 3: "bytes"}.get(_number(unit, 3, offset), "")
+        name = _text(parts, 2, offset) or f"counter {uuid}"
+        own = _OWN_COUNTS in _text(parts, 14, offset)
         counters[uuid] = _Counter(
             name,
             uuid,
-            unit.get(6, b"").decode("utf-8", "replace") or known,
+            _text(unit, 6, offset) or known,
             "deltas" if unit.get(5) else "counts" if own else "gauge",
-            _signed(unit.get(4, 0)) or 1,
+            _signed(_number(unit, 4, offset)) or 1,
         )
 
 

@@ -1,0 +1,92 @@
+"""Damaged files of other tools: read, or refused with one message that names the file; never another error."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from unperturbed.collectors.imports import read_traces
+from unperturbed.errors import UnperturbedError
+
+
+def _perfetto() -> bytes:
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+
+    trace = schema.Trace()
+    track = trace.packet.add().track_descriptor
+    track.uuid, track.name, track.counter.unit_multiplier = 2, "queue", 3
+    for at in range(40):
+        packet = trace.packet.add()
+        packet.timestamp = 1000 * at
+        packet.track_event.type, packet.track_event.track_uuid, packet.track_event.counter_value = 4, 2, at
+    return bytes(trace.SerializeToString())
+
+
+def _lines(*parts: str) -> bytes:
+    return "".join(parts).encode()
+
+
+FILES = {
+    "x.pftrace": _perfetto(),
+    "x.prv": _lines(
+        "#Paraver (24/11/2026 at 01:00):50000_ns:1(1):1:1(1:1)\n",
+        *(f"2:1:1:1:1:{at * 1000}:42000050:{at}\n" for at in range(50)),
+    ),
+    "x.script": _lines(
+        *(f"sort  4242 {100 + at * 0.01:.6f}:  250000 cycles:u:  55d0c0ffee work+0x1 (/bin/sort)\n" for at in range(60))
+    ),
+    "perf.csv": _lines(
+        "# started on Tue Nov 24 01:00:00 2026\n\n",
+        *(
+            f"     {at * 0.01:.9f},{at * 7},,{event},10011222,100.00,,\n"
+            for at in range(1, 40)
+            for event in ("page-faults", "task-clock")
+        ),
+    ),
+    "perf.json": _lines(
+        *(
+            f'{{"interval" : {at * 0.01:.9f}, "counter-value" : "{at}.000000", "unit" : "", "event" : "page-faults", '
+            '"event-runtime" : 10011222, "pcnt-running" : 100.00}\n'
+            for at in range(1, 40)
+        )
+    ),
+    "plain.csv": _lines("time,a,b\n", *(f"{at * 0.01:.2f},{at},{at * at}\n" for at in range(1, 60))),
+    "chrome.json": _lines(
+        '{"traceEvents":[',
+        ",".join(f'{{"ph":"C","name":"h","pid":4,"ts":{at * 1000},"args":{{"u":{at}}}}}' for at in range(40)),
+        "]}",
+    ),
+}
+
+
+def _damaged(content: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(content)
+    for _ in range(chance.randint(1, 4)):
+        at, way = chance.randrange(max(1, len(changed))), chance.randrange(4)
+        if way == 0:
+            del changed[at:]
+        elif way == 1:
+            changed[at : at + 1] = bytes([chance.randrange(256)])
+        elif way == 2:
+            del changed[at : at + chance.randint(1, 40)]
+        else:
+            changed[at:at] = changed[at : at + 40]
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    file, chance = tmp_path / name, random.Random(19)
+    file.write_bytes(FILES[name])
+    assert read_traces(file)
+    refused = 0
+    for _ in range(120):
+        file.write_bytes(_damaged(FILES[name], chance))
+        try:
+            read_traces(file)
+        except UnperturbedError as error:
+            assert str(file) in str(error)
+            refused += 1
+    assert refused
