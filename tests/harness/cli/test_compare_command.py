@@ -27,11 +27,11 @@ PLAIN: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two builds of one program: `other` does four times the work in one of its phases, and prints another result."""
+    """Two builds of one program: `other` does ten times the work in one of its phases, and prints another result."""
     folder = tmp_path_factory.mktemp("programs")
     text = (PHASES / "phases.c").read_text()
     (folder / "one.c").write_text(text)
-    (folder / "other.c").write_text(text.replace("branch(STEPS", "walk(4 * STEPS"))
+    (folder / "other.c").write_text(text.replace("branch(STEPS", "walk(10 * STEPS"))
     for name in ("one", "other"):
         subprocess.run(["gcc", "-O1", "-o", name, f"{name}.c"], cwd=folder, check=True)
     (folder / "same").write_bytes((folder / "one").read_bytes())

@@ -165,7 +165,8 @@ CHANGES = {"os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.renam
            "os.utime", "os.kill", "os.setxattr", "shutil.rmtree"}
 seen = []
 def watch(event, arguments):
-    if event == "open" and arguments[2] & WRITES and arguments[0] != os.devnull:
+    pipe = isinstance(arguments[0], int) if event == "open" else False
+    if event == "open" and arguments[2] & WRITES and arguments[0] != os.devnull and not pipe:
         seen.append((event, str(arguments[0])))
     elif event in CHANGES:
         seen.append((event, str(arguments)))

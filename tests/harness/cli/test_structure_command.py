@@ -146,7 +146,7 @@ def test_no_structure_is_inadequate(capsys: pytest.CaptureFixture[str], tmp_path
         (["RUN", "--bound", "-1"], "0 or more"),
         (["RUN", "--accesses", "--on", "x"], "--accesses have no metrics"),
         (["RUN", "--on", "perf::three"], "perf::three"),
-        (["RUN", "--on", ""], "--on '': name metrics"),
+        (["RUN", "--on", ""], "the argument after '--on' is empty"),
         ([__file__], "a text file of accesses is read with --accesses"),
         (["RUN", "--html", "/nowhere/page.html"], "there is no folder /nowhere"),
     ],
