@@ -235,7 +235,7 @@ def test_with_a_spec_it_writes_in_its_cache_and_in_temporary_folders_only(
     assert code == 0
     assert seen
     for event, where in seen:
-        place = where.removeprefix("(").strip("'")
+        place = where.removeprefix("(").removeprefix("PosixPath(").strip("'")
         # What is cleared in a temporary folder is named relative to it.
         relative = event in ("os.remove", "os.rmdir") and not place.startswith("/")
         assert relative or place.startswith(tuple(map(str, own.values()))), (event, where)
