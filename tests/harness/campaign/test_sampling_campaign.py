@@ -34,6 +34,12 @@ def traces(campaign: Path, configuration: str) -> list[Trace]:
     return [trace for trace in found if trace.attributes["configuration"] == configuration]
 
 
+def processor_seconds(campaign: Path, trace: Trace) -> float:
+    """Return how long the program of a run had a processor, by the kernel's account of the ended process."""
+    outcome = json.loads((campaign / "runs" / trace.attributes["run"] / "meta.json").read_text())["outcome"]
+    return float(outcome["user_s"] + outcome["system_s"])
+
+
 def test_a_campaign_observed_from_outside(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, **OUTSIDE, measure__os=["minor_faults", "chars_written"])
     done = unperturbed(tmp_path, "run", spec)
@@ -49,10 +55,7 @@ def test_a_campaign_observed_from_outside(tmp_path: Path) -> None:
         assert trace["steps"].sum() == traces(campaign, "steps")[0]["steps"].sum() > 1200
         ran = trace["perf::task-clock"] > (trace.end_ns - trace.begin_ns) / 2  # on a busy host it waits for its turn
         assert (trace["steps"][ran] > 0).mean() > 0.9, "the counter is seen to grow in every interval"
-        spent = json.loads((campaign / "runs" / trace.attributes["run"] / "meta.json").read_text())["outcome"]
-        assert trace["perf::task-clock"].sum() > 0.8e9 * (spent["user_s"] + spent["system_s"]), (
-            "however busy the host is"
-        )
+        assert trace["perf::task-clock"].sum() > 0.8e9 * processor_seconds(campaign, trace), "however busy the host is"
         assert {trace.metrics[name].kind for name in KERNEL} == {"os"}
         assert abs(np.median(trace.end_ns - trace.begin_ns) - 4e6) < 1e6
     report = (campaign / "report.html").read_text()
@@ -146,11 +149,14 @@ def test_intervals_of_work_are_the_same_under_load(tmp_path: Path) -> None:
     done = unperturbed(tmp_path, "run", spec, "--campaign", tmp_path / "quiet")
     assert done.returncode == 0, done.stderr
     loaded, quiet = (traces(tmp_path / name, "baseline") for name in ("loaded", "quiet"))
-    lengths = {len(trace) for trace in [*loaded, *quiet]}
-    assert len(lengths) == 1, lengths
-    one, other = loaded[0]["PAPI_TOT_INS"], quiet[0]["PAPI_TOT_INS"]
-    # A block of 1,320 instructions may fall to the next interval; that moved one run of seven by .06 to .12 %.
-    assert np.abs(one[:-1] - other[:-1]).max() <= 0.005 * one.max()
+    lengths = [len(trace) for trace in [*loaded, *quiet]]
+    # A block of 1,320 instructions may fall to the next interval; that moved one run of seven by .06 to .12 %. At the
+    # end of the program it may begin an interval of its own.
+    assert max(lengths) - min(lengths) <= 1, lengths
+    same = min(lengths) - 1
+    assert same > 20
+    one, other = (runs[0]["PAPI_TOT_INS"][:same] for runs in (loaded, quiet))
+    assert np.abs(one - other).max() <= 0.005 * one.max()
     assert "basic blocks" in (tmp_path / "quiet" / "report.html").read_text()
 
 
@@ -279,6 +285,7 @@ def test_a_program_that_was_not_built_here_is_observed_untouched(tmp_path: Path)
     )
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 0, done.stderr
-    trace = traces(tmp_path / "campaigns" / "phases", "baseline")[0]
-    assert len(trace) >= 30
-    assert trace["perf::task-clock"].sum() > 0.5e9 * trace.attributes["wall_seconds"]
+    campaign = tmp_path / "campaigns" / "phases"
+    trace = traces(campaign, "baseline")[0]
+    assert len(trace) >= 20
+    assert trace["perf::task-clock"].sum() > 0.5e9 * processor_seconds(campaign, trace), "however busy the host is"

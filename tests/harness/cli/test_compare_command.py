@@ -15,7 +15,14 @@ from unperturbed.harness.campaign import configurations
 from unperturbed.harness.drafts import Choices, describe_comparison
 from unperturbed.harness.spec import InvalidSpec, load_spec, parse_spec
 
-FEW = ("--runs", "5", "--metrics", "PAPI_TOT_INS,PAPI_L1_DCM,PAPI_BR_MSP", "--interval", "40")
+FEW = (
+    "--runs",
+    "5",
+    "--metrics",
+    "PAPI_TOT_INS,PAPI_L1_DCM,PAPI_BR_MSP",
+    "--interval",
+    "60",
+)  # twice what a verdict takes
 PLAIN: dict[str, Any] = {
     "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP"],
     "measure__derived": {},
@@ -73,9 +80,13 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
 
 def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
     done = unperturbed(programs, "compare", *FEW, "--", "./one", "70", "--", "./same", "70")
-    assert done.returncode == 0, done.stderr
-    (verdict,) = verdicts(programs / "campaigns" / "one-and-same")["verdicts"]
-    assert verdict["verdict"] != "perturbed"  # a change is shown by chance in one campaign of twenty
+    assert done.returncode in (0, 4), done.stderr
+    found = verdicts(programs / "campaigns" / "one-and-same")
+    (verdict,) = found["verdicts"]
+    # Five runs vary enough for a change to be shown by chance; what the program executes does not vary.
+    assert done.returncode == (4 if verdict["verdict"] == "perturbed" else 0)
+    levels = {one["metric"]: one for one in found["levels"]["B"]}
+    assert abs(levels["PAPI_TOT_INS"]["ratio"]) < 0.005
 
 
 def test_what_is_otherwise_in_a_set_up(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,11 +161,16 @@ def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) ->
         "  fewer: {run: '{build}/phases 44', environment: {X: '1'}}\n"
     )
     done = unperturbed(tmp_path, "run", "spec.yaml")
-    assert done.returncode == 4, done.stderr
+    assert done.returncode in (0, 4), done.stderr
     assert "15 runs (baseline 5, plain 5, fewer 5)" in done.stderr
-    found = {one["configuration"]: one["verdict"] for one in verdicts(tmp_path / "campaigns" / "phases")["verdicts"]}
-    assert found["plain"] == "perturbed"
-    assert found["fewer"] != "perturbed"
+    said = verdicts(tmp_path / "campaigns" / "phases")
+    found = {one["configuration"]: one["verdict"] for one in said["verdicts"]}
+    assert found.keys() == {"plain", "fewer"}
+    assert done.returncode == (4 if "perturbed" in found.values() else 0)
+    # Each was built and run by its own command: -O0 executes far more, one round of 45 less only its own part.
+    ratios = {name: one["ratio"] for name in found for one in said["levels"][name] if one["metric"] == "PAPI_TOT_INS"}
+    assert ratios["plain"] > 0.5
+    assert -0.05 < ratios["fewer"] < -0.005
     # A program that changes is another campaign.
     spec.write_text(spec.read_text().replace("-O0 -g", "-O0"))
     assert "holds a campaign of another spec" in unperturbed(tmp_path, "run", "spec.yaml").stderr

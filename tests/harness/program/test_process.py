@@ -110,7 +110,7 @@ def test_resources_are_told(tmp_path: Path) -> None:
 
 def _gone(pid: int) -> None:
     """Wait until a process has ended: it may take the kernel a moment."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (
         psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline
     ):

@@ -302,7 +302,7 @@ class DistccServer:
             self._process = subprocess.Popen(words, stdout=log, stderr=log, cwd="/", start_new_session=True)
 
     def wait_for_start(self) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             assert self._process.poll() is None, self.log.read_text()
             with socket.socket() as client:
@@ -313,7 +313,7 @@ class DistccServer:
 
     def stop(self) -> None:
         os.killpg(self._process.pid, signal.SIGTERM)
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=60)
 
     @property
     def environment(self) -> dict[str, str]:

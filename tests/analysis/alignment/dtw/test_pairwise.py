@@ -61,7 +61,7 @@ def test_an_error_in_the_callback_stops_the_work(series, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         warp_paths(series, workers=2, progress=refuse)
     for thread in set(threading.enumerate()) - before:  # they end by themselves, a moment later
-        thread.join(timeout=10)
+        thread.join(timeout=60)
         assert not thread.is_alive()
 
 
