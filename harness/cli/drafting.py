@@ -30,6 +30,8 @@ _DEFAULTS: dict[str, object] = {
     "name": "",
 }
 
+_RUNS = ("runs", "baseline_runs")
+
 
 @dataclass(frozen=True)
 class Drafted:
@@ -171,7 +173,7 @@ def draft(
     progress : TerminalProgress
         Receives every step.
     """
-    from unperturbed.harness.drafts import find_place, head_of, save, spool_stdin
+    from unperturbed.harness.drafts import find_place, head_of, save, set_runs, spool_stdin
 
     choices = _choices(arguments)
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
@@ -189,6 +191,9 @@ def draft(
     spec = spec.renamed(place.name)
     if place.known:
         progress.step(f"going on by {place.spec}")
+        wanted = {name: number for name in _RUNS if (number := getattr(arguments, name)) is not None}
+        for note in () if arguments.dry_run else set_runs(place.spec, wanted):
+            progress.note(note)
         return Drafted(place.spec, place.campaign)
     if arguments.dry_run:
         return Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec)))
@@ -211,12 +216,14 @@ def draft(
 
 
 def typed(name_of_command: str, arguments: argparse.Namespace) -> str:
-    """Return the command with the options that its spec depends on, as it may be typed again."""
+    """Return the command by which its spec is found again.
+
+    The numbers of runs are left out: with more runs, the same campaign goes on.
+    """
     words = ["unperturbed", name_of_command]
     for name, unset in _DEFAULTS.items():
         value = getattr(arguments, name)
-        option = "runs" if name_of_command == "compare" and name == "baseline_runs" else name.replace("_", "-")
-        if value != unset:
+        if value != unset and name not in _RUNS:
             for one in value if isinstance(value, list) else [value]:
-                words += [f"--{option}", str(one)]
+                words += [f"--{name.replace('_', '-')}", str(one)]
     return shlex.join([*words, "--", *arguments.program])

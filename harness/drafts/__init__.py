@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.drafts.command import Choices, CommandSpec, describe_command
     from unperturbed.harness.drafts.comparison import Comparison, describe_comparison
     from unperturbed.harness.drafts.examples import EXAMPLES, write_example
-    from unperturbed.harness.drafts.saving import Saved, find_place, head_of, save
+    from unperturbed.harness.drafts.saving import Saved, find_place, head_of, save, set_runs
     from unperturbed.harness.drafts.source_folder import describe_source
     from unperturbed.harness.drafts.stdin import spool_stdin
     from unperturbed.harness.drafts.trial import try_command
@@ -42,6 +42,7 @@ __all__ = [
     "find_place",
     "head_of",
     "save",
+    "set_runs",
     "spool_stdin",
     "try_command",
     "write_example",
@@ -53,7 +54,7 @@ __getattr__, __dir__ = lazy_names(
         "command": ("Choices", "CommandSpec", "describe_command"),
         "comparison": ("Comparison", "describe_comparison"),
         "examples": ("EXAMPLES", "write_example"),
-        "saving": ("Saved", "find_place", "head_of", "save"),
+        "saving": ("Saved", "find_place", "head_of", "save", "set_runs"),
         "source_folder": ("describe_source",),
         "stdin": ("spool_stdin",),
         "trial": ("try_command",),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -95,6 +96,39 @@ def save(place: Saved, text: str) -> None:
         raise SpecError(
             f"{place.spec}: the spec cannot be written there ({error.strerror}); choose another place by --campaign"
         ) from None
+
+
+def set_runs(spec: Path, wanted: Mapping[str, int]) -> list[str]:
+    """Ask for more runs in a spec that was written for a command; return what to say about it.
+
+    Parameters
+    ----------
+    spec : Path
+        The spec.
+    wanted : mapping of str to int
+        The number by its key: `runs`, `baseline_runs`.
+
+    Returns
+    -------
+    list of str
+        A sentence each.
+    """
+    text, notes = spec.read_text(encoding="utf-8"), []
+    for key, number in wanted.items():
+        line = re.search(rf"^(  {key}: *)(\d+)", text, re.MULTILINE)
+        if line is None:
+            notes.append(f"{spec} has no `{key}`, as nothing in it is counted by software")
+            continue
+        if int(line[2]) >= number:
+            if int(line[2]) > number:
+                notes.append(f"{spec} asks for {key}: {line[2]} already, and only more can be asked for here: edit it")
+            continue
+        text = f"{text[: line.start()]}{line[1]}{number}{text[line.end() :]}"
+        notes.append(f"{key} is {number} in {spec} now ({line[2]} before)")
+    aside = spec.with_name(f".{spec.name}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(spec)
+    return notes
 
 
 def _places(name: str, folder: Path | None) -> Iterator[Saved]:
