@@ -140,29 +140,31 @@ def comparable_values(
 
 def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]) -> None:
     """Refuse runs that cannot be compared with the reference."""
-    for trace, run in zip(traces, runs, strict=True):
+    for trace, name_of_run in zip(traces, runs, strict=True):
+        file = trace.attributes.get("file")  # where a run was imported from: its number is ours
+        run = f"run {name_of_run}" + (f" ({file})" if file else "")
         for attribute, what in (("host", "host"), ("program", "program"), ("interval_ns", "interval [ns]")):
             here, there = trace.attributes.get(attribute), reference.attributes.get(attribute)
             if here != there:
-                raise DataError(f"run {run}: {what} is {here}, the baseline's is {there}; compare runs made alike")
+                raise DataError(f"{run}: {what} is {here}, the baseline's is {there}; compare runs made alike")
         if "interval_ns" not in trace.attributes:
             _require_like_lengths(reference, trace, run)
         for name in metrics:
             if name not in trace.metrics:
                 raise DataError(
-                    f"run {run} lacks metric {name!r}, which the baseline has; collect the same metrics in every run"
+                    f"{run} lacks metric {name!r}, which the baseline has; collect the same metrics in every run"
                 )
             here, there = trace.metrics[name], reference.metrics[name]
             if (here.kind, here.source, here.components) != (there.kind, there.source, there.components):
                 raise DataError(
-                    f"run {run}: metric {name!r} is {here.kind} ({here.source or 'no source given'}), in the "
+                    f"{run}: metric {name!r} is {here.kind} ({here.source or 'no source given'}), in the "
                     "baseline it is "
                     f"{there.kind} ({there.source or 'no source given'}) or made of other events; measure it the "
                     "same way"
                 )
         if len(trace) < MINIMUM_INTERVALS:
             raise DataError(
-                f"run {run} has {len(trace)} intervals, and at least {MINIMUM_INTERVALS} are needed: shorten the "
+                f"{run} has {len(trace)} intervals, and at least {MINIMUM_INTERVALS} are needed: shorten the "
                 "interval or "
                 "lengthen the run"
             )
@@ -173,7 +175,7 @@ def _require_like_lengths(reference: Trace, trace: Trace, run: str) -> None:
     here, there = (float(np.median(one.end_ns - one.begin_ns)) if len(one) else 0.0 for one in (trace, reference))
     if min(here, there) > 0 and max(here, there) > _MOST_APART * min(here, there):
         raise DataError(
-            f"run {run}: its intervals are {duration(here / 1e9)} long, the baseline's {duration(there / 1e9)}; "
+            f"{run}: its intervals are {duration(here / 1e9)} long, the baseline's {duration(there / 1e9)}; "
             "compare runs made alike"
         )
 

@@ -99,7 +99,7 @@ def save(place: Saved, text: str) -> None:
 
 
 def set_runs(spec: Path, wanted: Mapping[str, int]) -> list[str]:
-    """Ask for more runs in a spec that was written for a command; return what to say about it.
+    """Ask for more runs in a spec that was written for a command; return a note on each change.
 
     Parameters
     ----------
