@@ -149,3 +149,12 @@ def test_too_few_baseline_runs(tmp_path: Path) -> None:
     (verdict,) = json.loads(done.stdout)["verdicts"]
     assert verdict["verdict"] == "undecided"
     assert "3 of at least 5 runs" in str(verdict)
+
+
+def test_a_run_that_is_too_short_is_named_by_its_file(recorded: Path) -> None:
+    write_runs(recorded / "short", 5, intervals=12)
+    words = ("--from", "perf-stat", "--baseline", "base/*.csv", "--checked", "short/*.csv")
+    done = unperturbed(recorded, "check", *words)
+    assert done.returncode == 2
+    assert "run0.csv) has 1" in done.stderr
+    assert "at least 30 are needed" in done.stderr
