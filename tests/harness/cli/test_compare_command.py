@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.harness.phases_campaign import PHASES, unperturbed, verdicts, write_spec
-from unperturbed.analysis.perturbation import SHOWN
 from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign import configurations
 from unperturbed.harness.drafts import Choices, describe_comparison
@@ -55,7 +54,9 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     found = verdicts(programs / "campaigns" / "one-and-other")
     (verdict,) = found["verdicts"]
     assert (verdict["configuration"], verdict["reference"]) == ("B", "baseline")
-    assert verdict["verdict"] in SHOWN  # on a busy host five runs may leave open whether by more than the tolerance
+    # On a busy host five runs may leave the verdict open; what the programs execute does not vary.
+    levels = {one["metric"]: one for one in found["levels"]["B"]}
+    assert levels["PAPI_TOT_INS"]["ratio"] > 0.5
     assert done.returncode == (4 if verdict["verdict"] == "perturbed" else 0)
     assert any("run: " in note and "sampled alike" in note for note in found["notes"])
     spec = load_spec(programs / "campaigns" / "one-and-other.yaml")
