@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,22 @@ class Drafted:
         """Return the spec, validated."""
         from unperturbed.harness.spec import load_spec, parse_spec
 
-        return parse_spec(self.text, str(self.spec), self.spec.absolute().parent) if self.text else load_spec(self.spec)
+        if not self.text:
+            return load_spec(self.spec)
+        with _faults_of_options():
+            return parse_spec(self.text, str(self.spec), self.spec.absolute().parent)
+
+
+@contextmanager
+def _faults_of_options() -> Iterator[None]:
+    """Name no line of a spec that was not written: what is wrong in it was typed."""
+    from unperturbed.harness.spec import InvalidSpec
+
+    try:
+        yield
+    except InvalidSpec as error:
+        faults = "\n".join(f"in the options before --: {one.message}" for one in error.diagnostics)
+        raise SpecError(faults) from None
 
 
 def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False) -> None:
@@ -203,7 +219,8 @@ def draft(
         progress.note(f"standard input was a pipe: every run reads a copy of it, {place.stdin}")
     progress.step("running the program twice, unmeasured")
     try:
-        tried = spec.tried(progress.note)
+        with _faults_of_options():
+            tried = spec.tried(progress.note)
     except BaseException:
         if piped is not None:
             place.stdin.unlink()

@@ -105,6 +105,7 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         (["--env", "NO_SUCH_VARIABLE", "--", "true"], 2, "give it as NO_SUCH_VARIABLE=VALUE"),
         (["--interval", "5 m", "--", "true"], 2, "`m` is no unit of a duration"),
         (["--metrics", "PAPI_TOT_INSS", "--", "true"], 2, "did you mean `PAPI_TOT_INS`?"),
+        (["--metrics", "bogus", "--", "true"], 2, "unperturbed: in the options before --: unknown metric `bogus`;"),
     ],
 )
 def test_what_cannot_be_run(tmp_path: Path, words: list[str], code: int, said: str) -> None:
