@@ -2,8 +2,9 @@
 
 A child can ask the kernel to die with its parent, but not for its own children: the compilers of a `make` would
 outlive a harness that is killed. So one small process watches. It holds the other end of a pipe, sleeps, and is told
-the sessions that run; when the pipe closes (the kernel closes it whatever happened), it kills all that is in them. It
-stands beside the programs, never between, so that a measured program has the same parent and costs as without it.
+the sessions that run, each as soon as it began (a harness that is killed in the microseconds between leaves it). When
+the pipe closes (the kernel closes it whatever happened), it kills all that is in them. It stands beside the programs,
+never between, so that a measured program has the same parent and costs as without it.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def test_two_campaigns_stand_side_by_side(finished: Finished, tmp_path: Path) ->
     page.unlink()
     done = unperturbed(finished.folder, "report", finished.campaign, "--compare", tmp_path / "nowhere")
     assert done.returncode == 2
-    assert "holds no campaign" in done.stderr
+    assert "there is no file or folder" in done.stderr
     assert not page.exists()
 
 

@@ -346,7 +346,7 @@ def test_wrong_usage_is_exit_code_2(
         ("a.csv", "", "no table can be read from it"),
         ("a.csv", "x,y\n1,2\n", "no column of the table can be analysed"),
         ("a.csv", "x,y\n1,2,3\n", "line 2 has 3 fields, and the first line names 2 columns"),
-        ("a.parquet", "no parquet", "no table can be read from it"),
+        ("a.parquet", "no parquet", "not a readable Parquet file"),
     ],
 )
 def test_what_is_no_table(
