@@ -343,6 +343,14 @@ def create_record_file(path: Path, setup: Setup) -> None:
     # A power of two: configurations differ in the size of a record, and their programs' mappings shall not differ for
     # that.
     size = 1 << (needed - 1).bit_length()
+    disk = os.statvfs(path.parent)
+    full = HostError(
+        f"no space left for a record file of {size / 1e6:.1f} MB in {path.parent}: free some and run the same command "
+        "again"
+    )
+    # Asked first: to try would fill the disk for a moment, for everybody.
+    if size > disk.f_bavail * disk.f_frsize:
+        raise full
     with path.open("wb") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
@@ -352,13 +360,10 @@ def create_record_file(path: Path, setup: Setup) -> None:
                 file.write(chunk[: size - begin])
             file.flush()
         except OSError as error:
-            if error.errno != errno.ENOSPC:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             path.unlink()
-            raise HostError(
-                f"no space left for a record file of {size / 1e6:.1f} MB in {path.parent}: free some and run the "
-                "same command again"
-            ) from None
+            raise full from None
 
 
 def read_record_file(path: Path, setup: Setup) -> Records:

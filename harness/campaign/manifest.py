@@ -328,7 +328,9 @@ class Manifest:
         try:
             yield
         except BaseException:
-            self._db.execute("ROLLBACK")
+            # SQLite has rolled back by itself where it could not write; a second time would hide why.
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
 

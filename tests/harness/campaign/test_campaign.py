@@ -478,17 +478,15 @@ def test_a_campaign_that_cannot_be_written_to_still_has_its_verdict(finished: Fi
     campaign = tmp_path / "copy"
     shutil.copytree(finished.campaign, campaign)
     expected = unperturbed(finished.folder, "check", campaign)
-    program = f"{sys.executable} -m unperturbed.harness.cli"
-    for command, said in (
-        (f"ulimit -f 1; {program} check {campaign}", "report and verdicts.json are not written: "),
-        (f"ulimit -f 1; {program} report {campaign}", "the report cannot be written: "),
+    verdict = (expected.returncode, expected.stdout.partition("report:")[0])
+    for command, said, outcome in (
+        ("check", "report and verdicts.json are not written: ", verdict),
+        ("report", "the report cannot be written: ", (3, "")),
     ):
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        line = f"ulimit -f 1; {sys.executable} -m unperturbed.harness.cli {command} {campaign}"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
         assert f"{said}{campaign}: File too large" in done.stderr
-        if "check" in command:
-            assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout.partition("report:")[0])
-        else:
-            assert (done.returncode, done.stdout) == (3, "")
+        assert (done.returncode, done.stdout) == outcome
     assert not list(campaign.glob(".*"))
 
 

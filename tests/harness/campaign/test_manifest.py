@@ -50,6 +50,17 @@ def test_reopening_plans_again_what_was_interrupted_or_failed(manifest: Manifest
     ]
 
 
+def test_a_disk_that_is_full_is_said_and_changes_nothing(manifest: Manifest) -> None:
+    (pages,) = manifest._db.execute("PRAGMA page_count").fetchone()
+    manifest._db.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        manifest.set_facts(small=1, large="x" * 100_000)
+    assert manifest.fact("small") is None
+    manifest._db.execute(f"PRAGMA max_page_count = {pages + 100}")
+    manifest.set_facts(small=1)
+    assert manifest.fact("small") == 1
+
+
 def test_facts_are_kept_as_they_are(manifest: Manifest) -> None:
     manifest.set_facts(a={"b": [1, 2.5, None, "ρ"]}, c=3)
     manifest.close()

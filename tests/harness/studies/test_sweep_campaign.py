@@ -282,8 +282,9 @@ def test_counts_of_the_kernel_are_of_the_whole_program_too(sampler: str, tmp_pat
     few, many = (frame.filter(pl.col("pages") == pages) for pages in (1, 501))
     assert len(few) + len(many) == 8
     assert len(few) * len(many)
+    # A program has some 80 faults of its own, which differ by what the kernel maps at once of its files.
     for name in ("perf::page-faults", "minor_faults"):
-        assert abs(many[name].median() - few[name].median() - 500) <= 5  # type: ignore[operator]
+        assert abs(many[name].median() - few[name].median() - 500) <= 50  # type: ignore[operator]
         assert few[name].max() < 400  # type: ignore[operator]
     assert (frame["perf::task-clock"] > 0).all()
     assert (frame["perf::task-clock"] < 1e9 * frame["time_s"].max()).all()  # type: ignore[operator]
