@@ -47,7 +47,9 @@ def test_what_is_left_running_is_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["KILL", "TERM", "HUP", "end"])
 def test_a_family_dies_with_the_process_that_started_it(tmp_path: Path, way: str) -> None:
-    script = "import sys, time\nfrom unperturbed.common import supervision\n" + (
+    # A test run under nohup ignores SIGHUP, and so would what it starts.
+    heard = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    script = heard + "import sys, time\nfrom unperturbed.common import supervision\n" + (
         f"supervision.start(['sh', '-c', {FAMILY!r}])\n"
         "while not __import__('pathlib').Path('ready').exists(): time.sleep(.01)\n"
         if way == "end"
