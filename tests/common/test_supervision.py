@@ -49,11 +49,15 @@ def test_what_is_left_running_is_ended(tmp_path: Path) -> None:
 def test_a_family_dies_with_the_process_that_started_it(tmp_path: Path, way: str) -> None:
     # A test run under nohup ignores SIGHUP, and so would what it starts.
     heard = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
-    script = heard + "import sys, time\nfrom unperturbed.common import supervision\n" + (
-        f"supervision.start(['sh', '-c', {FAMILY!r}])\n"
-        "while not __import__('pathlib').Path('ready').exists(): time.sleep(.01)\n"
-        if way == "end"
-        else f"supervision.run(['sh', '-c', {FAMILY!r}])\n"
+    script = (
+        heard
+        + "import sys, time\nfrom unperturbed.common import supervision\n"
+        + (
+            f"supervision.start(['sh', '-c', {FAMILY!r}])\n"
+            "while not __import__('pathlib').Path('ready').exists(): time.sleep(.01)\n"
+            if way == "end"
+            else f"supervision.run(['sh', '-c', {FAMILY!r}])\n"
+        )
     )
     process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", script], cwd=tmp_path)
     session = _ready(tmp_path / "ready")
