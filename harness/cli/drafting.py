@@ -118,7 +118,7 @@ def add_progress_option(parser: argparse.ArgumentParser) -> None:
         "--progress",
         choices=("text", "json"),
         default="text",
-        help="json: on stderr, an object a line for each event (docs/command_line.md)",
+        help="json: on stderr, an object a line for each event (docs/reference/command_line.md)",
     )
 
 

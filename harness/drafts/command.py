@@ -234,7 +234,7 @@ class CommandSpec:
         lines.append(f"  # {self.hardware.why}; `unperturbed metrics` lists what there is")
         lines.append(f"  hardware: {quoted_list(self.hardware.names)}")
         if self.calls:
-            lines.append("  # calls, counted without building the program; docs/software.md has the other kinds")
+            lines.append("  # calls, counted without building the program; docs/how-to/software.md has the other kinds")
             lines.append("  software:")
             lines += [
                 f"    {name}: {{python: {{enter: {function}}}}}"

@@ -76,7 +76,7 @@ def head_of(command: str, spec: Path) -> str:
         f"{_typed(command)}\n\n"
         "It is what that command stands for. To go on from it, edit it, give it another name, and type\n\n"
         f"    unperturbed run {spec}\n\n"
-        "`unperturbed schema` gives editors every key of a spec; docs/spec.md describes them."
+        "`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md describes them."
     )
 
 

@@ -65,7 +65,7 @@ def describe_source(folder: Path, spec: Path) -> str:
         f"A campaign on {folder.resolve().name}: which numbers does measuring spoil? Complete it, then type\n\n"
         f"    unperturbed sites {spec.name}     where each software metric counts\n"
         f"    unperturbed run {spec.name}\n\n"
-        "`unperturbed schema` gives editors every key of a spec; docs/spec.md describes them."
+        "`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md describes them."
     )
     lines = [
         commented(head),

@@ -1,6 +1,6 @@
-"""The reference of the spec for its users, docs/spec.md, from the JSON Schema and the words of the sections.
+"""The reference of the spec for its users, docs/reference/spec.md, from the JSON Schema and the words of the sections.
 
-    python -m unperturbed.harness.spec.docs > docs/spec.md
+    python -m unperturbed.harness.spec.docs > docs/reference/spec.md
 
 A test compares the two, so that the page cannot go stale.
 """
@@ -76,7 +76,7 @@ Every key at once, but for those of a sweep:
 ```yaml
 {full}```
 
-[A sweep](sweep.md) over parameters of the program:
+[A sweep](../how-to/sweep.md) over parameters of the program:
 
 ```yaml
 {sweep}```

@@ -67,7 +67,7 @@ def _of_command(arguments: argparse.Namespace) -> Path:
     head = (
         f"What `unperturbed run -- {' '.join(arguments.program)}` stands for. Edit it, then type\n\n"
         f"    unperturbed run {spec}\n\n"
-        "`unperturbed schema` gives editors every key of a spec; docs/spec.md describes them."
+        "`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md describes them."
     )
     return _write(spec, drafted.text(head))
 

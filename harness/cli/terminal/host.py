@@ -26,7 +26,7 @@ _INDENT = " " * (_SUBJECT_WIDTH + 5)
 
 
 def to_json(host: Examination, spec: Readiness | None) -> dict[str, Any]:
-    """Return everything as one object; docs/doctor.md describes its keys."""
+    """Return everything as one object; docs/how-to/doctor.md describes its keys."""
     return {
         "format": FORMAT,
         "counting": [asdict(finding) for finding in host.counting],

@@ -1,0 +1,77 @@
+"""What mkdocs cannot do alone for this site: the pages of the library, one a package, with every public name.
+
+mkdocs loads this module (`hooks:` in mkdocs.yml). The pages are made when the site is built and lie nowhere else, so
+that a name which a package offers is on its page the same day.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+PACKAGES = {
+    "unperturbed.harness.library": "Campaigns as objects, and the verbs of `import unperturbed as up`.",
+    "unperturbed.collectors": "Traces, and the metrics that their columns are.",
+    "unperturbed.collectors.data": "Tables of sweeps, derived metrics, and what is stored with a trace.",
+    "unperturbed.collectors.imports": "Traces that other tools recorded.",
+    "unperturbed.collectors.sources": "Sources of hardware counts.",
+    "unperturbed.analysis.perturbation": "Verdicts: did measuring change the program?",
+    "unperturbed.analysis.alignment": "Dynamic time warping, alignment of runs, merging.",
+    "unperturbed.analysis.partition": "Subsets of metrics that leave the program unperturbed.",
+    "unperturbed.analysis.diagnosis": "Diagnosis of event logs.",
+    "unperturbed.analysis.structure": "Phases of a run.",
+    "unperturbed.analysis.causal": "Causal performance models.",
+    "unperturbed.analysis.report": "Pages of results.",
+    "unperturbed.harness.exports": "Formats of other tools.",
+    "unperturbed.instrument.events": "Kinds of software events.",
+    "unperturbed.common.result": "What every result offers: a headline, tables, a frame, a page.",
+    "unperturbed.errors": "Exceptions.",
+}
+"""Each package with a page of its own, in the order of the navigation, and what it holds."""
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages of the library."""
+    for package in PACKAGES:
+        files.append(File.generated(config, f"reference/api/{package}.md", content=page(package)))
+    files.append(File.generated(config, "reference/api/index.md", content=index()))
+    return files
+
+
+def index() -> str:
+    """Return the page that lists the packages."""
+    rows = "".join(f"| [`{name}`]({name}.md) | {subject} |\n" for name, subject in PACKAGES.items())
+    return (
+        "# The library, package by package\n\n"
+        "Public are the names on these pages, and those of [`import unperturbed as up`](../library.md). All else may "
+        f"change in any release.\n\n| package | holds |\n|---|---|\n{rows}"
+    )
+
+
+def page(package: str) -> str:
+    """Return the page of a package: its docstring, then each name that it offers, sorted by kind and name."""
+    module = importlib.import_module(package)
+    names = [name for name in getattr(module, "__all__", None) or _own_names(module) if not name.startswith("__")]
+    functions, classes, values = [], [], []
+    for name in sorted(names, key=str.lower):
+        what = getattr(module, name)
+        kind = classes if inspect.isclass(what) else functions if callable(what) else values
+        kind.append(name)
+    parts = [f"# {package}\n\n::: {package}\n    options: {{members: false, show_root_heading: false}}\n"]
+    for heading, kind in (("Functions", functions), ("Classes", classes), ("Constants", values)):
+        if kind:
+            parts.append(f"## {heading}\n")
+            parts.extend(f"::: {package}.{name}\n    options: {{heading_level: 3}}\n" for name in kind)
+    return "\n".join(parts)
+
+
+def _own_names(module: Any) -> list[str]:
+    return [
+        name
+        for name, what in vars(module).items()
+        if not name.startswith("_") and getattr(what, "__module__", None) == module.__name__
+    ]
