@@ -1,4 +1,4 @@
-"""What mkdocs cannot do alone for this site: the pages of the library, one a package, with every public name.
+"""Pages that are made from the code when the site is built: the library, a page a package, and the glossary.
 
 mkdocs loads this module (`hooks:` in mkdocs.yml). The pages are made when the site is built and lie nowhere else, so
 that a name which a package offers is on its page the same day.
@@ -12,6 +12,8 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+
+from unperturbed.analysis.report.glossary import GLOSSARY
 
 PACKAGES = {
     "unperturbed.harness.library": "Campaigns as objects, and the verbs of `import unperturbed as up`.",
@@ -35,10 +37,11 @@ PACKAGES = {
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages of the library."""
+    """Add the pages of the library, and the glossary."""
     for package in PACKAGES:
         files.append(File.generated(config, f"reference/api/{package}.md", content=page(package)))
     files.append(File.generated(config, "reference/api/index.md", content=index()))
+    files.append(File.generated(config, "reference/glossary.md", content=glossary()))
     return files
 
 
@@ -50,6 +53,12 @@ def index() -> str:
         "Public are the names on these pages, and those of [`import unperturbed as up`](../library.md). All else may "
         f"change in any release.\n\n| package | holds |\n|---|---|\n{rows}"
     )
+
+
+def glossary() -> str:
+    """Return the glossary: the reports' words, and those of the other commands."""
+    terms = "".join(f"**{term}**\n:   {meaning}\n\n" for term, meaning in GLOSSARY.items())
+    return f"# Glossary\n\nEach word has one meaning in this tool, its reports and these pages.\n\n{terms}"
 
 
 def page(package: str) -> str:

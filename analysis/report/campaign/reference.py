@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
 from unperturbed.analysis.report.document import folded
+from unperturbed.analysis.report.glossary import CAMPAIGN_TERMS, GLOSSARY
 from unperturbed.common.markup import Cell, Html, table, tag
 from unperturbed.common.wording import correlation, counted, duration, listing, number
 
@@ -218,50 +219,6 @@ _READING = (
     ("Runs", "Before you trust any of it, see whether a run failed or the host was busy."),
 )
 
-_GLOSSARY = (
-    (
-        "hardware metric",
-        "an event that the processor counts (or a model of it, when counters are simulated), such as cache misses",
-    ),
-    (
-        "software metric",
-        "an event in the program's own code, counted by instrumentation built into it, such as calls of a function",
-    ),
-    (
-        "sampling interval",
-        "a short slice of the run; every metric has one value an interval, and the sequence of values is its signal",
-    ),
-    ("trace", "all signals of one run"),
-    ("baseline", "runs with hardware metrics alone: the nearest thing to an undisturbed program"),
-    ("configuration", "what is collected together in one kind of run"),
-    (
-        "anchor",
-        "one cheap software metric that every configuration but the baseline holds, so that all runs can be aligned "
-        "by it",
-    ),
-    (
-        "ρ (Spearman's rank correlation)",
-        "how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition",
-    ),
-    ("inner correlation", "ρ of two hardware metrics within one run"),
-    ("outer correlation", "ρ of one hardware metric between two aligned runs"),
-    ("perturbation", "a change of these correlations that is due to measuring"),
-    ("tolerance", "the largest change of ρ that is taken as harmless"),
-    ("confidence interval", "the range that the true change lies in, given how much runs differ among themselves"),
-    (
-        "smallest visible change",
-        "the change that this many runs would have shown four times out of five; smaller ones may have been missed",
-    ),
-    (
-        "p, corrected",
-        "how often chance alone would show such a change; corrected: for having looked at many changes at once",
-    ),
-    ("alignment, warp path", "which interval of one run belongs to which of another"),
-    (
-        "milestone",
-        "an event that happens at the same point of the work in every run; it shows whether an alignment is right",
-    ),
-)
 
 
 def reading_section() -> Html:
@@ -273,7 +230,9 @@ def reading_section() -> Html:
         tag("p", _QUESTION),
         tag("ol", [tag("li", tag("b", f"{name}. "), said) for name, said in _READING]),
         tag("h3", "Words"),
-        tag("dl", [tag("div", tag("dt", word), tag("dd", said)) for word, said in _GLOSSARY], class_="glossary"),
+        tag(
+            "dl", [tag("div", tag("dt", term), tag("dd", GLOSSARY[term])) for term in CAMPAIGN_TERMS], class_="glossary"
+        ),
     )
 
 
