@@ -38,8 +38,8 @@ GLOSSARY = {
     "ρ (Spearman's rank correlation)": "How closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in "
     "opposition.",
     "run": "One execution of the program, for one configuration and one pass.",
-    "sampling interval": "A short slice of a run. Every metric has one value an interval; the sequence of values is its "
-    "signal.",
+    "sampling interval": "A short slice of a run. Every metric has one value an interval. The sequence of values is "
+    "its signal.",
     "sham": "A build with the rewritten code of a configuration that counts nothing. It shows whether a change comes "
     "from the counting or from the code's new place.",
     "simulated counter": "A count of callgrind's model of the processor, used where a host has no counters. It is "

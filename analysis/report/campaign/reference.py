@@ -220,7 +220,6 @@ _READING = (
 )
 
 
-
 def reading_section() -> Html:
     """Return how to read the page, and its words in plain language."""
     return folded(
