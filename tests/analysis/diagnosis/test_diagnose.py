@@ -218,7 +218,7 @@ def test_the_papers_rule_takes_any_distance_for_an_anomaly() -> None:
 
 
 def test_the_documented_kind_of_ones_own_works() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "diagnosis.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "diagnosis.md").read_text()
     (code,) = (block for block in re.findall(r"(?s)```python\n(.*?)```", page) if "class Stall" in block)
     names: dict[str, Any] = {}
     exec(code.rpartition("\n\ndiagnose(")[0], names)
