@@ -244,7 +244,7 @@ def test_with_a_spec_it_writes_in_its_cache_and_in_temporary_folders_only(
 
 
 def test_the_page_names_every_key() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "doctor.md").read_text()
     keys = (
         "format",
         "counting",

@@ -189,7 +189,8 @@ def test_the_loader_accepts_no_interval_that_the_schema_refuses(text: str) -> No
 
 def test_the_reference_is_up_to_date() -> None:
     assert (_ROOT / "docs/reference/spec.md").read_text() == spec_markdown(), (
-        "docs/reference/spec.md is stale; write it again: python -m unperturbed.harness.spec.docs > docs/reference/spec.md"
+        "docs/reference/spec.md is stale; write it again: "
+        "python -m unperturbed.harness.spec.docs > docs/reference/spec.md"
     )
 
 

@@ -247,7 +247,7 @@ def test_names_of_metrics_never_leave_their_place(plan: Plan, stopped: Plan, fac
 
 
 def test_the_example_of_the_documentation_runs(tmp_path: Path):
-    page = (Path(__file__).parents[4] / "docs" / "library.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "library.md").read_text()
     (example,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "write_partition" in code]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False
