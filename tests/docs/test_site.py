@@ -1,0 +1,125 @@
+"""The site, opened from its folder in real Chromium: offline search, narrow windows, contrast, and the API's tables."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import axe_core_python
+import pytest
+
+from tests.analysis.report.browser import ReportPage, chromium_missing, open_report
+
+ROOT = Path(__file__).parents[2]
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
+PAGES = (
+    "index.html",
+    "tutorials/first_answer.html",
+    "how-to/software.html",
+    "reference/spec.html",
+    "reference/command_line.html",
+    "reference/api/unperturbed.analysis.alignment.html",
+    "explanation/verdicts.html",
+    "evidence/perturbation.html",
+)
+
+pytestmark = pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def window(site: Path) -> Iterator[ReportPage]:
+    with open_report(site / "index.html", width=600, height=800) as page:
+        yield page
+
+
+def test_five_tabs_and_no_request_to_anywhere(site: Path, window: ReportPage) -> None:
+    for name in PAGES:
+        window.open(site / name)
+        outside = [address for address in window.requests() if not address.startswith("file:")]
+        assert not outside, f"{name} asks for {outside}"
+    tabs = window.js("return [...document.querySelectorAll('.md-tabs__link')].map((tab) => tab.textContent.trim())")
+    assert tabs == ["Tutorial", "How-to", "Reference", "Explanation", "Evidence"]
+
+
+def test_the_search_works_from_a_folder(site: Path, window: ReportPage) -> None:
+    window.open(site / "index.html")
+    window.js(
+        "const field = document.querySelector('.md-search__input'); field.focus(); field.value = 'multiplexing';"
+        "for (const name of ['input', 'keyup']) field.dispatchEvent(new Event(name, { bubbles: true }))"
+    )
+    window.wait("return document.querySelectorAll('.md-search-result__link').length > 0", 30)
+    found = window.js("return [...document.querySelectorAll('.md-search-result__link')].map((link) => link.href)")
+    assert any("glossary" in link for link in found)
+
+
+def test_no_page_is_wider_than_a_narrow_window(site: Path, window: ReportPage) -> None:
+    for path in sorted(site.rglob("*.html")):
+        window.open(path)
+        wide = window.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{path.relative_to(site)} is {wide} px wider than a window of 600 px"
+
+
+def test_a_heading_that_is_linked_stands_below_the_header(site: Path, window: ReportPage) -> None:
+    window.open(site / "explanation/verdicts.html")
+    anchor = window.js("return [...document.querySelectorAll('h2[id]')][2].id")
+    window.js(f"location.hash = {anchor!r}")
+    window.wait(
+        f"return document.getElementById({anchor!r}).getBoundingClientRect().top >= "
+        "document.querySelector('.md-header').getBoundingClientRect().bottom - 1"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_nothing_keeps_a_reader_out(site: Path, window: ReportPage, scheme: str) -> None:
+    for name in PAGES:
+        window.open(site / name)
+        window.js(f"document.body.setAttribute('data-md-color-scheme', {scheme!r})")
+        window.js(AXE.read_text(encoding="utf-8"))
+        found = window.driver.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            "axe.run(document.querySelector('.md-content'), {resultTypes: ['violations']}).then(done)"
+        )
+        serious = [
+            f"{fault['id']}: {fault['help']}: {fault['nodes'][0]['html'][:200]}"
+            for fault in found["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+        assert not serious, f"{name}: " + "\n".join(serious)
+
+
+def test_every_row_of_the_library_s_tables_has_a_type_and_a_description(site: Path) -> None:
+    rows, faults = 0, []
+    for path in sorted((site / "reference/api").glob("*.html")):
+        for row in re.findall(r'<tr class="doc-section-item">(.*?)</tr>', path.read_text(encoding="utf-8"), re.DOTALL):
+            rows += 1
+            cells = [
+                " ".join(re.sub(r"<[^>]+>", " ", cell).split())
+                for cell in re.findall(r"<td>(.*?)</td>", row, re.DOTALL)
+            ]
+            if not all(cells):
+                faults.append(f"{path.name}: {cells}")
+    assert rows > 300
+    assert not faults, "\n".join(faults)
+
+
+def _plain(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())

@@ -1,0 +1,106 @@
+"""Check the documentation's prose: banned turns of phrase, and paragraphs that are too long.
+
+    python tools/check_prose.py [FILE …]
+
+Prints `file:line: what`, and exits with 1 where there is any. CONTRIBUTING.md has the style that this checks a part of.
+Evidence pages are made by scripts and are not checked; neither is code.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+MOST_WORDS = 90
+"""Words in a paragraph or an item of a list."""
+
+BANNED = {
+    r"\b(?:is|are|was|were|be|been|being) (?:told|said|spelt|begun|bettered|spoken of)\b": "“the report shows …”",
+    r"\b(?:is|are|was|were|be|been) asked for\b": "use, request, set",
+    r"\bis asked of\b": "the question is",
+    r"\b(?:hold|holds|held) against\b": "compare with",
+    r"\b(?:lay|lays|laid) (?:side by side|beside)\b": "align with, compare with",
+    r"\bwhat (?:comes|becomes) of\b": "the result of",
+    r"\bspeaks? against\b": "contradicts, weakens",
+    r"\bfor want of\b": "without",
+    r"\bas it were\b": "leave it out",
+    r"\bgo(?:es)? on with\b": "continue, resume",
+    r"\bnone the less\b": "leave it out",
+    r"\bthe (?:other|same) way (?:round|about)\b": "reversed",
+    r"\bhardly ever\b": "rarely",
+    r"\bwherever there (?:is|are) (?:one|any|some)\b": "if available",
+    r"\bmade ready\b": "prepared",
+    r"\bby the (?:by|way)\b": "leave it out",
+}
+"""Turns (regular expressions, case ignored), and what to write."""
+
+_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
+_NO_PROSE = re.compile(r"\s*(?:\||#|:::|<|!\[|===|!!!|\?\?\?)")
+
+
+def main(files: list[str]) -> int:
+    """Print every fault of the files, or of README, CONTRIBUTING and all user pages; return the exit code."""
+    found = 0
+    for path in [Path(name) for name in files] or user_pages():
+        for line, what in faults(path.read_text(encoding="utf-8")):
+            print(f"{path}:{line}: {what}")
+            found += 1
+    print(f"{found} faults in prose" if found else "prose: no fault")
+    return 1 if found else 0
+
+
+def user_pages() -> list[Path]:
+    """Return the pages that are written by hand, evidence left out."""
+    pages = [path for path in sorted(Path("docs").rglob("*.md")) if "evidence" not in path.parts]
+    return [path for path in (Path("README.md"), Path("CONTRIBUTING.md")) if path.exists()] + pages
+
+
+def faults(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line and fault of everything in a page's prose."""
+    for number, paragraph in paragraphs(text):
+        words = len(paragraph.split())
+        if words > MOST_WORDS:
+            yield number, f"a paragraph of {words} words; at most {MOST_WORDS}: split it, or make a list"
+        plain = re.sub(r"`[^`]*`", "`", " ".join(paragraph.split()))
+        for pattern, better in BANNED.items():
+            for match in re.finditer(pattern, plain, re.IGNORECASE):
+                yield number, f"“{match[0]}”; rather: {better}"
+
+
+def paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each paragraph and list item with its line; code, tables, headings and comments are left out."""
+    kept = [(number, line) for number, line in enumerate(_blank_code(text).split("\n"), 1)]
+    for filled, lines in groupby(kept, key=lambda one: bool(one[1].strip())):
+        if filled:
+            yield from _items(list(lines))
+
+
+def _items(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the items of a block of lines; a block without any is one paragraph."""
+    first, gathered = lines[0][0], ""
+    for number, line in lines:
+        if _NO_PROSE.match(line) or _LIST_ITEM.match(line):
+            if gathered:
+                yield first, gathered
+            first, gathered = number, "" if _NO_PROSE.match(line) else _LIST_ITEM.sub("", line, count=1)
+        else:
+            gathered += " " + line
+    if gathered.strip():
+        yield first, gathered
+
+
+def _blank_code(text: str) -> str:
+    """Return the text with the same lines, those of code blocks and comments empty."""
+
+    def blank(match: re.Match[str]) -> str:
+        return "\n" * match[0].count("\n")
+
+    text = re.sub(r"(?ms)^( *)```.*?^\1```\s*?$", blank, text)
+    return re.sub(r"(?s)<!--.*?-->", blank, text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
