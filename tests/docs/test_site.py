@@ -90,20 +90,20 @@ def test_a_heading_that_is_linked_stands_below_the_header(site: Path, window: Re
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_nothing_keeps_a_reader_out(site: Path, window: ReportPage, scheme: str) -> None:
+    serious = []
     for name in PAGES:
         window.open(site / name)
         window.js(f"document.body.setAttribute('data-md-color-scheme', {scheme!r})")
         window.js(AXE.read_text(encoding="utf-8"))
         found = window.driver.execute_async_script(
-            "const done = arguments[arguments.length - 1];"
-            "axe.run(document, {resultTypes: ['violations']}).then(done)"
+            "const done = arguments[arguments.length - 1];axe.run(document, {resultTypes: ['violations']}).then(done)"
         )
-        serious = [
-            f"{fault['id']}: {fault['help']}: {fault['nodes'][0]['html'][:200]}"
+        serious += [
+            f"{name}: {fault['id']}: {fault['help']}: {fault['nodes'][0]['html'][:200]}"
             for fault in found["violations"]
             if fault["impact"] in ("serious", "critical")
         ]
-        assert not serious, f"{name}: " + "\n".join(serious)
+    assert not serious, "\n".join(serious)
 
 
 def test_every_row_of_the_library_s_tables_has_a_type_and_a_description(site: Path) -> None:

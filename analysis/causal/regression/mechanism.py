@@ -150,10 +150,12 @@ class Mechanism(Result):
 
         Returns
         -------
-        mean, standard_deviation : float64, shape (rows,)
-            Of a continuous target, for a new run: errors and uncertain parameters together.
-        probabilities : float64, shape (rows, categories)
-            Instead, of a discrete one.
+        mean : array of float64, shape (rows,)
+            Of a continuous target.
+        standard_deviation : array of float64, shape (rows,)
+            Of a new run of a continuous target: errors and uncertain parameters together.
+        probabilities : array of float64, shape (rows, categories)
+            Of a discrete target, in place of the two above.
 
         Raises
         ------
