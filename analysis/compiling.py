@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from unperturbed.common.extras import load_library
 from unperturbed.common.user_cache import is_own_file, user_cache
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -28,9 +29,7 @@ _COMPILING = threading.Lock()
 
 def compilable(function: _Function) -> _Function:
     """Mark a function that compiled functions call; it stays callable as it is, and is compiled with its callers."""
-    from numba.extending import register_jitable  # noqa: PLC0415  (slow to load)
-
-    marked: _Function = register_jitable(function)
+    marked: _Function = load_library("numba.extending").register_jitable(function)
     return marked
 
 
@@ -79,8 +78,7 @@ def _declare(
     called: str,
     options: tuple[tuple[str, Any], ...],
 ) -> Callable[..., Any]:
-    import numba  # noqa: PLC0415  (slow to load)
-
+    numba = load_library("numba")
     loaded = importlib.import_module(module)
     part, _, name = module.rpartition(".")
     sources = [Path(str(importlib.import_module(one).__file__)) for one in (module, *calls)]
@@ -116,9 +114,7 @@ def _fingerprint(sources: Sequence[Path], signatures: Sequence[Any]) -> str:
 
     numba's own cache would miss a change in a function that another one calls.
     """
-    import numba  # noqa: PLC0415
-    from llvmlite import binding  # type: ignore[import-untyped]  # noqa: PLC0415
-
+    numba, binding = load_library("numba"), load_library("llvmlite.binding")
     digest = hashlib.sha256(f"{numba.__version__} {binding.get_host_cpu_name()} {signatures}".encode())
     for source in sources:
         digest.update(source.read_bytes())
@@ -128,8 +124,7 @@ def _fingerprint(sources: Sequence[Path], signatures: Sequence[Any]) -> str:
 @contextmanager
 def _numba_cache_in(folder: Path | None) -> Iterator[None]:
     """Make numba keep its cache in a folder while a function is declared: by default it writes beside the source."""
-    import numba  # noqa: PLC0415
-
+    numba = load_library("numba")
     settings = vars(numba.config)  # the module sets its names at run time, so type checkers do not know them
     chosen = settings["CACHE_DIR"]
     settings["CACHE_DIR"] = str(folder or "")

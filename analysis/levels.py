@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from unperturbed.analysis.metric_names import plain_name
 from unperturbed.collectors.data import Trace
+from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import number, percent
+
+special = LazyLibrary("scipy.special")
 
 _FEWEST = 2
 _UNITS = {"T": 1e12, "G": 1e9, "M": 1e6}

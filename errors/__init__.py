@@ -9,17 +9,19 @@
 
 Only the command line turns an error into an exit code (`exit_code`). A message says what is wrong, where, and what to
 do next. Functions of the analysis library raise `ValueError` and `TypeError` for wrong arguments, as numpy and scipy
-do; `DataError` is both.
+do; `DataError` is both. A library of an extra that is not installed is an `ImportError` too.
 
 ::
 
     SpecError
     └── DataError(ValueError)   data that cannot be analysed: too few runs, a constant metric, unlike traces
+    HostError
+    └── MissingExtraError(ImportError)   an optional part of this distribution is not installed
 """
 
 from __future__ import annotations
 
-__all__ = ["DataError", "HostError", "RunError", "SpecError", "UnperturbedError"]
+__all__ = ["DataError", "HostError", "MissingExtraError", "RunError", "SpecError", "UnperturbedError"]
 
 
 class UnperturbedError(Exception):
@@ -42,6 +44,25 @@ class HostError(UnperturbedError):
     """This host cannot do what is asked: a missing tool, counter or permission."""
 
     exit_code = 3
+
+
+class MissingExtraError(HostError, ImportError):
+    """A library is missing that an extra of this distribution installs.
+
+    Parameters
+    ----------
+    library : str
+        Its name.
+    extra : str
+        The extra, as `analysis`.
+    """
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(
+            f"this needs {library}, which is not installed; the extra [{extra}] has it: "
+            f"pip install 'unperturbed[{extra}]'"
+        )
+        self.extra = extra
 
 
 class RunError(UnperturbedError):

@@ -113,7 +113,7 @@ for done in $larger; do # what the benchmarks need holds what the tests need, an
     fi
 done
 [ -x .venv/bin/python ] || { say "making the virtual environment .venv"; "$python" -m venv .venv; }
-what=.
+what='.[all]'
 [ "$goal" = run ] || what='.[dev]'
 say "installing Python packages"
 rm -rf build

@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
-from scipy import special
 
 from unperturbed.analysis.partition.plan import Cost, Outcome, Subset
 from unperturbed.analysis.perturbation import (
@@ -29,7 +28,10 @@ from unperturbed.analysis.perturbation import (
     scale_of,
 )
 from unperturbed.collectors.data import Trace
+from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
+
+special = LazyLibrary("scipy.special")
 
 Measure: TypeAlias = Callable[[Subset, int], Sequence[Trace]]
 """`measure(subset, repetitions)`: fresh runs each time, `repetitions` in each pass, a trace each."""

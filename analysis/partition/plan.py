@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from unperturbed.common.table import Table
+
+_SCHEMA_VERSION = 1
+"""Of plan.json; its JSON Schema is harness/results/json_schemas/plan.json."""
 
 Subset: TypeAlias = tuple[str, ...]
 """Metrics that are measured together, in the order in which the caller gave all metrics."""
@@ -311,16 +315,20 @@ class Plan(Result):
         return pl.DataFrame(rows, {"metric": pl.String, "subset": pl.String, "state": pl.String}, orient="row")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types only: the evidence of every metric whole, the history without its own."""
+        """Return JSON types only: the evidence of every metric whole, the history without its own.
+
+        A number that JSON cannot hold (NaN, ∞) becomes None.
+        """
         return {
-            "subsets": [_without_tuples(asdict(each)) for each in self.subsets],
-            "unmeasurable": [_without_tuples(asdict(each)) for each in self.unmeasurable],
-            "undecided": [_without_tuples(asdict(each)) for each in self.undecided],
+            "schema_version": _SCHEMA_VERSION,
+            "subsets": [_plain(asdict(each)) for each in self.subsets],
+            "unmeasurable": [_plain(asdict(each)) for each in self.unmeasurable],
+            "undecided": [_plain(asdict(each)) for each in self.undecided],
             "complete": self.complete,
             "stopped": self.stopped,
             "runs_used": self.runs_used,
             "hours": self.hours,
-            "history": [each.to_json() for each in self.history],
+            "history": [_plain(each.to_json()) for each in self.history],
             "strategy": self.strategy,
             "seed": self.seed,
             "alpha": self.alpha,
@@ -331,7 +339,9 @@ class Plan(Result):
     to_json = to_dict
 
 
-def _without_tuples(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_tuples(item) for key, item in value.items()}
-    return [_without_tuples(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

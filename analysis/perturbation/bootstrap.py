@@ -16,7 +16,6 @@ from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from unperturbed.analysis.perturbation import comparable
 from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
@@ -32,7 +31,10 @@ from unperturbed.analysis.perturbation.correlation import (
 from unperturbed.analysis.perturbation.decide import decide
 from unperturbed.analysis.perturbation.verdict import RunGroup, Verdict, changes_from_comparison, combine, overhead
 from unperturbed.collectors.data import Trace
+from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
+
+special = LazyLibrary("scipy.special")
 
 RESAMPLES = 500
 """Enough for a standard error: that of 500 is known to 3 %."""

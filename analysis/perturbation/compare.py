@@ -45,9 +45,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from unperturbed.analysis.perturbation.correlation import FISHER, FloatArray, Scale
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
 
 POWER = 0.8
 """The probability with which `smallest_visible` is seen and `runs_to_decide` decides."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from unperturbed.analysis.alignment import WarpPath, align_as_paper, resample
 from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
@@ -21,6 +20,9 @@ from unperturbed.analysis.perturbation.correlation import (
     standard_ranks,
 )
 from unperturbed.collectors.data import Trace
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
 
 OUTER_SCALE = SIGNAL_TO_NOISE
 """On which outer correlations are compared; see `compare`."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.compare import runs_to_decide
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
 
 _NAMED = 3
 """Drifting columns that are named, those with the smallest p; they often drift together."""

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from unperturbed.common.wording import counted
+from unperturbed.errors import HostError, MissingExtraError
 
 if TYPE_CHECKING:
     from unperturbed.harness.cli.terminal.campaign import TerminalProgress
     from unperturbed.harness.results.check import CampaignVerdicts
     from unperturbed.harness.spec import CampaignSpec
+
+_RUNS_FAILED = 1
 
 
 def run_and_show(
@@ -29,7 +35,7 @@ def run_and_show(
     folder : Path
         The campaign's folder.
     arguments : Namespace
-        With `json`, `fail_on` and `open`.
+        With `json`, `fail_on`, `no_check` and `open`.
     progress : TerminalProgress
         Receives every step.
     drafted : Path, optional
@@ -39,14 +45,28 @@ def run_and_show(
     -------
     int
         The exit code.
+
+    Raises
+    ------
+    HostError
+        The runs are done and kept, and the libraries of the analyses are not installed.
     """
+    from unperturbed.common.extras import is_installed
     from unperturbed.harness.campaign import DamagedRunsError, Manifest, run_campaign
     from unperturbed.harness.cli.folders import open_page
     from unperturbed.harness.cli.terminal.campaign import show_judgement
     from unperturbed.harness.cli.warming import warm_alignment_once
     from unperturbed.harness.results.judge import judge
 
-    warm_alignment_once(progress.step)
+    if arguments.no_check:
+        return _only_measure(campaign, folder, arguments, progress)
+    if is_installed("analysis"):
+        warm_alignment_once(progress.step)
+    else:
+        progress.note(
+            "the libraries of the analyses are not installed here, so this measures and gives no verdict "
+            "(--no-check: exit with 0 then; pip install 'unperturbed[analysis]': with verdicts)"
+        )
     judgement, repaired = None, False
     while judgement is None:
         try:
@@ -56,6 +76,11 @@ def run_and_show(
         progress.step("checking and writing the report")
         try:
             judgement = judge(folder, campaign)
+        except MissingExtraError as error:
+            raise HostError(
+                f"every run is kept in {folder}; no verdict: {error}. "
+                f"`unperturbed check {folder}` then judges them, here or on another host"
+            ) from None
         except DamagedRunsError as error:
             if repaired:
                 raise
@@ -74,6 +99,29 @@ def run_and_show(
     progress.result(code, campaign=str(folder), report=str(report))
     if arguments.open:
         open_page(report)
+    return code
+
+
+def _only_measure(
+    campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
+) -> int:
+    """Run what is left of a campaign; return 1 when runs failed."""
+    from unperturbed.harness.campaign import Manifest, run_campaign
+
+    try:
+        run_campaign(campaign, folder, progress)
+    finally:
+        progress.end()
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        counts = {"done": len(manifest.runs("done")), "failed": len(manifest.runs("failed"))}
+    code = _RUNS_FAILED if counts["failed"] else 0
+    if arguments.json:
+        print(json.dumps({"campaign": str(folder), **counts}))
+    else:
+        failed = f", {counts['failed']} failed" if counts["failed"] else ""
+        print(f"{counted(counts['done'], 'run')} done{failed}: {folder}")
+        print(f"next:   unperturbed check {folder}    (here, or on another host with a copy of the folder)")
+    progress.result(code, campaign=str(folder))
     return code
 
 

@@ -76,7 +76,7 @@ def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
         "memory": f"{memory / 2**30:.1f} GiB",
     }
     tools = {name: _version(name) for name in (*compilers, "ld", "valgrind")}
-    packages = {"Python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}
+    packages = {"Python": platform.python_version(), **{name: _package(name) for name in _PACKAGES}}
     return {
         "host": host,
         "processor": processor,
@@ -87,6 +87,14 @@ def describe(compilers: tuple[str, ...]) -> dict[str, dict[str, str]]:
         },
         "pyperf's system checks": _checks(ask_pyperf()),
     }
+
+
+def _package(name: str) -> str:
+    """Return a distribution's version; a host that only measures has not all of them."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def fingerprint(description: dict[str, dict[str, str]]) -> str:

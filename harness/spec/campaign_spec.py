@@ -19,6 +19,7 @@ from unperturbed.harness.spec.sections.name import NAME
 from unperturbed.harness.spec.sections.parameters import PARAMETERS, Parameters
 from unperturbed.harness.spec.sections.program import PROGRAM, Program
 from unperturbed.harness.spec.sections.programs import PROGRAMS, Programs
+from unperturbed.harness.spec.sections.version import VERSION, SchemaVersion
 from unperturbed.harness.spec.values.parameters import Value
 from unperturbed.harness.spec.values.placeholders import PARAMETER
 from unperturbed.harness.spec.values.text import FileName
@@ -40,6 +41,8 @@ class CampaignSpec(Section):
         Which program is run, and how.
     programs : mapping of str to OtherProgram
         Other set-ups of the program, which are compared with it; empty for most campaigns.
+    schema_version : int
+        Version of the format that the spec is written in.
     measure : Measure
         What is measured of it.
     campaign : Design
@@ -65,6 +68,7 @@ class CampaignSpec(Section):
     analysis: Analysis = ANALYSIS.as_field()
     parameters: Parameters = PARAMETERS.as_field()
     programs: Programs = PROGRAMS.as_field()
+    schema_version: Annotated[SchemaVersion, ADDED_LATER] = VERSION.as_field()
 
     _path: Path = PrivateAttr(default=Path())
     _folder: Path = PrivateAttr(default=Path())

@@ -147,10 +147,11 @@ class SpecKey:
             return Field(alias=alias, description=self.help, examples=examples)
         if self.default is None:
             return Field(default=None, alias=alias, description=self.help, examples=examples)
+        default = self.default()  # a mapping's fields have defaults of their own
         return Field(
             default_factory=self.default,
             alias=alias,
             description=self.help,
             examples=examples,
-            json_schema_extra={"default": {}},
+            json_schema_extra={"default": default if isinstance(default, int | str) else {}},
         )

@@ -15,6 +15,7 @@ from pydantic_core import core_schema
 
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_model
 from unperturbed.harness.spec.model import Because
+from unperturbed.harness.spec.sections.version import CURRENT
 from unperturbed.harness.spec.yaml.positions import YamlPath
 
 Schema = Mapping[str, Any]
@@ -114,7 +115,7 @@ def mappings() -> Iterator[tuple[tuple[str, ...], Schema]]:
 @cache
 def _schema(model: type[CampaignSpec]) -> dict[str, Any]:
     made = model.model_json_schema(schema_generator=_Generator)
-    return {"$schema": GenerateJsonSchema.schema_dialect, **made}
+    return {"$schema": GenerateJsonSchema.schema_dialect, "$id": f"urn:unperturbed:schema:spec:{CURRENT}", **made}
 
 
 def _alternatives(node: Schema) -> Iterator[Schema]:

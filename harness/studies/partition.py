@@ -12,6 +12,7 @@ from unperturbed.analysis.partition import Forecast, Measurement, Plan, Referenc
 from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.report import write_partition
 from unperturbed.collectors.data import Trace
+from unperturbed.common.extras import require
 from unperturbed.errors import DataError, RunError, SpecError
 from unperturbed.harness.campaign import (
     Configuration,
@@ -144,7 +145,10 @@ def partition_campaign(
         As `run_campaign`; or a run of the first baseline failed for good.
     DataError
         The baseline cannot be used.
+    MissingExtraError
+        The libraries of the analyses are not installed; nothing was run.
     """
+    require("analysis")
     metrics = wanted_metrics(campaign)
     bare = campaign.model_copy(
         update={

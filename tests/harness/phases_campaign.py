@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness.command_server import run_command
+from tests.harness.results.schema_faults import file_faults
 from tests.harness.spec.changed_spec import write_changed_spec
 
 PHASES = Path(__file__).parent / "phases"
@@ -57,7 +58,8 @@ def unperturbed(
 
 
 def verdicts(campaign: Path) -> dict[str, Any]:
-    """Return what the campaign's JSON says."""
+    """Return what the campaign's JSON says; all of it is as its published schema describes."""
+    assert file_faults(campaign / "verdicts.json") == []
     found: dict[str, Any] = json.loads((campaign / "verdicts.json").read_text())
     return found
 

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.core import cgutils as numba_cgutils
-from numba.extending import intrinsic
+from unperturbed.common.extras import load_library
 
-cgutils: Any = numba_cgutils  # without types
+ir = load_library("llvmlite.ir")
+types = load_library("numba.core.types")
+cgutils = load_library("numba.core.cgutils")
+intrinsic = load_library("numba.extending").intrinsic
 
 _GROUPS = 4
 """Vectors that go down side by side: a row waits for the one above it, and four keep the processor busy meanwhile."""

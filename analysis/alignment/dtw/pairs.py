@@ -22,6 +22,7 @@ from unperturbed.analysis.alignment.dtw.series import (
     rows_of,
     scaled,
 )
+from unperturbed.common.extras import load_library
 from unperturbed.errors import DataError
 
 _Result = TypeVar("_Result")
@@ -165,11 +166,10 @@ def _over_pairs(
     share = max(_CHUNK_CELLS, int(cells.sum()) // (threads * _CHUNKS_A_WORKER))
     ends = np.flatnonzero(np.diff(np.cumsum(cells) // share)) + 1
     chunks = [chunk for chunk in np.split(pairs, ends) if len(chunk)]
-    from joblib import Parallel, delayed  # type: ignore[import-untyped]  # noqa: PLC0415  slow to load
-
-    pool = Parallel(n_jobs=threads, prefer="threads", return_as="generator", batch_size=1)
+    joblib = load_library("joblib")  # slow to load
+    pool = joblib.Parallel(n_jobs=threads, prefer="threads", return_as="generator", batch_size=1)
     done: list[_Result] = []
-    in_order = pool(delayed(results_of)(chunk) for chunk in chunks)
+    in_order = pool(joblib.delayed(results_of)(chunk) for chunk in chunks)
     try:
         for results in in_order:
             done += results

@@ -16,17 +16,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from scipy import special
 
 from unperturbed.analysis.causal.describe import curve_table
 from unperturbed.analysis.causal.regression import Mechanism, Parameter, fit_mechanism
 from unperturbed.analysis.causal.table import Data, Kind, prepare
+from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.result import Result, finite_or_none
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
     from unperturbed.common.table import Table
+
+special = LazyLibrary("scipy.special")
 
 _LOCATED = 0.05
 """How probable a jump of no significance may be that the best of all thresholds nevertheless shows in a cell."""

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
 from unperturbed.analysis.causal.table import Codes, Data, Floats
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
 
 _BENDS = 0.5, 0.25, 0.75
 """Knots of the bends, as shares of the rows below."""
@@ -74,7 +76,7 @@ def features_of(data: Data) -> Mapping[str, Features]:
 
 def normal_scores(values: Floats) -> Floats:
     """Return each value's normal quantile by rank; equal values share one."""
-    scores: Floats = ndtri((_ranks(values) - 0.5) / len(values))
+    scores: Floats = special.ndtri((_ranks(values) - 0.5) / len(values))
     return scores
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +25,9 @@ from unperturbed.analysis.diagnosis.reading.scan import (
 )
 from unperturbed.analysis.diagnosis.reading.sources import PADDING, Blocks
 from unperturbed.analysis.diagnosis.reading.spans import WITHOUT_REFERENCE_COUNTS
+from unperturbed.common.extras import load_library
+
+numba = load_library("numba")
 
 _CALLED_MODULES = tuple(module.__name__ for module in (spans, line, scan))
 _UNTIL_ITS_NEXT_EVENT = -1

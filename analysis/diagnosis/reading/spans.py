@@ -11,12 +11,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
-from numba.extending import intrinsic, register_jitable
 from numpy.typing import NDArray
 
 from unperturbed.analysis.diagnosis.reading.sources import PADDING
+from unperturbed.common.extras import load_library
+
+ir = load_library("llvmlite.ir")
+types = load_library("numba.core.types")
+numba_extending = load_library("numba.extending")
+intrinsic = numba_extending.intrinsic
+
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -38,7 +42,7 @@ _ZERO, _NINE, _COLON, _POINT, _MINUS, _UNDERSCORE, _HASH = 48, 57, 58, 46, 45, 9
 
 def compiled(function: _Function) -> _Function:
     """Mark a function that other compiled functions call."""
-    marked: _Function = register_jitable(**WITHOUT_REFERENCE_COUNTS)(function)
+    marked: _Function = numba_extending.register_jitable(**WITHOUT_REFERENCE_COUNTS)(function)
     return marked
 
 

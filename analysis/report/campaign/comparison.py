@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
 
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS, mean_rho
@@ -18,6 +17,7 @@ from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdi
 from unperturbed.analysis.report.campaign.verdicts import badge, campaign_sentence, doubts, simulated_banner
 from unperturbed.analysis.report.chart import Figure, axis, layout, plot_text, short
 from unperturbed.analysis.report.document import document, frame, moment, navigation
+from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.wording import correlation, counted, number, percent, signed
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from unperturbed.analysis.report.campaign.content import ReportContent
     from unperturbed.analysis.report.campaign.results import ConfigurationResult
     from unperturbed.collectors.data import Metric, Trace
+
+special = LazyLibrary("scipy.special")
 
 _MILDEST_FIRST = SEVERITY[::-1]
 _CONFIDENCE = 0.95

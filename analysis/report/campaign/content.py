@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from unperturbed.collectors.data import Metric, Trace
 
 
-_FORMAT = 1
+_SCHEMA_VERSION = 1
+"""Of verdicts.json; its JSON Schema is harness/results/json_schemas/verdicts.json."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ def to_json(content: ReportContent) -> dict[str, Any]:
     Numbers stay exact; one that JSON cannot hold (NaN, ∞) becomes null. Traces are left to their own files.
     """
     return {
-        "format": _FORMAT,
+        "schema_version": _SCHEMA_VERSION,
         "campaign": content.campaign,
         "headline": asdict(content.headline),
         "source": asdict(content.source),

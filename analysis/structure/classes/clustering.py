@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.structure.classes.scaling import RESOLUTION, FloatArray
+from unperturbed.common.extras import load_library
 
 DEGREES_OF_FREEDOM = 4.0
 """An interval 10 standard deviations off costs 12 bits; under a normal distribution it would cost 72."""
@@ -291,7 +292,7 @@ def _split_one(
 
 def _k_means(values: FloatArray, k: int, rng: np.random.Generator) -> Labels:
     """Return the labels of k-means with at most so many classes."""
-    from scipy.cluster.vq import kmeans2  # noqa: PLC0415  half a second, which not every use of this package needs
+    kmeans2 = load_library("scipy.cluster.vq").kmeans2  # half a second, which not every use of this package needs
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of classes that became empty: fewer are as good a start

@@ -17,6 +17,15 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_no_check(parser: argparse.ArgumentParser) -> None:
+    """Add `--no-check`, for hosts that only measure."""
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="measure only and keep the runs; `unperturbed check` of the folder, here or on another host, judges them",
+    )
+
+
 def format_options(texts: Iterable[str]) -> dict[str, str]:
     """Return the options of an import format, each given as `KEY=VALUE`.
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.campaigns._options import add_fail_on
+from unperturbed.harness.cli.campaigns._options import add_fail_on, add_no_check
 from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, draft, typed
 from unperturbed.harness.cli.running import run_and_show
 
@@ -35,6 +35,7 @@ class Command:
             "--campaign", type=Path, metavar="FOLDER", help="where everything is kept (default: campaigns/<A>-and-<B>)"
         )
         add_fail_on(parser)
+        add_no_check(parser)
         parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
         parser.add_argument("--dry-run", action="store_true", help="show the plan; run and write nothing")
         add_progress_option(parser)

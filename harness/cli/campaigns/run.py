@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.harness.campaign import HOME
-from unperturbed.harness.cli.campaigns._options import add_fail_on
+from unperturbed.harness.cli.campaigns._options import add_fail_on, add_no_check
 from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, spec_of_program
 from unperturbed.harness.cli.running import run_and_show
 
@@ -40,6 +40,7 @@ class Command:
             help="where everything is kept (default: campaigns/<name of the spec>)",
         )
         add_fail_on(parser)
+        add_no_check(parser)
         parser.add_argument(
             "--json", action="store_true", help="print the verdicts (of a sweep, what its table holds) as JSON"
         )

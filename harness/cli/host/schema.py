@@ -1,4 +1,4 @@
-"""Print the JSON Schema of the spec."""
+"""Print the JSON Schema of the spec, of verdicts.json or of plan.json."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ import json
 
 
 class Command:
-    """Print the JSON Schema of the spec, for editors that complete and check YAML."""
+    """Print a JSON Schema: of the spec, for editors that complete and check YAML, or of a file of results."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add no arguments."""
+        """Add the choice of the file."""
+        parser.add_argument(
+            "file",
+            nargs="?",
+            choices=("spec", "verdicts", "plan"),
+            default="spec",
+            help="spec: what campaigns are run from; verdicts: verdicts.json of a campaign; plan: plan.json of a "
+            "partition (spec)",
+        )
 
-    def run(self, _arguments: argparse.Namespace) -> int:
+    def run(self, arguments: argparse.Namespace) -> int:
         """Print the schema."""
+        from unperturbed.harness.results.schemas import result_schema
         from unperturbed.harness.spec import json_schema
 
-        print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        schema = json_schema() if arguments.file == "spec" else result_schema(arguments.file)
+        print(json.dumps(schema, indent=2, ensure_ascii=False))
         return 0

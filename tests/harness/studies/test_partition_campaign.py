@@ -19,6 +19,7 @@ import yaml
 
 from tests.analysis.report.browser import chromium_missing, open_report
 from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
+from tests.harness.results.schema_faults import file_faults
 from unperturbed.harness.spec import load_spec
 
 DESIGN = {"baseline_runs": 5, "runs": 3, "seed": 3}
@@ -92,6 +93,7 @@ def test_it_says_first_what_it_will_probably_take_and_then_each_measurement(foun
 
 def test_the_plan_has_its_evidence_and_every_metric_once(found: Found) -> None:
     plan = json.loads((found.campaign / "plan.json").read_text())
+    assert file_faults(found.campaign / "plan.json") == []
     assert [subset["metrics"] for subset in plan["subsets"]] == [["rounds"]]
     assert plan["complete"]
     assert [one["metric"] for one in plan["unmeasurable"]] == [
@@ -140,6 +142,7 @@ def test_a_limit_leaves_the_best_plan_so_far_and_its_picture(found: Found, tmp_p
     assert ended.returncode == 4, ended.stderr
     assert _traces(campaign) == before
     plan = json.loads((campaign / "plan.json").read_text())
+    assert file_faults(campaign / "plan.json") == []
     assert plan["stopped"].startswith("max_runs is 4")
     assert plan["subsets"] == []
     page = (campaign / "partition.html").read_text()

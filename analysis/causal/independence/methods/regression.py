@@ -20,13 +20,15 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
 
 from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
 from unperturbed.analysis.causal.independence.compiled import compiled_loop
 from unperturbed.analysis.causal.independence.features import Features, features_of
 from unperturbed.analysis.causal.independence.residuals import ConditioningSet
 from unperturbed.analysis.causal.table import Data, Floats
+from unperturbed.common.extras import LazyLibrary
+
+special = LazyLibrary("scipy.special")
 
 Places = NDArray[np.int64]
 
@@ -351,7 +353,7 @@ def _equalised(columns: Floats, fixed: ConditioningSet) -> Floats:
     left = fixed.residuals(deviation)
     total, rest = np.einsum("ij,ij->j", deviation, deviation), np.einsum("ij,ij->j", left, left)
     ratio = np.divide(total - rest, rest, out=np.zeros(len(total)), where=rest > 0) * spare / fitted
-    uneven = fdtrc(fitted, spare, ratio) < _HETEROSCEDASTIC
+    uneven = special.fdtrc(fitted, spare, ratio) < _HETEROSCEDASTIC
     if not uneven.any():
         return columns
     equalised: Floats = compiled_loop("equalised")(columns, level, deviation - left, uneven, _LEAST_SIZE)
@@ -373,7 +375,7 @@ def _association(one: Floats, other: Floats, spare: int) -> _Association:
     trace = float(squares.sum()) / max(1.0, inflation)
     statistic = upper / many * trace / (few - trace)
     bits = float(-0.5 * np.log2(1.0 - squares).sum()) - p * q / (2 * rows * np.log(2))
-    return _Association(float(fdtrc(few * many, few * upper, statistic)), max(bits, 0.0))
+    return _Association(float(special.fdtrc(few * many, few * upper, statistic)), max(bits, 0.0))
 
 
 def _orthonormal(columns: Floats) -> Floats:

@@ -16,7 +16,6 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from scipy import special
 
 from unperturbed.analysis.causal.regression.cells import Cells
 from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS
@@ -24,7 +23,10 @@ from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inpu
 from unperturbed.analysis.causal.regression.parameters import Parameter
 from unperturbed.analysis.causal.table import Category, Codes, Floats
 from unperturbed.analysis.compiling import compiled
+from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
+
+special = LazyLibrary("scipy.special")
 
 _ALL_SUBSETS = 4
 """With more discrete parents than this, they are taken out one by one instead of trying all choices."""

@@ -1,0 +1,105 @@
+"""The libraries of the extras: loaded at their first use, and one message where an extra is not installed.
+
+`pip install unperturbed` installs what a measuring host needs. What the analyses compute with is several hundred
+megabytes more, and comes with an extra of the distribution.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from types import ModuleType
+from typing import Any
+
+from unperturbed.errors import MissingExtraError
+
+EXTRAS = {"analysis": ("joblib", "llvmlite", "numba", "scipy")}
+"""The distributions of each extra, which pyproject.toml lists with their versions."""
+
+
+def is_installed(extra: str) -> bool:
+    """Return whether all libraries of an extra can be imported; none of them is loaded.
+
+    Parameters
+    ----------
+    extra : {"analysis"}
+        The extra.
+    """
+    return all(importlib.util.find_spec(name) is not None for name in EXTRAS[extra])
+
+
+def require(extra: str) -> None:
+    """Refuse work that an extra is needed for, before it begins.
+
+    Parameters
+    ----------
+    extra : {"analysis"}
+        The extra.
+
+    Raises
+    ------
+    MissingExtraError
+        One of its libraries is missing.
+    """
+    for name in EXTRAS[extra]:
+        if importlib.util.find_spec(name) is None:
+            raise MissingExtraError(name, extra)
+
+
+def load_library(module: str) -> Any:
+    """Import a module of an extra's library.
+
+    Parameters
+    ----------
+    module : str
+        Its full name, such as `scipy.special`.
+
+    Returns
+    -------
+    module
+        The module.
+
+    Raises
+    ------
+    MissingExtraError
+        Its extra is not installed. The message has the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        raise missing from None
+
+
+def missing_extra(error: ModuleNotFoundError) -> MissingExtraError | None:
+    """Return the message for a module that was not found; None where no extra has it.
+
+    Parameters
+    ----------
+    error : ModuleNotFoundError
+        What the import raised.
+    """
+    library = (error.name or "").partition(".")[0]
+    return next((MissingExtraError(library, extra) for extra, names in EXTRAS.items() if library in names), None)
+
+
+class LazyLibrary(ModuleType):
+    """A module of an extra's library that is imported when one of its names is first used.
+
+    Parameters
+    ----------
+    module : str
+        Its full name.
+    """
+
+    def __init__(self, module: str) -> None:
+        super().__init__(module)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what inspects modules looks for these, and must not load one
+            raise AttributeError(name)
+        value = getattr(load_library(self.__name__), name)
+        setattr(self, name, value)
+        return value

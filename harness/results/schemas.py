@@ -1,0 +1,23 @@
+"""The JSON Schemas of the files that a campaign and a partition write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+_FOLDER = Path(__file__).parent / "json_schemas"
+
+
+def result_schema(name: Literal["verdicts", "plan"]) -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of `verdicts.json` or `plan.json`.
+
+    Its `$id` ends with the version that such a file has as `schema_version`.
+
+    Parameters
+    ----------
+    name : {"verdicts", "plan"}
+        The file.
+    """
+    found: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return found

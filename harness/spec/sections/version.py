@@ -1,0 +1,19 @@
+"""`schema_version`: which version of the spec's format a file is written in."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from unperturbed.harness.spec.model import SpecKey
+
+SchemaVersion: TypeAlias = Literal[1]
+CURRENT: SchemaVersion = 1
+
+VERSION = SpecKey(
+    "schema_version",
+    SchemaVersion,
+    "Version of the spec's format. Only a change that old specs do not survive raises it (docs/reference/stability.md).",
+    default=lambda: CURRENT,
+    examples=(CURRENT,),
+    sample=f"schema_version: {CURRENT}\n",
+)
