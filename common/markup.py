@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from unperturbed.common.wording import FORBIDDEN
+
 _VOID = {"br", "hr", "input", "meta", "col"}
-# What no text on the page may hold: controls but for tab and line ends; halves of surrogate pairs, which undecodable
-# bytes in paths and program output become; signs that turn the direction of all that follows them.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_FORBIDDEN = re.compile(f"[{FORBIDDEN}]")
 
 
 class Html(str):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from unperturbed.common import markup
 from unperturbed.common.markup import Html
+from unperturbed.common.wording import visible
 
 if TYPE_CHECKING:
     import rich.table
@@ -111,13 +112,17 @@ class Table:
         from rich.text import Text  # noqa: PLC0415
 
         table = RichTable(
-            title=self.caption or None, title_justify="left", title_style="", header_style="bold", box=box.SIMPLE_HEAD
+            title=visible(self.caption) or None,
+            title_justify="left",
+            title_style="",
+            header_style="bold",
+            box=box.SIMPLE_HEAD,
         )
         for column in self.columns:
-            table.add_column(column.head, justify=column.align, overflow="fold", no_wrap=column.whole)
+            table.add_column(visible(column.head), justify=column.align, overflow="fold", no_wrap=column.whole)
         for row in self.rows:
             cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
-            table.add_row(*(Text(cell.text, style=style_of(cell)) for cell in cells))
+            table.add_row(*(Text(visible(cell.text), style=style_of(cell)) for cell in cells))
         return table
 
     def to_text(self, width: int = 120) -> str:

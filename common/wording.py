@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 GOOD, BAD, SHIFTED, UNDECIDED, NOTE = "✓", "✗", "~", "?", "!"
 """The signs of verdicts and of findings, everywhere."""
 
+FORBIDDEN = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
+"""What no text of others may bring to a page or a terminal, as a class of a regular expression has it.
+
+Controls but for tab and line ends; signs that turn the direction of all that follows them; halves of surrogate pairs,
+which undecodable bytes in paths and in a program's output become.
+"""
+
+_UNSAFE = re.compile(f"[{FORBIDDEN}]|\r(?!\n)")
 _MINUS = "−"
 _SHOWN = 5
 
@@ -38,6 +47,27 @@ def number(value: float | None, digits: int = 3, *, zeros: bool = False) -> str:
     text = f"{rounded:,.{places}f}"
     text = text.rstrip("0").rstrip(".") if "." in text and not zeros else text
     return text.replace("-", _MINUS)
+
+
+def visible(text: str) -> str:
+    """Write out what would command a terminal in a text that others chose: `\\x1b[31m`, where it would turn red.
+
+    Parameters
+    ----------
+    text : str
+        Names, paths, messages, what a program printed.
+
+    Returns
+    -------
+    str
+        The same without controls but for tabs and line ends. A text of JSON stays the same JSON.
+    """
+    return _UNSAFE.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    sign = ord(found[0])
+    return f"\\x{sign:02x}" if sign < 0x20 else f"\\u{sign:04x}"
 
 
 def correlation(value: float) -> str:

@@ -93,7 +93,7 @@ def pair_columns(metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tu
 
 
 _FEW = 1024
-"""Up to so many intervals, insertion into an order that is nearly right is faster than sorting."""
+"""Up to so many intervals, insertion into an order that is nearly right is faster than sorting the rest and merging."""
 
 
 def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
@@ -125,6 +125,7 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
     """
     metrics, n = ranks.shape
     rho, values, order = np.empty(metrics), np.empty(n), np.empty(n, np.int64)
+    exact, means = np.empty(n, np.int64), np.empty(n, np.int64)
     # The intervals of the first run whose first partner is j are first_of[j] … behind[j] − 1.
     first_of, behind = np.zeros(other.shape[1], np.int64), np.zeros(other.shape[1], np.int64)
     for i in range(n - 1, -1, -1):
@@ -138,8 +139,8 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
             for element in range(starts[i], starts[i + 1]):
                 total += other[metric, y_index[element]]
             values[i] = total / (starts[i + 1] - starts[i])
+        # In the order of the other run's values all but the means stand right already.
         if n <= _FEW:
-            # In the order of the other run's values all but the means stand right already.
             placed = 0
             for j in ascending[metric]:
                 for i in range(first_of[j], behind[j]):
@@ -150,7 +151,24 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
                     order[at] = i
                     placed += 1
         else:
-            order[:] = np.argsort(values)
+            right, apart = 0, 0
+            for j in ascending[metric]:
+                for i in range(first_of[j], behind[j]):
+                    if starts[i + 1] - starts[i] == 1:
+                        exact[right] = i
+                        right += 1
+                    else:
+                        means[apart] = i
+                        apart += 1
+            means[:apart] = means[:apart][np.argsort(values[means[:apart]])]
+            one, two = 0, 0
+            for at in range(n):
+                if two == apart or (one < right and values[exact[one]] <= values[means[two]]):
+                    order[at] = exact[one]
+                    one += 1
+                else:
+                    order[at] = means[two]
+                    two += 1
         squares, product, at = 0.0, 0.0, 0
         while at < n:
             last = at

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from unperturbed.harness.cli.commands import Command, Entry, all_commands
+from unperturbed.harness.cli.streams import drawing
 from unperturbed.harness.cli.words import unknown_option
 
 EXIT_CODES = """\
@@ -45,6 +46,10 @@ class CommandParser(argparse.ArgumentParser):
         """Parse; remember the words for messages."""
         self._words = list(sys.argv[1:] if args is None else args)
         return super().parse_known_args(args, namespace)
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help, coloured where argparse colours it."""
+        super().print_help(drawing(file or sys.stdout))
 
     def refuse(self, extra: Sequence[str]) -> NoReturn:
         """Refuse the words that no argument takes."""

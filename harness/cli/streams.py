@@ -1,4 +1,8 @@
-"""What the command line writes to: an output that goes away or knows few signs changes no result and no exit code."""
+"""What the command line writes to: an output that goes away or knows few signs changes no result and no exit code.
+
+And what the user sees is what the tool drew: texts of others (names, paths, what a program printed) reach a terminal
+with their controls written out. Only what `drawing` gives may move its cursor and choose its colours.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
+
+from unperturbed.common.wording import visible
 
 _PLAIN: Mapping[str, str] = {
     "✓": "ok",
@@ -53,14 +59,20 @@ def _to_plain(error: UnicodeError) -> tuple[str, int]:
 class _Output:
     """A stream that goes nowhere once it cannot be written to for a reason that is no fault."""
 
-    def __init__(self, stream: TextIO, forgiven: type[OSError]) -> None:
+    def __init__(self, stream: TextIO, forgiven: type[OSError], *, drawing: bool = False) -> None:
         self._stream = stream
         self._forgiven = forgiven
+        self._drawing = drawing
+
+    @property
+    def drawing(self) -> _Output:
+        """The same stream, for what may command the terminal."""
+        return _Output(self._stream, self._forgiven, drawing=True)
 
     def write(self, text: str) -> int:
-        """Write a text; return its length."""
+        """Write a text, its controls written out unless this is drawn; return its length."""
         try:
-            self._stream.write(text)
+            self._stream.write(text if self._drawing else visible(text))
         except self._forgiven:
             self._give_up()
         except OSError as error:
@@ -106,3 +118,9 @@ def prepare_streams() -> None:
         except UnicodeEncodeError:
             stream.reconfigure(errors="unperturbed")
         setattr(sys, name, _Output(stream, forgiven))
+
+
+def drawing(stream: TextIO) -> TextIO:
+    """Return a standard stream for what may command the terminal: no text of others."""
+    found: TextIO = getattr(stream, "drawing", stream)
+    return found

@@ -131,12 +131,12 @@ def _region(text: str | None) -> tuple[int, int] | None:
 
 def _show(alignment: Alignment) -> None:
     import numpy as np
-    from rich.console import Console
     from rich.markup import escape
 
     from unperturbed.analysis.alignment import describe, resample
+    from unperturbed.harness.cli.terminal.console import terminal
 
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     for name, value in describe.facts(alignment):
         console.print(f"{name:>11}  {escape(value)}")
     a, b = alignment.runs

@@ -56,13 +56,13 @@ class Command:
 
 
 def _show(found: Sequence[CampaignSummary]) -> None:
-    from rich.console import Console
 
     from unperturbed.common.table import Cell, Column, Table
+    from unperturbed.harness.cli.terminal.console import terminal
 
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     if not console.is_terminal:
-        console = Console(highlight=False, emoji=False, width=1000)  # a campaign a line, for grep and awk
+        console = terminal(width=1000)  # a campaign a line, for grep and awk
     rows: list[list[Cell | str]] = []
     for summary in found:
         kind = "" if summary.purpose in ("", "a campaign") else f" ({summary.purpose.removeprefix('a ')})"

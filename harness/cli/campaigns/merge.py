@@ -75,12 +75,12 @@ def _described(found: MergedCampaign, out: Path) -> dict[str, object]:
 
 
 def _show(found: MergedCampaign, out: Path) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
     from unperturbed.analysis.alignment import describe
+    from unperturbed.harness.cli.terminal.console import terminal
 
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     console.print(describe.merge_table(found.merged, found.rejected).to_rich())
     console.print(
         "Spread: intervals by which alignments by way of the other repetitions end elsewhere than the direct one;"

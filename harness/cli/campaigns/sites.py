@@ -67,9 +67,10 @@ def _as_json(found: SpecSites) -> dict[str, Any]:
 
 
 def _show(found: SpecSites, *, most: int | None) -> None:
-    from rich.console import Console
 
-    console = Console(highlight=False, emoji=False, **({} if sys.stdout.isatty() else {"width": _PIPE_COLUMNS}))  # type: ignore[arg-type]
+    from unperturbed.harness.cli.terminal.console import terminal
+
+    console = terminal(**({} if sys.stdout.isatty() else {"width": _PIPE_COLUMNS}))  # type: ignore[arg-type]
     for metric in found.metrics:
         _show_metric(console, metric, most)
     for source, reason in found.skipped.items():

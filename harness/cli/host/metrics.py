@@ -86,14 +86,14 @@ def _as_json(listing: Listing) -> dict[str, Any]:
 
 def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
     """Print a table a source, the metrics that no source counts, then what fits one run."""
-    from rich.console import Console
     from rich.markup import escape
 
     from unperturbed.collectors.sources import source_names
+    from unperturbed.harness.cli.terminal.console import terminal
 
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     if not console.is_terminal:
-        console = Console(highlight=False, emoji=False, width=_PIPE_COLUMNS)  # a metric a line, for grep and awk
+        console = terminal(width=_PIPE_COLUMNS)  # a metric a line, for grep and awk
     for source in source_names():
         chosen = [metric for metric in listing.metrics if metric.best.available and metric.best.source == source]
         if chosen:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
@@ -19,6 +18,8 @@ from unperturbed.common.table import Column, Table, style_of
 from unperturbed.common.wording import duration
 from unperturbed.harness.campaign import Configuration, Estimate, PlannedRun, configurations
 from unperturbed.harness.cli.events import print_event
+from unperturbed.harness.cli.streams import drawing
+from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.results.check import CampaignVerdicts
 from unperturbed.harness.results.judge import Judgement, Total
 from unperturbed.harness.spec import BASELINE, CampaignSpec
@@ -50,7 +51,7 @@ class TerminalProgress:
     """
 
     def __init__(self, show: Show = "lines") -> None:
-        self._console = Console(stderr=True, highlight=False, emoji=False)
+        self._console = terminal(stderr=True)
         self._open_line = False
         self._show = show
 
@@ -90,7 +91,8 @@ class TerminalProgress:
         if self._show == "json":
             self._event("run", **_described_run(run), done=done, total=total, seconds_left=seconds_left)
         elif self._show == "lines" and self._console.is_terminal:
-            sys.stderr.write(f"\r\x1b[2K{text}")
+            _erase_line()
+            sys.stderr.write(text)
             sys.stderr.flush()
             self._open_line = True
         elif self._show == "all" or done % 10 == 0:
@@ -114,7 +116,7 @@ class TerminalProgress:
     def end(self) -> None:
         """End the line of the last run."""
         if self._open_line:
-            sys.stderr.write("\r\x1b[2K")
+            _erase_line()
             self._open_line = False
 
     def result(self, exit_code: int, **facts: object) -> None:
@@ -133,6 +135,10 @@ class TerminalProgress:
 
     def _event(self, event: str, **facts: object) -> None:
         print_event(event, **facts)
+
+
+def _erase_line() -> None:
+    drawing(sys.stderr).write("\r\x1b[2K")
 
 
 def _described_run(run: PlannedRun) -> dict[str, object]:
@@ -205,7 +211,7 @@ def show_judgement(
 
 def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
     """Print one row a configuration, then what weighs most in each, then how steady the baseline is, then the notes."""
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     comparing = bool(campaign.programs) and {one.configuration for one in checked.verdicts} <= set(campaign.programs)
     if checked.verdicts:
         question = "do they leave each other's numbers alone?" if comparing else "was it perturbed?"
@@ -290,12 +296,12 @@ def show_totals(totals: Sequence[Total]) -> None:
             ]
         rows.append([total.name, str(total.runs), *values])
     table = Table(columns, rows, "Software metrics: events a run, and a second of the untouched program")
-    Console(highlight=False, emoji=False).print(table.to_rich())
+    terminal().print(table.to_rich())
 
 
 def show_failures(failures: Sequence[str], missing: Sequence[str]) -> None:
     """Name the runs that failed for good, and those that were never made."""
-    console = Console(stderr=True, highlight=False, emoji=False)
+    console = terminal(stderr=True)
     for failure in failures:
         console.print(f"[red]failed:[/red] {escape(failure)}", soft_wrap=True)
     if missing:

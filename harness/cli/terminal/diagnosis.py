@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from unperturbed.analysis.diagnosis import Diagnosis, Finding, FittedStrictness, PaperDistance, Verdict, describe
 from unperturbed.common.wording import BAD, GOOD, UNDECIDED
+from unperturbed.harness.cli.terminal.console import terminal
 
 _STYLES: dict[Verdict, str] = {"clean": "green", "anomalous": "bold red", "undecided": "yellow"}
 _SIGNS: dict[Verdict, str] = {"clean": GOOD, "anomalous": BAD, "undecided": UNDECIDED}
@@ -19,7 +20,7 @@ _PLUGINS_SHOWN = 8
 
 def show_diagnosis(diagnosis: Diagnosis) -> None:
     """Print a diagnosis."""
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     style, sign = _STYLES[diagnosis.verdict], _SIGNS[diagnosis.verdict]
     against = describe.references_text(diagnosis)
     console.print(
@@ -37,7 +38,7 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
 
 def show_fitted_strictness(fitted: Sequence[FittedStrictness], written: Path) -> None:
     """Print thresholds that were fitted to labelled traces, and the file that holds them."""
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     console.print(describe.strictness_table(fitted).to_rich())
     console.print(f"use them: unperturbed diagnose --thresholds {escape(str(written))} …", soft_wrap=True)
 

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import BAD, GOOD, NOTE, counted
+from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.host import Examination, Finding, Status
 from unperturbed.harness.studies import Readiness, count_points
 
@@ -55,7 +56,7 @@ def _spec_json(spec: Readiness) -> dict[str, Any]:
 
 def show(host: Examination, spec: Readiness | None) -> None:
     """Print everything: a line a finding, with the command that mends it on a line of its own."""
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     _group(console, "What can be counted", host.counting)
     _group(console, "What is noisy", host.noise)
     counts = Counter(finding.status for finding in (*host.counting, *host.noise))

@@ -19,6 +19,7 @@ from unperturbed.analysis.causal.describe import (
     undecided,
     variables_table,
 )
+from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.model import Checks, InterventionForecast, ModelInput
 
 _CELLS_SHOWN = 12
@@ -30,7 +31,7 @@ _PIPE_COLUMNS = 160
 
 def show_model(table: ModelInput, model: CausalModel, forecast: InterventionForecast | None, checks: Checks) -> None:
     """Print a model, the forecast of an intervention, and the results of its checks."""
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE_COLUMNS
     console.print(escape(f"{table.name}: {summary_sentence(model)}"), soft_wrap=True)

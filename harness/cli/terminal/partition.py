@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
 from unperturbed.analysis.partition import STAGES, Forecast, Measurement, Plan, plan_table
@@ -14,6 +13,7 @@ from unperturbed.common.table import style_of
 from unperturbed.common.wording import BAD, UNDECIDED, duration
 from unperturbed.harness.campaign import Estimate
 from unperturbed.harness.cli.terminal.campaign import Show, TerminalProgress
+from unperturbed.harness.cli.terminal.console import terminal
 
 
 class PartitionProgress(TerminalProgress):
@@ -66,7 +66,7 @@ class PartitionProgress(TerminalProgress):
 
 def show_plan(plan: Plan, folder: Path, notes: Sequence[str] = ()) -> None:
     """Print the certified subsets, then what is in none, and where the plan is."""
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     if plan.subsets:
         console.print(plan_table(plan).to_rich())
     else:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 
 from unperturbed.common.wording import BAD, NOTE, counted, duration
 from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, check_owner
+from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.host import examine
 from unperturbed.harness.spec import PILOT, CampaignSpec
 from unperturbed.harness.studies import Readiness, check_spec
@@ -91,7 +91,7 @@ def _seconds_left(ready: Readiness, done: int, seconds: Mapping[str, float]) -> 
 
 
 def _show(ready: Readiness, described: Mapping[str, Any]) -> None:
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     for item in described["passes"]:
         simulated = item["source"] == "simulated"
         source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from unperturbed.analysis.structure import Composition, Span, StructuralComparison, class_letter, describe
 from unperturbed.common.table import SERIES_STYLES
+from unperturbed.harness.cli.terminal.console import terminal
 
 _NO_WORD = "red"
 _MARKS = "123456789"
@@ -19,7 +20,7 @@ _STRETCHES_SHOWN = 8
 
 def show_structure(composition: Composition, comparison: StructuralComparison | None) -> None:
     """Print the words of a run and, if there is a second run, how it differs."""
-    console = Console(highlight=False, emoji=False)
+    console = terminal()
     console.print(escape(composition.headline()), soft_wrap=True)
     sequence = composition.sequence
     if not sequence.is_plain:

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
 from unperturbed.collectors.data import TABLE
 from unperturbed.common.wording import counted
 from unperturbed.harness.campaign import PlannedRun
 from unperturbed.harness.cli.terminal.campaign import Show, TerminalProgress
+from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.spec import Value
 from unperturbed.harness.studies import SweepTable
 
@@ -39,7 +39,7 @@ def to_json(table: SweepTable, folder: Path) -> str:
 
 def show_sweep(table: SweepTable, folder: Path) -> None:
     """Print one row a column, the notes, what is missing, and where the table is."""
-    console = Console(highlight=False)
+    console = terminal()
     for shown in table.tables():
         console.print(shown.to_rich())
     for note in table.notes:
@@ -50,7 +50,7 @@ def show_sweep(table: SweepTable, folder: Path) -> None:
 
 
 def _show_missing(table: SweepTable) -> None:
-    console = Console(stderr=True, highlight=False)
+    console = terminal(stderr=True)
     failed = [row for row in table.missing if row.failed]
     for row in failed[:_MOST_MISSING]:
         console.print(
