@@ -43,10 +43,10 @@ def run_and_show(
     from unperturbed.harness.campaign import DamagedRunsError, Manifest, run_campaign
     from unperturbed.harness.cli.folders import open_page
     from unperturbed.harness.cli.terminal.campaign import show_judgement
-    from unperturbed.harness.cli.warming import warm_alignment_once
+    from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.results.judge import judge
 
-    warm_alignment_once(progress.step)
+    warm_once("alignment", progress.step)
     judgement, repaired = None, False
     while judgement is None:
         try:
