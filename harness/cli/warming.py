@@ -170,7 +170,7 @@ def remember_warmed(part: str) -> None:
 
 
 def _stamp(part: str) -> Path | None:
-    """Return the file that says that a part is compiled; None where nothing can be kept, so that compiling is in vain."""
+    """Return the file that marks a part as compiled; None where nothing can be kept and compiling would be in vain."""
     from importlib.metadata import version
 
     from unperturbed.common.user_cache import user_cache

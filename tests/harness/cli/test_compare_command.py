@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,19 @@ def test_the_sampler_is_in_the_program_that_a_tool_starts(programs: Path) -> Non
     }
     assert len(lengths["baseline"]) == len(lengths["nice"]) == 5
     assert min(lengths["nice"]) > 0.3 * max(lengths["baseline"])
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_gdb_hands_the_samplers_signal_on(programs: Path) -> None:
+    """By counters of the kernel, which give levels and no verdict; with counters of a processor: tests/pmu."""
+    options = ("--runs", "5", "--interval", "2 ms", "--metrics", "perf::page-faults,perf::task-clock")
+    debugged = ("gdb", "-nx", "-batch", "-ex", "run", "--args", "./one", "300")
+    done = unperturbed(programs, "compare", *options, "--", "./one", "300", "--", *debugged)
+    assert done.returncode == 0, done.stderr
+    assert "signal: 23" in (programs / "campaigns" / "one-and-gdb.yaml").read_text()
+    found = verdicts(programs / "campaigns" / "one-and-gdb")
+    assert {one["metric"] for one in found["levels"]["B"]} == {"perf::page-faults", "perf::task-clock"}
+    assert {run["state"] for run in found["runs"]} == {"done"}
 
 
 def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) -> None:
