@@ -21,6 +21,7 @@ from unperturbed.common.wording import number, percent
 special = LazyLibrary("scipy.special")
 
 _FEWEST = 2
+_ROUNDING = 1e-12
 _UNITS = {"T": 1e12, "G": 1e9, "M": 1e6}
 
 
@@ -96,8 +97,9 @@ def _interval(before: NDArray[np.float64], after: NDArray[np.float64], alpha: fl
     logs = [np.log(values) for values in (before, after)]
     parts = [float(values.var(ddof=1)) / len(values) for values in logs]
     middle, error = float(logs[1].mean() - logs[0].mean()), math.sqrt(sum(parts))
-    if error == 0:
-        return math.expm1(middle), math.expm1(middle)
+    if error < _ROUNDING:  # equal counts, but for the last digits of their logarithms
+        exact = math.expm1(middle) if abs(middle) > _ROUNDING else 0.0
+        return exact, exact
     freedom = sum(parts) ** 2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))
     reach = -float(special.stdtrit(freedom, alpha)) * error
     return math.expm1(middle - reach), math.expm1(middle + reach)

@@ -43,6 +43,21 @@ class Passes:
     passes: tuple[Pass, ...]
     reasons: Mapping[str, str]
 
+    @property
+    def passed_over(self) -> str:
+        """Return in one line which sources were not taken and what that means here, without the libraries' own words.
+
+        It is empty where every source was taken.
+        """
+        advice: dict[str, list[str]] = {}
+        for source, why in self.reasons.items():
+            advice.setdefault(" ".join(_hints(why)) or why, []).append(source)
+        lines = []
+        for text, sources in advice.items():
+            said = f"{text[0].lower()}{text[1:]}" if text[1:2].islower() else text
+            lines.append(f"not {', not '.join(sources)}: {said.rstrip('.')}.")
+        return " ".join(lines)
+
 
 def plan_passes(
     names: Sequence[str],

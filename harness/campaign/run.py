@@ -178,7 +178,7 @@ def execute(
         raise RunError(f"the observer could not start: {records.message}")
     _check_outcome(campaign, command, outcome, expected)
     if sampling.clock == "monotonic" and not sampling.whole:
-        _check_end(records, ended_ns, setup)
+        _check_end(records, ended_ns, setup, wrapped=campaign.program.sampled is not None)
     trace = assemble(
         records,
         sampling.collected,
@@ -344,9 +344,9 @@ def _check_outcome(campaign: CampaignSpec, command: Command, outcome: Outcome, e
         )
 
 
-def _check_end(records: Records, ended_ns: int, setup: Setup) -> None:
-    """Refuse a run whose last part was not counted."""
-    if len(records.rows) < 2 or setup.source == "simulated":
+def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:
+    """Refuse a run whose last part was not counted; a tool that started the program may end long after it."""
+    if len(records.rows) < 2 or setup.source == "simulated" or (wrapped and records.state == "finished"):
         return
     stamps = records.rows["monotonic_ns"]
     missing_ns = ended_ns - int(stamps[-1])

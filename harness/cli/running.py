@@ -55,13 +55,13 @@ def run_and_show(
     from unperturbed.harness.campaign import DamagedRunsError, Manifest, run_campaign
     from unperturbed.harness.cli.folders import open_page
     from unperturbed.harness.cli.terminal.campaign import show_judgement
-    from unperturbed.harness.cli.warming import warm_alignment_once
+    from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.results.judge import judge
 
     if arguments.no_check:
         return _only_measure(campaign, folder, arguments, progress)
     if is_installed("analysis"):
-        warm_alignment_once(progress.step)
+        warm_once("alignment", progress.step)
     else:
         progress.note(
             "the libraries of the analyses are not installed here, so this measures and gives no verdict "

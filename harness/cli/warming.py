@@ -5,7 +5,10 @@ Code is kept in the user's cache (see `unperturbed.analysis.compiling`), so that
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 if TYPE_CHECKING:
@@ -13,8 +16,6 @@ if TYPE_CHECKING:
 
 _SEED = 1
 _RUNS = 8
-_ALIGNING = ("checkpoints", "correlation")
-"""Modules whose compiled code the verdicts of a campaign need."""
 _WHOLE_CELLS = (1 << 14) + 64
 """Whole numbers are aligned in cells of 32 bits where two runs of so many intervals are."""
 _LOGS = {
@@ -48,22 +49,6 @@ def warm_alignment() -> None:
         pairwise([one, other])
     runs = [next(_phases(seed)) for seed in range(_RUNS)]
     Baseline(runs[: _RUNS - 3], metrics=("one", "two")).outer(runs[-3:], align_on=("one", "two"))
-
-
-def warm_alignment_once(announce: Callable[[str], None]) -> None:
-    """Compile the alignment's kernels before a user's first campaign, not in the middle of its verdicts.
-
-    Parameters
-    ----------
-    announce : callable
-        Receives one line where this takes its time.
-    """
-    from unperturbed.common.user_cache import user_cache
-
-    kernels = user_cache() / "kernels"
-    if not all(any(kernels.glob(f"{name}-*/*")) for name in _ALIGNING):
-        announce("compiling the loops of the alignment, this once")
-        warm_alignment()
 
 
 def warm_structure() -> None:
@@ -143,3 +128,58 @@ WARMERS: Mapping[str, Callable[[], None]] = {
     "model": warm_model,
 }
 """The parts with compiled kernels, and what compiles them."""
+
+
+def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
+    """Compile a part's kernels where that was never done, before a command's own work and not in the middle of it.
+
+    Parameters
+    ----------
+    part : str
+        One of `WARMERS`.
+    announce : callable, optional
+        Receives one line where this takes its time; that line is logged where nothing is given.
+    """
+    stamp = _stamp(part)
+    if stamp is None or stamp.exists():
+        return
+    what = f"compiling the loops of the {part}, this once: some 10 s of processor time"
+    (announce or (lambda line: logging.getLogger(__name__).info("%s …", line)))(what)
+    logger = logging.getLogger("unperturbed")
+    level = logger.level
+    if level == logging.INFO:  # one line says it; with -v each kernel has its own
+        logger.setLevel(logging.WARNING)
+    try:
+        WARMERS[part]()
+    finally:
+        logger.setLevel(level)
+    stamp.touch()
+
+
+def remember_warmed(part: str) -> None:
+    """Keep in the cache that a part is compiled.
+
+    Parameters
+    ----------
+    part : str
+        One of `WARMERS`.
+    """
+    stamp = _stamp(part)
+    if stamp is not None:
+        stamp.touch()
+
+
+def _stamp(part: str) -> Path | None:
+    """Return the file that marks a part as compiled; None where nothing can be kept and compiling would be in vain."""
+    from importlib.metadata import version
+
+    from unperturbed.common.user_cache import user_cache
+
+    try:
+        folder = user_cache() / "kernels"
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    if not os.access(folder, os.W_OK):
+        return None
+    return folder / f"{part}-{version('unperturbed')}-{version('numba')}.ready"

@@ -194,7 +194,7 @@ class CommandSpec:
         """Return what the unmeasured runs showed that a user may not have meant."""
         return () if self.trial is None else tuple(self.trial.remarks())
 
-    def text(self, head: str, *, programs: Sequence[str] = (), sampled: str = "") -> str:
+    def text(self, head: str, *, programs: Sequence[str] = (), sampled: str = "", measure: Sequence[str] = ()) -> str:
         """Return the spec as YAML.
 
         Parameters
@@ -205,6 +205,8 @@ class CommandSpec:
             Lines that describe other programs.
         sampled : str, default ""
             The program that this one starts, and that is sampled.
+        measure : sequence of str
+            Further lines of `measure:`.
         """
         choices, trial = self.choices, self.trial
         lines = [
@@ -231,6 +233,7 @@ class CommandSpec:
             lines.append(f"  sampler: {sampler}")
         if self.threaded and sampler != "outside" and not self.hardware.simulated:
             lines.append("  threads: all")
+        lines += [f"  {line}" for line in measure]
         lines.append(f"  # {self.hardware.why}; `unperturbed metrics` lists what there is")
         lines.append(f"  hardware: {quoted_list(self.hardware.names)}")
         if self.calls:
@@ -284,9 +287,7 @@ def describe_command(
     command = _resolved(words, environ.get("PATH", PROGRAM_PATH))
     environment = _environment(choices, environ)
     libraries = [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    hardware = choose_hardware()
-    if choices.hardware:
-        hardware = HardwareChoice(choices.hardware, hardware.simulated, "asked for on the command line")
+    hardware = choose_hardware(choices.hardware, choices.source)
     counted = how_counted(command, Path.cwd(), libraries, choices)
     return CommandSpec(
         campaign_name(choices.name or Path(words[0]).name),

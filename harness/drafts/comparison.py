@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from unperturbed.harness.drafts.wording import campaign_name, quoted, without_pl
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _SECOND = "B"
 """The configuration of the second command; the first is the baseline, A."""
+_PASSED_ON = signal.SIGURG
+"""Ignored where nobody handles it; gdb hands it on, and stops at real-time signals."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,16 @@ class Comparison:
                 lines.append(f"    exit_code: {second.trial.exit_code}")
             if second.trial.same != first.trial.same:
                 lines.append(f"    result: {'same' if second.trial.same else 'any'}")
-        return replace(first, calls={}).text(head, programs=lines, sampled=self.wrapped[0])
+        return replace(first, calls={}).text(
+            head, programs=lines, sampled=self.wrapped[0], measure=self._measured_otherwise()
+        )
+
+    def _measured_otherwise(self) -> list[str]:
+        """Return what the tools that start the program ask of the sampler."""
+        tools = [spec.words[0] for spec, inner in zip((self.first, self.second), self.wrapped, strict=True) if inner]
+        if self.first.choices.sampler == "outside" or not any(Path(tool).name.startswith("gdb") for tool in tools):
+            return []
+        return [f"signal: {int(_PASSED_ON)}                  # SIGURG, which gdb passes on; it stops at the usual one"]
 
 
 def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Choices) -> Comparison:
@@ -130,7 +142,8 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
         raise HostError(
             f"{names[wrapped.index(next(filter(None, wrapped)))]} starts the program, and valgrind, which simulates "
             "the counters here, looks at the program that it starts alone: comparing with a tool attached takes a host "
-            "with counters of its processor (`unperturbed doctor`)"
+            "with counters of its processor (`unperturbed doctor`), or the kernel's own, which give levels and no "
+            "verdict: --metrics perf::page-faults,perf::task-clock"
         )
     typed = [campaign_name(Path(given[0]).name) for given in (words, other_words)]  # a script by its own name
     other = typed[1] if typed[1] != typed[0] else "second"

@@ -58,11 +58,15 @@ class HardwareChoice:
     why: str
 
 
-def choose_hardware(compiler: str = "gcc") -> HardwareChoice:
+def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: str = "gcc") -> HardwareChoice:
     """Return hardware metrics for a first campaign on this host.
 
     Parameters
     ----------
+    wanted : sequence of str, default ()
+        What the user asked for; nothing else is then chosen.
+    source : str, default ""
+        The source that the user asked for; `auto` and '' leave it open.
     compiler : str, default "gcc"
         C compiler for the program that tries the events.
 
@@ -72,6 +76,10 @@ def choose_hardware(compiler: str = "gcc") -> HardwareChoice:
         Nothing can be counted here.
     """
     ways = {metric.name: metric.best for metric in list_metrics(compiler).metrics if metric.best.available}
+    if wanted:
+        only_simulated = any(name in ways and ways[name].kind == "simulated" for name in wanted)
+        simulates = source == "simulated" or (source in ("", "auto") and only_simulated)
+        return HardwareChoice(tuple(wanted), simulates, "asked for on the command line")
     counted = [name for name in _REAL if name in ways and ways[name].kind == "hardware"]
     if len(counted) > 1:
         return HardwareChoice(tuple(counted), False, "this processor counts them")

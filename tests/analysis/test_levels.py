@@ -26,6 +26,10 @@ def test_a_fall_by_two_fifths_is_shown_with_its_interval() -> None:
 def test_runs_that_do_not_vary_or_are_alone() -> None:
     (exact,) = level_changes(_runs(100, 100), _runs(110, 110), ["cycles"], alpha=0.05)  # type: ignore[arg-type]
     assert (exact.low, exact.high) == pytest.approx((0.1, 0.1))
+    (same,) = level_changes(_runs(356, 356, 356.0), _runs(356, 356, 356), ["cycles"], alpha=0.05)  # type: ignore[arg-type]
+    assert (same.low, same.high, same.shown) == (0, 0, False)
+    (nearly,) = level_changes(_runs(356, 356, 356), _runs(356, 356, 356 + 1e-12), ["cycles"], alpha=0.05)  # type: ignore[arg-type]
+    assert (nearly.low, nearly.high, nearly.shown) == (0, 0, False)
     (alone,) = level_changes(_runs(100), _runs(110), ["cycles"], alpha=0.05)  # type: ignore[arg-type]
     assert (alone.interval, alone.shown) == ("–", False)
 

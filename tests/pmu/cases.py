@@ -110,13 +110,13 @@ def run_cases(
 
     Parameters
     ----------
-    programs : name in the guest's /bin → program on the host.
+    programs : name in the guest's /bin, or absolute path in the guest → file on the host.
     cases : by name; the name is a file name.
     folder : for the record files; made if need be.
     timeout_s, pmu, cpu, processors : see `Machine.run`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    files = {f"/bin/{name}": path for name, path in programs.items()}
+    files = {name if name.startswith("/") else f"/bin/{name}": path for name, path in programs.items()}
     script = ""
     for name, case in cases.items():
         if case.setup:

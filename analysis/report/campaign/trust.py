@@ -118,18 +118,18 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
     """Return one sentence on which metrics can be trusted everywhere."""
     checked = [row for row in rows if any(row.verdicts)]
     trusted = [row.name for row in checked if row.trusted]
-    everywhere = "the one configuration" if configurations == 1 else f"all {configurations} configurations"
+    everywhere = "" if configurations == 1 else f" in all {configurations} configurations"
     if not checked:
         return "No metric was checked."
     if len(trusted) == len(checked):
-        return f"Every metric that was checked can be trusted in {everywhere}."
+        return f"Every metric that was checked can be trusted{everywhere}."
     if not trusted:
         if configurations == 1:
             return "No metric is shown to be unperturbed; the cells show of how many checks each has failed or is open."
-        return f"No metric can be trusted in {everywhere}; the columns show where each can."
+        return f"No metric can be trusted{everywhere}; the columns show where each can."
     names = listing([plain_name(name) for name in trusted]) if len(trusted) <= _NAMED else ""
     return (
-        f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted in {everywhere}"
+        f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}"
         f"{f': {names}' if names else ''}."
     )
 

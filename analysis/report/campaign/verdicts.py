@@ -243,8 +243,10 @@ def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportConte
         verdict: [result.configuration for result in found if result.verdict == verdict] for verdict in VERDICT_SIGNS
     }
     if len(names["unperturbed"]) == len(found):
-        subject = "The one configuration is" if len(found) == 1 else f"All {len(found)} configurations are"
+        subject = f"{found[0].configuration} is" if len(found) == 1 else f"All {len(found)} configurations are"
         return f"{subject} unperturbed: measuring did not change how the program's metrics move together."
+    if len(names["perturbed"]) == len(found) == 1:
+        return f"{found[0].configuration} is perturbed: measuring changed how the program's metrics move together."
     if names["perturbed"]:
         least = "at least " if names["shifted"] or names["undecided"] else ""
         lead = (

@@ -61,12 +61,14 @@ class Command:
         """Align, print, draw; 0 when it could be done."""
         from unperturbed.analysis.alignment import align, map_region, matching_counters
         from unperturbed.collectors import Trace
+        from unperturbed.harness.cli.warming import warm_once
 
         _refuse(arguments)
         region = _region(arguments.region)
         for given in (arguments.first, arguments.second):
             require_trace(given)
         a, b = Trace.read(arguments.first), Trace.read(arguments.second)
+        warm_once("alignment")
         alignment = align(
             a,
             b,

@@ -119,10 +119,12 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Diagnose and print; 4 when the trace is anomalous."""
         from unperturbed.analysis.diagnosis import diagnose
+        from unperturbed.harness.cli.warming import warm_once
 
         _refuse(arguments)
         if arguments.html:
             require_writable_path(arguments.html)
+        warm_once("diagnosis")
         if arguments.calibrate:
             return _calibrate(arguments)
         *references, trace = (_read(path, arguments) for path in arguments.logs)

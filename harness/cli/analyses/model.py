@@ -128,12 +128,14 @@ class Command:
         """Learn the model, write the requested files, print the result."""
         _check(arguments)
         from unperturbed.analysis.causal import learn
+        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.model import check, forecast, named_values, prepare_table, read_screening
 
         asked = named_values(arguments.do, "--do", "n=100,datatype=int") if arguments.do else {}
         screenings = [read_screening(text, "--screens-off") for text in arguments.screens_off]
         prior = _prior_knowledge(arguments)
         table = prepare_table(arguments.table, prior, missing=arguments.missing)
+        warm_once("model")
         model = learn(
             table.data,
             table.knowledge,

@@ -68,9 +68,11 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Learn, print, draw; return 4 when the words do not describe the run, or the second one."""
         from unperturbed.analysis.structure import compare_structure, compose, most_discriminating_metric
+        from unperturbed.harness.cli.warming import warm_once
 
         _check(arguments)
         first = _read(arguments.run, arguments)
+        warm_once("structure")
         names = _names(arguments.run, arguments.against)
         sequence = _sequence(first, arguments, _classes(arguments.classes), names[0])
         learning: dict[str, Any] = {

@@ -61,6 +61,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Judge the campaign; 1 when runs failed, 4 when something is perturbed, or as `--fail-on` sets."""
         from unperturbed.harness.cli.terminal.campaign import show_judgement
+        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.results.judge import judge
         from unperturbed.harness.results.recorded import recorded_campaign
 
@@ -73,6 +74,7 @@ class Command:
             )
         folder = campaign_folder(arguments.campaign)
         campaign = recorded_campaign(folder)
+        warm_once("alignment")
         judgement = judge(
             folder,
             campaign,
@@ -91,6 +93,7 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
     from unperturbed.common.scratch import scratch_folder
     from unperturbed.harness.cli.terminal.campaign import show_judgement
+    from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.imports import Group, import_campaign
     from unperturbed.harness.results.judge import judge
     from unperturbed.harness.results.recorded import recorded_campaign
@@ -100,6 +103,7 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     if arguments.campaign is not None or arguments.open:
         what = "--open" if arguments.campaign is None else str(arguments.campaign)
         raise SpecError(f"{what} and --from exclude each other; `unperturbed import` makes a campaign that stays")
+    warm_once("alignment")
     several = len(arguments.checked) > 1
     groups = [Group("baseline", arguments.baseline)]
     groups += [Group(f"checked-{at}" if several else "checked", files) for at, files in enumerate(arguments.checked, 1)]

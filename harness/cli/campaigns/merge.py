@@ -47,6 +47,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Merge and write; return 0."""
         from unperturbed.errors import SpecError
+        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.exports import choose_format, export
         from unperturbed.harness.results.merging import merge_campaign
 
@@ -55,6 +56,7 @@ class Command:
         choose_format("trace", out, arguments.format)  # before the work
         if arguments.anchors is not None and arguments.anchors < 0:
             raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
+        warm_once("alignment")
         found = merge_campaign(folder, budget=arguments.anchors, force=arguments.force, without=arguments.without)
         export(found.merged.trace, "trace", out, name=arguments.format)
         if arguments.json:

@@ -60,6 +60,7 @@ class Command:
         """
         from unperturbed.harness.cli.terminal.campaign import chosen_progress
         from unperturbed.harness.cli.terminal.partition import PartitionProgress, show_plan
+        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.spec import load_spec
         from unperturbed.harness.studies import Search, partition_campaign
 
@@ -73,6 +74,7 @@ class Command:
             arguments.max_hours,
         )
         progress = PartitionProgress(chosen_progress(arguments))
+        warm_once("alignment", progress.step)
         try:
             found = partition_campaign(
                 campaign, folder, search, progress, announce=progress.forecast, observer=progress.measured

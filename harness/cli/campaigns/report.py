@@ -26,12 +26,14 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Write the report, and the comparison where another campaign is given; return 0."""
         from unperturbed.analysis.report import render_comparison, write_page
+        from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.results.judge import judge
         from unperturbed.harness.results.recorded import recorded_campaign
 
         folder = campaign_folder(arguments.campaign)
         other = None if arguments.compare is None else campaign_folder(arguments.compare)
         beside = None if other is None else recorded_campaign(other)
+        warm_once("alignment")
         judgement = judge(folder, recorded_campaign(folder))
         if judgement.unwritten:
             raise HostError(f"the report cannot be written: {judgement.unwritten}")

@@ -108,7 +108,7 @@ def _clear(folder: Path, parts: list[str]) -> None:
 
 
 def _warm(parts: list[str]) -> None:
-    from unperturbed.harness.cli.warming import WARMERS
+    from unperturbed.harness.cli.warming import WARMERS, remember_warmed
 
     _require_known(parts, WARMERS)
     for name, compile_kernels in WARMERS.items():
@@ -116,4 +116,5 @@ def _warm(parts: list[str]) -> None:
             print(f"{name} …", file=sys.stderr)
             began = time.monotonic()
             compile_kernels()
+            remember_warmed(name)
             print(f"{name}: ready after {time.monotonic() - began:.1f} s")

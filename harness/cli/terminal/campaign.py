@@ -73,8 +73,11 @@ class TerminalProgress:
             kind = "[bold yellow]simulated[/bold yellow] by callgrind" if item.source == "simulated" else item.source
             if names:
                 self._line(f"pass {item.name}: {names} — {kind}")
-        for source, why in estimate.passes.reasons.items():
-            self._line(f"[dim]not {source}: {escape(why)}[/dim]")
+        if self._show == "all":
+            for source, why in estimate.passes.reasons.items():
+                self._line(f"[dim]not {source}: {escape(why)}[/dim]")
+        elif estimate.passes.passed_over:
+            self._line(f"[dim]{escape(estimate.passes.passed_over)}[/dim]")
         for note in estimate.notes:
             self.note(note)
         each = ", ".join(f"{name} {count}" for name, count in estimate.configurations.items())

@@ -133,3 +133,18 @@ def test_every_metric_that_fits_is_in_a_pass_that_fits(room: int, sizes: list[in
     fitting = [name for name in asked if name in common]
     if sum(pinned[name] for name in fitting) <= room:
         assert all(set(fitting) <= set(held) for held in found)
+
+
+def test_what_was_passed_over_is_said_in_one_line_without_the_libraries_words() -> None:
+    no_pmu = {
+        "papi": "PAPI_TOT_INS: Event does not exist (this host has no PMU that the kernel can use)",
+        "perf_event": "perf_event_open of PAPI_TOT_INS: No such file or directory",
+    }
+    assert passes.Passes((), no_pmu).passed_over == (
+        "not papi, not perf_event: the processor offers no such counter here: no PMU, as in most virtual machines, or "
+        "an event it lacks."
+    )
+    refused = passes.Passes((), {"papi": "perf_event support disabled by Linux with paranoid=3"}).passed_over
+    assert "allow counting with: sysctl kernel.perf_event_paranoid=1" in refused
+    assert passes.Passes((), {"papi": "never on a counter: x"}).passed_over == "not papi: never on a counter: x."
+    assert passes.Passes((), {}).passed_over == ""

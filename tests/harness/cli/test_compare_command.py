@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -128,9 +129,11 @@ def test_a_tool_that_starts_the_program_takes_a_real_counter(programs: Path) -> 
 
 def test_the_sampler_is_in_the_program_that_a_tool_starts(programs: Path) -> None:
     """By counters of the operating system, which every host has: traces, and no verdict."""
+    (programs / "late").write_text('#!/bin/sh\n"$@"\nsleep 0.6\n')  # as perf, which writes when the program has ended
+    (programs / "late").chmod(0o755)
     (programs / "wrapped.yaml").write_text(
         f"name: wrapped\nprogram: {{run: '{programs}/one 300', result: any}}\nprograms:\n"
-        f"  nice: {{run: 'nice -n 1 {programs}/one 300', sampled: one}}\n"
+        f"  late: {{run: '{programs}/late {programs}/one 300', sampled: one}}\n"
         "measure: {interval: 2 ms, os: [minor_faults, user_time_us]}\ncampaign: {baseline_runs: 5}\n"
     )
     done = unperturbed(programs, "run", "wrapped.yaml")
@@ -142,10 +145,23 @@ def test_the_sampler_is_in_the_program_that_a_tool_starts(programs: Path) -> Non
     ]
     lengths = {
         name: [len(trace) for trace in traces if trace.attributes["configuration"] == name]
-        for name in ("baseline", "nice")
+        for name in ("baseline", "late")
     }
-    assert len(lengths["baseline"]) == len(lengths["nice"]) == 5
-    assert min(lengths["nice"]) > 0.3 * max(lengths["baseline"])
+    assert len(lengths["baseline"]) == len(lengths["late"]) == 5
+    assert min(lengths["late"]) > 0.3 * max(lengths["baseline"])
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_gdb_hands_the_samplers_signal_on(programs: Path) -> None:
+    """By counters of the kernel, which give levels and no verdict; with counters of a processor: tests/pmu."""
+    options = ("--runs", "5", "--interval", "2 ms", "--metrics", "perf::page-faults,perf::task-clock")
+    debugged = ("gdb", "-nx", "-batch", "-ex", "run", "--args", "./one", "300")
+    done = unperturbed(programs, "compare", *options, "--", "./one", "300", "--", *debugged)
+    assert done.returncode == 0, done.stderr
+    assert "signal: 23" in (programs / "campaigns" / "one-and-gdb.yaml").read_text()
+    found = verdicts(programs / "campaigns" / "one-and-gdb")
+    assert {one["metric"] for one in found["levels"]["B"]} == {"perf::page-faults", "perf::task-clock"}
+    assert {run["state"] for run in found["runs"]} == {"done"}
 
 
 def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) -> None:

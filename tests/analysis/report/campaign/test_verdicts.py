@@ -130,14 +130,14 @@ def test_campaign_sentence_names_every_configuration_once():
         "anchor and light are unperturbed and medium is undecided."
     )
     assert verdicts.campaign_sentence(found[1:3]).startswith("All 2 configurations are unperturbed")
-    assert verdicts.campaign_sentence(found[1:2]).startswith("The one configuration is unperturbed")
+    assert verdicts.campaign_sentence(found[1:2]).startswith("anchor is unperturbed: measuring did not")
     assert verdicts.campaign_sentence(found[1:]) == (
         "No perturbation was shown, but medium stayed undecided; anchor and light are unperturbed."
     )
     assert verdicts.campaign_sentence(found[3:]) == "No perturbation was shown, but medium stayed undecided."
     assert (
         verdicts.campaign_sentence(found[:1])
-        == "Measuring changed the program in 1 of 1 configuration: heavy is perturbed."
+        == "heavy is perturbed: measuring changed how the program's metrics move together."
     )
     assert verdicts.campaign_sentence([]).startswith("There is no verdict")
 
