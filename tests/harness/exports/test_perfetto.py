@@ -216,7 +216,8 @@ def test_trace_processor_reads_it(campaign: Path, tmp_path: Path) -> None:
         }
         instants = processor.query("""
             SELECT process.name AS run, count() AS number
-            FROM slice JOIN process_track ON track_id = process_track.id JOIN process USING (upid) WHERE slice.name = 'milestones' AND dur = 0 GROUP BY 1
+            FROM slice JOIN process_track ON track_id = process_track.id JOIN process USING (upid)
+            WHERE slice.name = 'milestones' AND dur = 0 GROUP BY 1
         """)
         assert dict(instants) == {run.title: run.totals()["milestones"] for run in runs if "milestones" in run.totals()}
         reference = Trace.read(campaign / "runs" / "0001")

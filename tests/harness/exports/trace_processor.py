@@ -120,5 +120,5 @@ def _viewer() -> Path | None:
 class _Quiet(SimpleHTTPRequestHandler):
     """A server of files that logs nothing."""
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         """Log nothing."""
