@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 
+import unperturbed as up
 from tests.harness.exports.trace_processor import open_trace_processor, trace_processor_missing
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.analysis.alignment import WarpPath
@@ -230,3 +231,29 @@ def test_trace_processor_reads_it(campaign: Path, tmp_path: Path) -> None:
         for _, first, last, covered in phases:
             assert last - first == covered == reference.end_ns[-1]
         assert processor.query("SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0") == []
+
+
+def test_findings_of_a_diagnosis_are_slices_beside_its_events(tmp_path: Path) -> None:
+    logs = Path(__file__).parents[2] / "analysis" / "diagnosis" / "data" / "playing"
+    *references, bad = (logs / f"{name}.log.gz" for name in ("reference-0", "reference-1", "offset-500"))
+    done = unperturbed(tmp_path, "diagnose", *references, bad, "--export", "bad.pftrace")
+    assert done.returncode == 4, done.stderr
+    processes = read(tmp_path / "bad.pftrace")
+    identity = ("level", "function", "object", "word")  # the command's
+    *good, worse = (up.read_events(path, identity=identity) for path in (*references, bad))
+    diagnosis = up.diagnose(good, worse)
+    (observed, *others) = processes.values()
+    assert [label.split(":")[0] for label in processes] == ["diagnosed", "reference", "reference"]
+    assert observed.labels == ["anomalous"]
+    traces = (diagnosis.comparison.observed, *diagnosis.comparison.references)
+    for process, held in zip(processes.values(), traces, strict=True):
+        assert sum(len(events) for events in process.instants.values()) == len(held.trace)
+    end = diagnosis.comparison.observed.trace.duration
+    assert set(observed.slices) == {f"finding: {one.kind}" for one in diagnosis.findings}
+    for finding in diagnosis.findings:
+        assert observed.slices[f"finding: {finding.kind}"] == [(finding.since or 0, end, finding.summary)]
+    assert not any(process.slices for process in others)
+    assert end > 0
+    refused = unperturbed(tmp_path, "diagnose", *references, bad, "--export", "bad.txt")
+    assert refused.returncode == 2
+    assert "give a name that ends in .perfetto-trace or .pftrace" in refused.stderr
