@@ -3,13 +3,14 @@
 python = .venv/bin/python
 campaign ?= campaigns/quickstart
 
-.PHONY: help quickstart test test-pmu check docs dev bench validate clean
+.PHONY: help quickstart test test-pmu check docs docs-pictures dev bench validate clean
 
 help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
 	@echo 'make test         set up, then run the tests'
 	@echo 'make test-pmu     run the samplers on an emulated machine with a real PMU'
 	@echo 'make check        ruff, clang-format, mypy strict, documentation'
+	@echo 'make docs-pictures  draw the pictures of the tutorial again, from campaigns that it makes where there are none'
 	@echo 'make validate     long evidence, written to docs/evidence (hours)'
 	@echo 'make dev          set up for working on the code'
 
@@ -36,6 +37,12 @@ check:
 	$(python) -m mkdocs build --strict --quiet
 
 docs: check
+
+docs-pictures:
+	@tools/setup.sh test
+	@[ -f campaigns/quickstart/report.html ] || tools/quickstart.sh campaigns/quickstart
+	@[ -f campaigns/sizes/table.csv ] || .venv/bin/unperturbed run experiments/quickstart/sizes.yaml --campaign campaigns/sizes
+	$(python) -m docs.tutorials.pictures .
 
 bench:
 	@tools/setup.sh bench

@@ -176,7 +176,7 @@ def _require_like_lengths(reference: Trace, trace: Trace, run: str) -> None:
     if min(here, there) > 0 and max(here, there) > _MOST_APART * min(here, there):
         raise DataError(
             f"{run}: its intervals are {duration(here / 1e9)} long, the baseline's {duration(there / 1e9)}; "
-            "compare runs made alike"
+            "compare runs made alike; where a busy host made them uneven, record with longer ones"
         )
 
 

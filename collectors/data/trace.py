@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from unperturbed.collectors.data.parquet import read_parquet_file
+from unperturbed.common.frames import to_library
 from unperturbed.common.table import Column, Table
 from unperturbed.common.wording import counted, did_you_mean, duration, first_of, listing, number
 from unperturbed.errors import DataError
@@ -255,6 +256,13 @@ class Trace:
             raise ValueError("a trace's columns lie apart: as one matrix they are copied")
         matrix = np.column_stack(list(self.columns.values())) if self.columns else np.empty((len(self), 0))
         return matrix if dtype is None else matrix.astype(dtype)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.metrics)
+
+    def __dataframe__(self, *arguments: Any, **options: Any) -> Any:
+        """Return the table by the data frame interchange protocol, which older libraries call; pyarrow serves it."""
+        return to_library(self.to_polars(), "pyarrow").__dataframe__(*arguments, **options)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the table as Arrow's stream; libraries of data frames call it."""

@@ -1,7 +1,8 @@
 """LIKWID's timeline: `likwid-perfctr -t 20ms -g GROUP ./program 2> run.txt` (or with -o, since 5.2).
 
 A row is `GID metrics threads time value…`, all threads of the first metric, then of the second; the heading begins with
-`# GID|MetricsCount|CpuCount|` (likwid's wiki, "likwid-perfctr", and RRZE-HPC/likwid #387). The rows go to stderr, which
+`# GID|MetricsCount|CpuCount|`, or with EventCount where a set of events was measured and no group (likwid-perfctr 5.2.2's
+own script, likwid's wiki, and RRZE-HPC/likwid #387). The rows go to stderr, which
 the program shares, so that some are torn or have other text between them (#387, #512): these are left out with a note.
 """
 
@@ -26,7 +27,8 @@ from unperturbed.collectors.imports.format import (
 )
 from unperturbed.common.wording import counted, listing
 
-_HEADING = re.compile(r"#\s*GID\s*[|,]\s*MetricsCount\s*[|,]\s*CpuCount\s*[|,]")
+_HEADING = re.compile(r"#\s*GID\s*[|,]\s*(Metrics|Event)Count\s*[|,]\s*CpuCount\s*[|,]")
+_BLANK = re.compile(r"#\s*GID (Metrics|Event)Count CpuCount ")
 _ROW = re.compile(r"\s*\d+[\s,|]+\d+[\s,|]+\d+[\s,|]+\d")
 _UNIT = re.compile(r"\s*\[(?P<unit>[^\]]+)\]$")
 _MEANS = ("MHz", "%", "C", "")
@@ -38,7 +40,7 @@ _BEFORE = 4
 
 
 def _recognise(head: bytes) -> bool:
-    return any(_HEADING.match(line) for line in head.decode("utf-8", "replace").splitlines())
+    return any(_HEADING.match(line) or _BLANK.match(line) for line in head.decode("utf-8", "replace").splitlines())
 
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
@@ -54,6 +56,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         elif line.strip() and not line.startswith(("#", "-")) and headings:
             ragged.append(number)
     if not headings:
+        blank = next((at for at, line in enumerate(lines, 1) if _BLANK.match(line)), 0)
+        if blank:
+            refuse(path, "the names of the metrics have blanks in them and between them: record with -o FILE.csv", blank)
         refuse(path, "no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…) is in this file", 1)
     if not rows:
         refuse(path, "the heading is there, and no row: did the program end within the first interval?", len(lines))

@@ -21,12 +21,12 @@ from unperturbed.errors import SpecError
 
 __all__ = ["Format", "Kind", "choose_format", "export", "formats"]
 
-Kind = Literal["trace", "campaign", "table", "model"]
+Kind = Literal["trace", "campaign", "table", "model", "diagnosis"]
 """What can be exported.
 
 `trace`: a `Trace` of one run, or of several runs joined (`merged` is then among its attributes). `campaign`: runs of a
 recorded campaign (`exports.content.ExportedRuns`), all or selected ones. `table`: a `SweepTable`. `model`: a
-`CausalModel`.
+`CausalModel`. `diagnosis`: a `Diagnosis`, with the logs that it compared.
 """
 
 GROUP = "unperturbed.exports"

@@ -1,10 +1,11 @@
-"""What importing perf's CSV costs: processor time and memory of `unperturbed import perf-stat`.
+"""What importing perf's CSV costs, and reading the campaign: processor time and memory, beside polars' bare reader.
 
 ::
 
     python tests/benchmarks/import_speed.py [--runs 70] [--intervals 3000] [--metrics 12] [--folder FOLDER]
 
 The full size, 25 million rows, is `--runs 700`. The files are of generated counts; a tenth of the runs is the baseline.
+Then `load(campaign).frame().collect()` reads all intervals back, beside polars' bare reader on the same Parquet files.
 """
 
 from __future__ import annotations
@@ -23,6 +24,19 @@ EVENTS = (
     *("L1-dcache-load-misses", "dTLB-load-misses", "iTLB-load-misses", "page-faults", "context-switches"),
 )
 
+IMPORTS = """
+import sys, time
+from pathlib import Path
+import polars as pl
+import unperturbed as up
+up.Campaign, pl.LazyFrame
+campaign = Path(sys.argv[1])
+"""
+READERS = {
+    "the campaign's frame": "frame = up.load(campaign).frame().collect()",
+    "polars' bare reader": 'frame = pl.scan_parquet(f"{campaign}/runs/0*/trace.parquet").collect()',
+}
+
 
 def main() -> int:
     """Write the files, import them in a process of its own, print what that took."""
@@ -39,16 +53,27 @@ def main() -> int:
         words += ["baseline", str(folder / "new"), "--as", "new", "-o", str(folder / "campaign"), "--quiet"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        print(done.stderr)
-        return 1
+        if done.returncode:
+            print(done.stderr)
+            return 1
+        read = [(what, *_measured(code, folder / "campaign")) for what, code in READERS.items()]
     rows = arguments.runs * arguments.intervals * arguments.metrics
     seconds = used.ru_utime + used.ru_stime
     print(
         f"{rows / 1e6:.1f} million rows: {seconds:.1f} s of processor time, {rows / seconds / 1e6:.2f} million rows a "
         f"second, {used.ru_maxrss / 1e6:.2f} GB"
     )
+    for what, taken, values in read:
+        print(f"{what}: {values} intervals in {taken} s of processor time")
     return 0
+
+
+def _measured(code: str, campaign: Path) -> tuple[str, str]:
+    """Return the processor time of a reader in a process of its own, without its imports, and how many rows it read."""
+    text = f"{IMPORTS}\nbefore = time.process_time()\n{code}\nprint(time.process_time() - before, frame.height)"
+    done = subprocess.run([sys.executable, "-c", text, campaign], capture_output=True, text=True, check=True)
+    seconds, rows = done.stdout.split()
+    return f"{float(seconds):.2f}", f"{int(rows):,}"
 
 
 def write(folder: Path, runs: int, intervals: int, events: tuple[str, ...]) -> None:

@@ -115,6 +115,12 @@ class Command:
         parser.add_argument(
             "--html", type=Path, metavar="FILE", help="write a page with both timelines, differences marked"
         )
+        parser.add_argument(
+            "--export",
+            type=Path,
+            metavar="FILE",
+            help="write the events and findings for Perfetto: FILE.pftrace (ui.perfetto.dev opens it)",
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Diagnose and print; 4 when the trace is anomalous."""
@@ -124,6 +130,10 @@ class Command:
         _refuse(arguments)
         if arguments.html:
             require_writable_path(arguments.html)
+        if arguments.export:
+            from unperturbed.harness.exports import choose_format
+
+            choose_format("diagnosis", arguments.export)
         warm_once("diagnosis")
         if arguments.calibrate:
             return _calibrate(arguments)
@@ -139,6 +149,10 @@ class Command:
         )
         if arguments.html:
             diagnosis.write_html(arguments.html)
+        if arguments.export:
+            from unperturbed.harness.exports import export
+
+            export(diagnosis, "diagnosis", arguments.export)
         if arguments.json:
             print(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False))
         else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 
+from tests.collectors.imports.test_caliper import as_cali, snapshots
 from unperturbed.collectors.imports import read_traces
 from unperturbed.errors import UnperturbedError
 
@@ -30,6 +32,8 @@ def _lines(*parts: str) -> bytes:
 
 FILES = {
     "x.pftrace": _perfetto(),
+    "x.cali": as_cali(snapshots(40)).encode(),
+    "caliper.json": json.dumps(snapshots(40)).encode(),
     "x.prv": _lines(
         "#Paraver (24/11/2026 at 01:00):50000_ns:1(1):1:1(1:1)\n",
         *(f"2:1:1:1:1:{at * 1000}:42000050:{at}\n" for at in range(50)),

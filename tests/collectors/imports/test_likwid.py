@@ -37,6 +37,15 @@ def test_rows_become_intervals(tmp_path: Path) -> None:
     assert trace.attributes["notes"] == []
 
 
+def test_a_set_of_events_and_csv(tmp_path: Path) -> None:
+    head = "# HWThreads,0,1\n# GID,EventCount,CpuCount,Total runtime [s],INSTR_RETIRED_ANY,L2_LINES_IN_ALL\n"
+    rows = "".join(f"1,2,2,{0.2 * (at + 1):.6f},{at},2,3,4\n" for at in range(4))
+    (trace,) = read_traces(write(tmp_path, head + rows))
+    assert trace["INSTR_RETIRED_ANY"].tolist() == [2, 3, 4, 5]
+    assert trace["L2_LINES_IN_ALL"].tolist() == [7, 7, 7, 7]
+    assert trace.metrics["INSTR_RETIRED_ANY"].semantics == "counter"
+
+
 def test_torn_rows_and_lines_of_the_program_are_told(tmp_path: Path) -> None:
     lines = [row(0), row(1)[:20] + "\n", "program: done 50 %\n", row(2), row(3).replace("50", "5x0"), row(4), row(5)]
     (trace,) = read_traces(write(tmp_path, HEAD + "".join(lines)))
@@ -52,6 +61,7 @@ def test_torn_rows_and_lines_of_the_program_are_told(tmp_path: Path) -> None:
         (HEAD + row(0) + row(1, 2), "run.txt:5: groups 1 and 2 take turns"),
         (HEAD + row(1) + row(0), "run.txt:6: the time goes back here"),
         (HEAD + row(0)[:20] + "\n" + row(1)[:22] + "\n", "run.txt:5: 2 of 2 rows are torn"),
+        (HEAD.replace("|", " ") + row(0), "run.txt:4: the names of the metrics have blanks .* -o FILE.csv"),
         ("x\n", "run.txt:1: no heading of LIKWID's timeline"),
     ],
 )

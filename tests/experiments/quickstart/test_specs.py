@@ -23,6 +23,12 @@ def test_spec_is_valid_and_uses_each_metric_once(name: str) -> None:
     assert len(campaign.measure.hardware) >= 6
 
 
+def test_the_sweep_is_valid() -> None:
+    campaign = load_spec(EXPERIMENTS / "sizes.yaml")
+    assert campaign.name == "sizes"
+    assert list(campaign.parameters) == ["size"]
+
+
 def test_quickstarts_metrics_all_have_places_in_the_source(tmp_path: Path) -> None:
     campaign = load_spec(EXPERIMENTS / "quickstart.yaml")
     built = build_configuration(

@@ -1,8 +1,7 @@
-"""Perfetto traces: read by protobuf with Perfetto's own schema, and by its trace_processor where there is one."""
+"""Perfetto traces: read by protobuf with Perfetto's own schema, and by its trace_processor."""
 
 from __future__ import annotations
 
-import shutil
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 
+import unperturbed as up
+from tests.harness.exports.trace_processor import open_trace_processor, trace_processor_missing
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.analysis.alignment import WarpPath
 from unperturbed.collectors.data import Metric, Trace
@@ -199,21 +200,60 @@ def test_intervals_are_placed_where_the_path_says() -> None:
 
 
 def test_trace_processor_reads_it(campaign: Path, tmp_path: Path) -> None:
-    shell = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
-    if shell is None:
-        pytest.skip("no trace_processor_shell in PATH (get.perfetto.dev/trace_processor)")
-    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+    if missing := trace_processor_missing():
+        pytest.skip(missing)
+    words = ("--aligned", "--phases", "--run", "0000", "--run", "0001", "--run", "0005")
+    done = unperturbed(tmp_path, "export", campaign, "-o", "c.perfetto-trace", *words)
+    assert done.returncode == 0, done.stderr
+    runs = read_runs(campaign, ids=["0000", "0001", "0005"])
+    with open_trace_processor(tmp_path / "c.perfetto-trace") as processor:
+        totals = processor.query("""
+            SELECT process.name AS run, process_counter_track.name AS metric, CAST(sum(value) AS INT) AS total
+            FROM counter JOIN process_counter_track ON track_id = process_counter_track.id JOIN process USING (upid)
+            GROUP BY 1, 2
+        """)
+        assert {(run, metric): total for run, metric, total in totals} == {
+            (run.title, name): total for run in runs for name, total in run.totals().items()
+        }
+        instants = processor.query("""
+            SELECT process.name AS run, count() AS number
+            FROM slice JOIN process_track ON track_id = process_track.id JOIN process USING (upid)
+            WHERE slice.name = 'milestones' AND dur = 0 GROUP BY 1
+        """)
+        assert dict(instants) == {run.title: run.totals()["milestones"] for run in runs if "milestones" in run.totals()}
+        reference = Trace.read(campaign / "runs" / "0001")
+        phases = processor.query("""
+            SELECT process.name AS run, min(ts) AS first, max(ts + dur) AS last, sum(dur) AS covered
+            FROM slice JOIN process_track ON track_id = process_track.id JOIN process USING (upid)
+            WHERE process_track.name = 'phases' GROUP BY 1
+        """)
+        assert {name for name, *_ in phases} == {run.title for run in runs}
+        for _, first, last, covered in phases:
+            assert last - first == covered == reference.end_ns[-1]
+        assert processor.query("SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0") == []
 
-    export(read_runs(campaign), "campaign", tmp_path / "c.perfetto-trace")
-    query = """
-        SELECT process.name AS run, process_counter_track.name AS metric, CAST(sum(value) AS INT) AS total
-        FROM counter JOIN process_counter_track ON track_id = process_counter_track.id JOIN process USING (upid)
-        GROUP BY run, metric
-    """
-    config = TraceProcessorConfig(bin_path=shell)
-    with TraceProcessor(trace=str(tmp_path / "c.perfetto-trace"), config=config) as processor:
-        found = {(row.run, row.metric): row.total for row in processor.query(query)}
-        lost = "SELECT sum(value) AS lost FROM stats WHERE severity IN ('error', 'data_loss')"
-        assert [row.lost for row in processor.query(lost)] == [0]
-    wanted = {(run.title, name): total for run in read_runs(campaign) for name, total in run.totals().items()}
-    assert found == wanted
+
+def test_findings_of_a_diagnosis_are_slices_beside_its_events(tmp_path: Path) -> None:
+    logs = Path(__file__).parents[2] / "analysis" / "diagnosis" / "data" / "playing"
+    *references, bad = (logs / f"{name}.log.gz" for name in ("reference-0", "reference-1", "offset-500"))
+    done = unperturbed(tmp_path, "diagnose", *references, bad, "--export", "bad.pftrace")
+    assert done.returncode == 4, done.stderr
+    processes = read(tmp_path / "bad.pftrace")
+    identity = ("level", "function", "object", "word")  # the command's
+    *good, worse = (up.read_events(path, identity=identity) for path in (*references, bad))
+    diagnosis = up.diagnose(good, worse)
+    (observed, *others) = processes.values()
+    assert [label.split(":")[0] for label in processes] == ["diagnosed", "reference", "reference"]
+    assert observed.labels == ["anomalous"]
+    traces = (diagnosis.comparison.observed, *diagnosis.comparison.references)
+    for process, held in zip(processes.values(), traces, strict=True):
+        assert sum(len(events) for events in process.instants.values()) == len(held.trace)
+    end = diagnosis.comparison.observed.trace.duration
+    assert set(observed.slices) == {f"finding: {one.kind}" for one in diagnosis.findings}
+    for finding in diagnosis.findings:
+        assert observed.slices[f"finding: {finding.kind}"] == [(finding.since or 0, end, finding.summary)]
+    assert not any(process.slices for process in others)
+    assert end > 0
+    refused = unperturbed(tmp_path, "diagnose", *references, bad, "--export", "bad.txt")
+    assert refused.returncode == 2
+    assert "give a name that ends in .perfetto-trace or .pftrace" in refused.stderr

@@ -1,0 +1,87 @@
+"""The pictures of the tutorial: what its blocks show, in a light and a dark window.
+
+    python -m docs.tutorials.pictures [FOLDER]
+
+FOLDER holds `campaigns/quickstart` and `campaigns/sizes`, as `make docs-pictures` makes them, and recordings of perf in
+`base` and `new`; without these, perf records the quickstart's program. Chromium draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.analysis.report.browser import open_report
+from tests.harness.library.notebook import run_page
+from unperturbed.common.picture import Picture
+
+HERE = Path(__file__).parent
+PAGE = HERE / "notebook.md"
+_WIDTH, _HEIGHT = 900, 620
+_MOST_BYTES = 150_000
+_STYLE = """
+:root { color-scheme: light dark; font: 15px system-ui, sans-serif; background: Canvas; color: CanvasText; }
+body { margin: 12px; } table { border-collapse: collapse; } caption { text-align: left; padding: 4px 8px; }
+th, td { padding: 4px 10px; text-align: left; border-bottom: 1px solid color-mix(in srgb, CanvasText 20%, Canvas); }
+small { opacity: .7; }
+"""
+
+
+def main() -> None:
+    """Run the page and draw each block that a picture follows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path())
+    folder = parser.parse_args().folder
+    _record(folder)
+    shown, _ = run_page(PAGE, folder)
+    with tempfile.TemporaryDirectory() as place:
+        page = Path(place) / "shown.html"
+        for block in shown:
+            if block.picture:
+                _write(block.values[-1], page)
+                for dark, name in ((False, block.picture), (True, block.picture.replace(".png", "-dark.png"))):
+                    _shoot(page, HERE / name, dark=dark, drawn=isinstance(block.values[-1], Picture))
+                    print(name, f"{(HERE / name).stat().st_size:,} bytes")
+
+
+def _record(folder: Path) -> None:
+    """Record the quickstart's program by perf, in large and in small blocks, unless that was done."""
+    program = next(folder.resolve().glob("campaigns/quickstart/builds/00/**/blocksort"))
+    text = (folder / "campaigns" / "quickstart" / "inputs" / "corpus.txt").read_bytes()
+    with tempfile.NamedTemporaryFile() as corpus:
+        corpus.write(10 * text)
+        corpus.flush()
+        for name, size in (("base", 136), ("new", 40)):
+            (folder / name).mkdir(exist_ok=True)
+            for run in range(1, 6):
+                if not (folder / name / f"{run}.csv").exists():
+                    words = ["perf", "stat", "-I", "20", "-x,", "-o", str(folder / name / f"{run}.csv")]
+                    words += ["-e", "task-clock,page-faults,context-switches", "--", str(program), "-c"]
+                    words += ["-b", str(size), corpus.name]
+                    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+def _write(value: Any, path: Path) -> None:
+    """Write what a notebook shows of a value as a page."""
+    if isinstance(value, Picture):
+        value.write_html(path)
+    else:
+        path.write_text(f"<!DOCTYPE html><meta charset=utf-8><style>{_STYLE}</style>{value._repr_html_()}")
+
+
+def _shoot(page: Path, path: Path, *, dark: bool, drawn: bool) -> None:
+    """Write a picture of a page: as much of a figure as a notebook shows, all of a table."""
+    with open_report(page, width=_WIDTH, height=_HEIGHT if drawn else 60, dark=dark) as opened:
+        if drawn:
+            opened.wait_drawn()
+        opened.screenshot(path, whole=not drawn)
+    size = path.stat().st_size
+    if size > _MOST_BYTES:
+        raise SystemExit(f"{path} has {size:,} bytes, more than {_MOST_BYTES:,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""A diagnosis for Perfetto: a process a log, its events as instants by plugin, and each finding as a slice.
+
+A finding's slice reaches from when it shows to the end of the log.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unperturbed.harness.exports.perfetto import packets
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.diagnosis import Diagnosis
+    from unperturbed.analysis.diagnosis.comparison import Occurrences
+
+_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
+    """Write a diagnosis and the logs that it compared.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+        What to write.
+    path : Path
+        The file.
+    """
+    with path.open("wb") as file:
+        file.writelines(_packets(diagnosis))
+
+
+def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
+    compared = diagnosis.comparison
+    texts = dict.fromkeys([*(one.summary for one in diagnosis.findings), *(one.name for one in compared.types)])
+    names = {text: iid for iid, text in enumerate(texts, 1)}
+    yield packets.first_packet(names)
+    factor = _NS.get(diagnosis.unit, 1)
+    unit = "" if diagnosis.unit in _NS else "a tick of the log is shown as a nanosecond"
+    logs = [(f"diagnosed: {diagnosis.trace}", diagnosis.verdict, compared.observed)]
+    logs += [
+        (f"reference: {name}", "reference", held)
+        for name, held in zip(diagnosis.references, compared.references, strict=True)
+    ]
+    uuid = 0
+    for pid, (title, label, held) in enumerate(logs, 1):
+        uuid += 1
+        process = uuid
+        yield packets.process_track(process, pid, title, [label, unit] if unit else [label])
+        if pid == 1:
+            last = int(held.trace.duration)
+            for finding in diagnosis.findings:
+                uuid += 1
+                where = f"{finding.where}; confidence {finding.confidence}".removeprefix("; ")
+                yield packets.event_track(uuid, process, f"finding: {finding.kind}", where)
+                for kind, tick in ((packets.SLICE_BEGIN, finding.since or 0), (packets.SLICE_END, last)):
+                    yield packets.slice_event(kind, uuid, names[finding.summary], tick * factor)
+        for plugin, numbers in _by_plugin(diagnosis, held).items():
+            uuid += 1
+            yield packets.event_track(uuid, process, plugin or "events")
+            for number in numbers:
+                times = np.asarray(held.times(number) * factor, np.int64)
+                yield from packets.instant_events(uuid, names[compared.types[number].name], times)
+
+
+def _by_plugin(diagnosis: Diagnosis, held: Occurrences) -> dict[str, list[int]]:
+    """Return the event types that occur in a log, by their plugins."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for number in np.flatnonzero(held.counts).tolist():
+        found[diagnosis.comparison.types[number].plugin].append(number)
+    return found
