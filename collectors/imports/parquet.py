@@ -27,12 +27,16 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         metadata = pl.read_parquet_metadata(file)
         file.seek(0)
         frame = pl.read_parquet(file)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        refuse(path, f"not a readable Parquet file: it is cut off or damaged ({str(error).splitlines()[0]})")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError, OSError) as error:
+        refuse(path, f"not a readable Parquet file: it is cut off or damaged ({str(error).partition(chr(10))[0]})")
     described = {}
     for key in _OWN:
-        for entry in json.loads(metadata[key])["metrics"] if key in metadata else ():
-            described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
+        if key in metadata:
+            try:
+                entries = json.loads(metadata[key])["metrics"]
+                described |= {entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])}) for entry in entries}
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                refuse(path, f"its description of the metrics is damaged ({error!r})")
     return read_table(frame, path, options, lambda _row: 0, described)
 
 
