@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, get_args
 
 import polars as pl
 
-from unperturbed.collectors.data.parquet import read_parquet_file
+from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
 from unperturbed.collectors.data.trace import Semantics
 from unperturbed.errors import DataError
 
@@ -103,13 +103,12 @@ def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], fa
         "columns": [{**asdict(column), "type": held[type(frame.schema[column.name])]} for column in columns],
         "facts": dict(facts),
     }
-    text = json.dumps(described, ensure_ascii=False, allow_nan=False)
     with _appearing(folder / "table.csv") as file:
         frame.write_csv(file)
     with _appearing(folder / "table.json") as file:
         file.write(json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False).encode())
     with _appearing(folder / TABLE) as file:
-        frame.write_parquet(file, metadata={_METADATA_KEY: text})
+        file.write(encode_parquet(frame, _METADATA_KEY, described))
 
 
 @contextmanager
@@ -223,6 +222,7 @@ def _described(source: Path, text: str) -> dict[str, Any]:
             and all(entry["type"] in _TYPES for entry in described["columns"])
             and isinstance(described["rows"], int)
             and isinstance(described["facts"], dict)
+            and all({"point", "why"} <= set(item) for item in described["facts"].get("missing", ()))
         )
     except (KeyError, TypeError, AttributeError, DataError):
         whole = False

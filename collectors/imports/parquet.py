@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 
+from unperturbed.collectors.data.parquet import decode_parquet
 from unperturbed.collectors.data.trace import Metric, Trace
 from unperturbed.collectors.imports._columns import OPTIONS, read_table
 from unperturbed.collectors.imports.format import ImportFormat, refuse
@@ -20,15 +20,7 @@ def _recognise(head: bytes) -> bool:
 
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
-    import polars as pl  # noqa: PLC0415  slow to load
-
-    try:
-        file = BytesIO(content)
-        metadata = pl.read_parquet_metadata(file)
-        file.seek(0)
-        frame = pl.read_parquet(file)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError, OSError) as error:
-        refuse(path, f"not a readable Parquet file: it is cut off or damaged ({str(error).partition(chr(10))[0]})")
+    frame, metadata = decode_parquet(content, path)
     described = {}
     for key in _OWN:
         if key in metadata:

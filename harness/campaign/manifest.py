@@ -194,7 +194,7 @@ class Manifest:
                     f"{path.parent}: another process is writing to this campaign's manifest; try again when it is done"
                 ) from None
             raise SpecError(f"{path}: the campaign's manifest cannot be opened ({error})") from None
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # names of tables that are no text
             raise SpecError(
                 f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"
             ) from None

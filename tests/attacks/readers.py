@@ -121,13 +121,21 @@ def _look_at(trace: Any) -> object:
 
 
 def _trace_description(content: bytes, folder: Path) -> object:
-    from unperturbed.collectors.data import Trace
+    from unperturbed.collectors.data import Trace, encode_parquet
 
     file = folder / "trace.parquet"
-    trace_frame().write_parquet(
-        file, metadata={"unperturbed": content.decode(errors="replace").replace("\0", " ")}, compression="uncompressed"
-    )
-    return _look_at(Trace.read(file))
+    described = _json(content)
+    if isinstance(described, dict):
+        file.write_bytes(encode_parquet(trace_frame(), "unperturbed", described))
+        return _look_at(Trace.read(file))
+    return None
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _campaign(folder: Path) -> object:
@@ -149,10 +157,7 @@ def _manifest(content: bytes, folder: Path) -> object:
 
 
 def _manifest_facts(content: bytes, folder: Path) -> object:
-    try:
-        tree = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
+    tree = _json(content)
     file = folder / "campaign.sqlite"
     file.write_bytes(manifest_file())
     database = sqlite3.connect(file, isolation_level=None)
@@ -192,14 +197,15 @@ def _table(suffix: str, content: bytes, folder: Path) -> object:
 def _sweep(content: bytes, folder: Path) -> object:
     import polars as pl
 
-    from unperturbed.collectors.data import read_sweep, read_sweep_facts
+    from unperturbed.collectors.data import encode_parquet, read_sweep, read_sweep_facts
     from unperturbed.harness.model.reading import missing_points
 
     first, _, rest = content.partition(b"\n")
     (folder / "table.json").write_bytes(first)
     (folder / "table.csv").write_bytes(rest)
     frame = pl.DataFrame({"n": [1, 2], "x": [0.5, 1.5], "t": ["a", "b"]})
-    frame.write_parquet(folder / "table.parquet", metadata={"unperturbed-table": first.decode(errors="replace")})
+    if isinstance(described := _json(first), dict):
+        (folder / "table.parquet").write_bytes(encode_parquet(frame, "unperturbed-table", described))
     return [
         (read_sweep(place), read_sweep_facts(place), missing_points(place)) for place in (folder / "table.csv", folder)
     ]

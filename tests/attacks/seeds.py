@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 import shutil
 import subprocess
@@ -171,9 +170,9 @@ def trace_tree() -> bytes:
 @functools.cache
 def parquet_file() -> bytes:
     """Return that trace as a file."""
-    file = io.BytesIO()
-    trace_frame().write_parquet(file, metadata={"unperturbed": trace_tree().decode()})
-    return file.getvalue()
+    from unperturbed.collectors.data import encode_parquet
+
+    return encode_parquet(trace_frame(), "unperturbed", json.loads(trace_tree()))
 
 
 _FACTS: Mapping[str, Any] = {
