@@ -34,7 +34,7 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
         )
     try:
         return _read(path), {}
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError, csv.Error) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
         first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise DataError(
             f"{path}: no table can be read from it ({first}); it is to be CSV with a line of names, or Parquet"

@@ -218,7 +218,7 @@ def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
         with path.open("rb") as file:
             _check_magic(path, file.read(256))
             return _described(path, file)
-    except OSError as error:
+    except OSError as error:  # also of places that no file has
         raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
     except (*DAMAGE, ELFError, ConstructError) as error:
         raise SpecError(f"{path}: a damaged ELF file ({type(error).__name__}: {error})") from None
