@@ -84,6 +84,9 @@ def attack_reader(
     name : of `READERS`.
     keep : write what is found into the corpus.
     """
+    from tests.attacks.readers import READERS
+
+    plain = plain or READERS[name].compiled
     found = Found(guided=not plain and importlib.util.find_spec("atheris") is not None)
     started = time.monotonic()
     memory_folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,13 @@ KINDS = ("harness", "program", "compiler", "watcher", "SIGTERM", "SIGHUP", "SIGI
 """What is killed at a random moment: the harness, by SIGKILL or another signal, or one of its processes."""
 
 _ENDS_S = 20.0
-_LONGEST_S = 120.0
+_LONGEST_S = 300.0
+_SEARCH_S = 10.0
+_KILLS_A_CAMPAIGN = 60
+_POINTS_SHARE = 0.4
+_TRIES = 3
+"""A point is tried in a campaign of each kind: not each links layouts."""
+
 _COMPILERS = ("cc1", "as", "ld", "collect2", "make", "gcc", "cc", "sh", "collect2", "lto-wrapper")
 _LOADED = (
     "unperturbed.harness.cli", "unperturbed.harness.cli.running", "unperturbed.harness.cli.campaigns.run",
@@ -69,6 +75,11 @@ class Killed:
     campaigns: int = 0
     runs: int = 0
     faults: list[str] = field(default_factory=list)
+
+    def note(self, fault: str) -> None:
+        """Note a fault, and show it at once."""
+        self.faults.append(fault)
+        print(f"  {fault}", flush=True)
 
 
 class _Campaign:
@@ -127,7 +138,7 @@ class _Campaign:
         os.environ["XDG_CACHE_HOME"] = str(self.folder.parent / "cache")
         tempfile.tempdir = None
         if point is not None:
-            arm(point[0], point[1], point[2], lambda: os.write(told, b"!"))  # type: ignore[arg-type]
+            arm(point[0], point[1], max(1, point[2]), lambda: os.write(told, b"!"))  # type: ignore[arg-type]
 
     def rows(self) -> dict[str, tuple[object, ...]]:
         """Return the finished runs: what the manifest says of each, and a digest of its trace."""
@@ -194,7 +205,7 @@ def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Seq
     for name in _LOADED:
         importlib.import_module(name)
     killed, chance, began = Killed(), random.Random(seed), time.monotonic()
-    pending = [(point, when, 1) for point in points for when in ("before", "after")]
+    pending = [(point, when, 1 - _TRIES) for point in points for when in ("before", "after")]
     with tempfile.TemporaryDirectory(prefix="attack-") as above:
         number, expected, length = 0, {}, {}
         while killed.kills.total() < kills and time.monotonic() - began < 60 * minutes:
@@ -212,19 +223,20 @@ def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Seq
             _finish(campaign, killed)
             for name in sorted(campaign.files() ^ expected[kind]):
                 if not re.match(r"builds/.*\.(log|gcda)$|runs/.*/scratch", name):
-                    killed.faults.append(f"campaign {campaign.number} ({kind}): the file {name} is there, or not, unlike without kills")
+                    killed.note(f"campaign {campaign.number} ({kind}): the file {name} is there, or not, unlike without kills")
     return killed
 
 
 def _attack(
     campaign: _Campaign, killed: Killed, chance: random.Random, pending: list[Any], length: float, kills: int
 ) -> None:
-    """Kill a campaign until it is done."""
-    missed: list[Any] = []
-    while killed.kills.total() < kills:
+    """Kill a campaign until it is done, or has been killed often."""
+    for _ in range(_KILLS_A_CAMPAIGN):
+        if killed.kills.total() >= kills:
+            return
         hear, told = os.pipe()
         point = pending.pop(0) if pending else None
-        if point is None and chance.random() < 0.5:
+        if point is None and chance.random() < _POINTS_SHARE:
             point = (chance.choice(POINTS), chance.choice(("before", "after")), chance.randint(1, 8))
         process = campaign.start(point, told)
         os.close(told)
@@ -233,35 +245,39 @@ def _attack(
             kind = chance.choice(KINDS)
             time.sleep(chance.uniform(0, length))
             _kill(campaign, process, kind, chance)
+        elif point[0].what == "a run has failed":
+            _kill(campaign, process, "program", chance, again=lambda: bool(campaign.rows()))
         code = _wait(process, campaign, killed)
-        hit = bool(os.read(hear, 1)) if point is not None else code != 0
+        hit = bool(os.read(hear, 1)) if point is not None else code not in (0, 4)
         os.close(hear)
         _check(campaign, killed, code)
         if point is not None and hit:
             killed.points.add((point[0].what, point[1]))
-        elif point is not None:
-            missed.append(point)
+        elif point is not None and point[2] <= 0:
+            pending.append((point[0], point[1], point[2] + 1))  # in a campaign of another kind
         if hit or (point is None and kind in ("program", "compiler", "watcher")):
             killed.kills[kind] += 1
+            if killed.kills.total() % 50 == 0:
+                print(f"  {killed.kills.total()} kills, {len(killed.points)} points, {len(killed.faults)} faults", flush=True)
         if code in (0, 4):
-            break
-    if len(missed) and point is not None and point[2] == 1:
-        pending += [one for one in missed if one[2] == 1 and (one[0].what, one[1]) not in killed.points][:40]
+            return
 
 
-def _kill(campaign: _Campaign, process: int, kind: str, chance: random.Random) -> None:
+def _kill(
+    campaign: _Campaign, process: int, kind: str, chance: random.Random, *, again: Callable[[], bool] = lambda: True
+) -> None:
     """Kill what is to be killed, as soon as there is one of it."""
     if kind == "harness" or kind.startswith("SIG"):
         number = signal.SIGKILL if kind == "harness" else getattr(signal, kind)
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, number)
         return
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + _SEARCH_S
     while time.monotonic() < deadline and not _ended(process):
         found = [one for one, words in campaign.processes().items() if one != process and _is(kind, words, campaign)]
         if kind == "watcher":
             found = [one for one in _children(process) if _is(kind, _words(one), campaign)]
-        if found:
+        if found and again():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(chance.choice(found), signal.SIGKILL)
             return
@@ -297,7 +313,7 @@ def _wait(process: int, campaign: _Campaign, killed: Killed) -> int:
     deadline = time.monotonic() + _LONGEST_S
     while not _ended(process):
         if time.monotonic() > deadline:
-            killed.faults.append(f"campaign {campaign.number}: the command did not end in {_LONGEST_S:.0f} s")
+            killed.note(f"campaign {campaign.number}: the command did not end in {_LONGEST_S:.0f} s")
             os.kill(process, signal.SIGKILL)
         time.sleep(0.002)
     _, status = os.waitpid(process, 0)
@@ -321,7 +337,8 @@ def _check(campaign: _Campaign, killed: Killed, code: int) -> None:
         faults.append(f"exit code {code}: {said[-500:]}")
     if code in (2, 3):
         faults.append(f"exit code {code} after a kill: {said[-500:]}")
-    killed.faults += [f"campaign {campaign.number}: {fault}" for fault in faults]
+    for fault in faults:
+        killed.note(f"campaign {campaign.number}: {fault}")
 
 
 def _finish(campaign: _Campaign, killed: Killed, *, first: bool = False) -> None:
@@ -333,11 +350,12 @@ def _finish(campaign: _Campaign, killed: Killed, *, first: bool = False) -> None
             break
     else:
         said = (campaign.folder / "said").read_text(errors="replace")
-        killed.faults.append(f"campaign {campaign.number} does not come to its end: {code}, {said[-1500:]}")
+        killed.note(f"campaign {campaign.number} does not come to its end: {code}, {said[-1500:]}")
     planned = 5 + 5 + 3  # baseline, anchor, subset
     if len(campaign.done) < planned:
-        killed.faults.append(f"campaign {campaign.number} has {len(campaign.done)} runs of at least {planned}")
-    killed.faults += [f"campaign {campaign.number} left {path}" for path in campaign.left()]
+        killed.note(f"campaign {campaign.number} has {len(campaign.done)} runs of at least {planned}")
+    for path in campaign.left():
+        killed.note(f"campaign {campaign.number} left {path}")
     if not first:
         killed.campaigns += 1
         killed.runs += len(campaign.done)

@@ -58,6 +58,7 @@ class Reader:
     read : reads bytes; the folder is its own, and empty at first.
     mutate : how inputs are changed.
     words : pieces of its format.
+    compiled : its loops are compiled, so that no branches of them can be watched.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Reader:
     read: Callable[[bytes, Path], object]
     mutate: Mutate = mutate_bytes
     words: Sequence[bytes] = ()
+    compiled: bool = False
 
 
 def _spec(content: bytes, folder: Path) -> object:
@@ -296,9 +298,9 @@ def _logs() -> list[Reader]:
         "pattern": {"pattern": r"(?P<time>[0-9.:]+) +(?P<name>\S+)"},
     }
     return [
-        Reader(f"log-{name}", functools.partial(_one, logs, name), functools.partial(_log, {"format": name, **options}))
+        Reader(f"log-{name}", functools.partial(_one, logs, name), functools.partial(_log, {"format": name, **options}), compiled=True)
         for name, options in wanted.items()
-    ] + [Reader("log-any", functools.partial(_all, logs), functools.partial(_log, {"most_bad": 0.9}))]
+    ] + [Reader("log-any", functools.partial(_all, logs), functools.partial(_log, {"most_bad": 0.9}), compiled=True)]
 
 
 def _one(found: Callable[[], Mapping[str, Sequence[bytes]]], name: str) -> Sequence[bytes]:
