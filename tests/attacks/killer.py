@@ -32,7 +32,7 @@ from typing import Any
 from tests.attacks.points import POINTS, Point, arm
 from tests.harness.phases_campaign import write_spec
 
-__all__ = ["KINDS", "Killed", "attack_campaigns"]
+__all__ = ["KINDS", "LOADED", "Killed", "attack_campaigns"]
 
 KINDS = ("harness", "program", "compiler", "watcher", "SIGTERM", "SIGHUP", "SIGINT")
 """What is killed at a random moment: the harness, by SIGKILL or another signal, or one of its processes."""
@@ -46,13 +46,16 @@ _TRIES = 3
 """A point is tried in a campaign of each kind: not each links layouts."""
 
 _COMPILERS = ("cc1", "as", "ld", "collect2", "make", "gcc", "cc", "sh", "collect2", "lto-wrapper")
-_LOADED = (
+LOADED = (
     "unperturbed.harness.cli", "unperturbed.harness.cli.running", "unperturbed.harness.cli.campaigns.run",
     "unperturbed.harness.cli.terminal.campaign", "unperturbed.harness.campaign.execution",
     "unperturbed.harness.results.recorded", "unperturbed.harness.results.judge", "unperturbed.harness.studies.partition",
     "unperturbed.analysis.alignment.dtw.kernels", "unperturbed.analysis.report", "elftools.elf.elffile", "numba", "yaml",
     "llvmlite.binding", "scipy.stats", "polars",
 )  # fmt: skip
+_NUMBERS = re.compile(r"[0-9a-f]{5,}(-[0-9a-f]{4,})*")
+"""Parts of names that differ from campaign to campaign: times, processes, digests."""
+
 _ASIDE = re.compile(r"(^|/)\.[^/]*\.\d+$|-journal$|-wal$|(^|/)record$|(^|/)(vgdb-pipe|unperturbed-)[^/]*$")
 """Files on their way to a name, and what a run needs only while it runs."""
 
@@ -176,7 +179,7 @@ class _Campaign:
     def files(self) -> set[str]:
         """Return what the campaign left, failed attempts apart."""
         names = {str(path.relative_to(self.place)) for path in self.place.rglob("*") if not path.is_dir()}
-        return {name for name in names if "-failed-" not in name}
+        return {_NUMBERS.sub("#", name) for name in names if "-failed-" not in name}
 
     def left(self) -> list[str]:
         """Return temporary files, here and in the cache."""
@@ -202,7 +205,7 @@ class _Campaign:
 
 def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Sequence[Point] = POINTS) -> Killed:
     """Kill so often, or so long; half of the kills at crash points, each point first of all."""
-    for name in _LOADED:
+    for name in LOADED:
         importlib.import_module(name)
     killed, chance, began = Killed(), random.Random(seed), time.monotonic()
     pending = [(point, when, 1 - _TRIES) for point in points for when in ("before", "after")]
