@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
-    from unperturbed.collectors.data.parquet import is_whole_parquet, read_parquet_file
+    from unperturbed.collectors.data.parquet import encode_parquet, is_whole_parquet, read_parquet_file
     from unperturbed.collectors.data.sweep_table import (
         TABLE,
         Column,
@@ -27,6 +27,7 @@ __all__ = [
     "Metric",
     "Semantics",
     "Trace",
+    "encode_parquet",
     "is_whole_parquet",
     "read_parquet_file",
     "read_sweep",
@@ -38,7 +39,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "parquet": ("is_whole_parquet", "read_parquet_file"),
+        "parquet": ("encode_parquet", "is_whole_parquet", "read_parquet_file"),
         "sweep_table": ("TABLE", "Column", "ColumnKind", "read_sweep", "read_sweep_facts", "write_sweep"),
         "trace": ("INTERVAL_COLUMNS", "Kind", "Metric", "Semantics", "Trace"),
     },

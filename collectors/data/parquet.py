@@ -1,12 +1,22 @@
-"""Read a Parquet file: exactly the one that was named, with its metadata."""
+"""Parquet files: written with a seal, and read from exactly the file that was named.
+
+Parquet's pages have no checksum, and one changed byte in them can end the process that decodes them: its reader asks for
+more memory than there is. The seal is a digest of the whole file, in the metadata that stands in the file itself; it is
+checked before anything is decoded. A file without a seal, which another tool wrote, is first decoded in a process apart.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from unperturbed.common import supervision
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
@@ -14,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _MAGIC = b"PAR1"
+_SEAL_BEGIN = b'{"seal": "'
+_UNSEALED = b"0" * 32
+_PROBE = "import sys, polars; polars.read_parquet(sys.stdin.buffer.read())"
 
 
 def is_whole_parquet(path: Path) -> bool:
@@ -50,14 +63,87 @@ def read_parquet_file(path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
     DataError
         The file is no Parquet file, or is damaged.
     """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: the file cannot be read ({error.strerror})") from None
+    return decode_parquet(content, path)
+
+
+def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
+    """Decode a Parquet file.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    path : Path
+        Its name, for messages.
+
+    Returns
+    -------
+    frame : polars.DataFrame
+        Its columns.
+    metadata : mapping of str to str
+        What its writer noted beside them.
+
+    Raises
+    ------
+    DataError
+        It is no Parquet file, or is damaged.
+    """
     import polars as pl  # noqa: PLC0415
 
+    if not (content.startswith(_MAGIC) and content.endswith(_MAGIC)):
+        raise DataError(f"{path}: not a readable Parquet file: it is cut off, or of another format")
+    at = _place_of_seal(content)
+    if at is not None:
+        end = at + len(_UNSEALED)
+        if content[at:end] != _seal(content[:at] + _UNSEALED + content[end:]):
+            raise DataError(f"{path}: its content is not what was written: the file is damaged")
+    elif reason := _kills_reader(content):
+        raise DataError(f"{path}: not a readable Parquet file ({reason})")
     try:
-        with path.open("rb") as file:
-            metadata = pl.read_parquet_metadata(file)
-            file.seek(0)
-            return pl.read_parquet(file), metadata
+        return pl.read_parquet(io.BytesIO(content)), pl.read_parquet_metadata(io.BytesIO(content))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
         # A panic of the reader is a BaseException, which nothing else would catch.
         reason = str(error).strip().partition("\n")[0]
         raise DataError(f"{path}: not a readable Parquet file ({reason})") from None
+
+
+def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) -> bytes:
+    """Return a Parquet file with a seal.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Its columns.
+    key : str
+        The name of its metadata.
+    described : mapping of str to object
+        The metadata; JSON types only.
+    """
+    file = io.BytesIO()
+    text = json.dumps({"seal": "", **described} | {"seal": _UNSEALED.decode()})
+    frame.write_parquet(file, metadata={key: text})
+    content = file.getvalue()
+    at = _place_of_seal(content)
+    assert at is not None, "it was just written"
+    return content[:at] + _seal(content) + content[at + len(_UNSEALED) :]
+
+
+def _place_of_seal(content: bytes) -> int | None:
+    """Return where the digest stands: in the metadata, which are at the end, before anything that they hold."""
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    at = content.find(_SEAL_BEGIN, max(0, footer))
+    return None if at < 0 else at + len(_SEAL_BEGIN)
+
+
+def _seal(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=len(_UNSEALED) // 2).hexdigest().encode()
+
+
+def _kills_reader(content: bytes) -> str:
+    """Return why decoding ends a process; empty when it does not."""
+    done = supervision.run([sys.executable, "-I", "-c", _PROBE], input=content, capture_output=True)
+    return "its reader crashes on it" if done.returncode < 0 else ""

@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, get_args
 
 import polars as pl
 
-from unperturbed.collectors.data.parquet import read_parquet_file
+from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
 from unperturbed.collectors.data.trace import Semantics
 from unperturbed.errors import DataError
 
@@ -103,13 +103,12 @@ def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], fa
         "columns": [{**asdict(column), "type": held[type(frame.schema[column.name])]} for column in columns],
         "facts": dict(facts),
     }
-    text = json.dumps(described, ensure_ascii=False, allow_nan=False)
     with _appearing(folder / "table.csv") as file:
         frame.write_csv(file)
     with _appearing(folder / "table.json") as file:
         file.write(json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False).encode())
     with _appearing(folder / TABLE) as file:
-        frame.write_parquet(file, metadata={_METADATA_KEY: text})
+        file.write(encode_parquet(frame, _METADATA_KEY, described))
 
 
 @contextmanager
@@ -147,11 +146,12 @@ def read_sweep(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, Mapping[str,
         There is no table, or the file is none.
     """
     frame, described = _read(Path(path))
-    columns = {}
-    for entry in described["columns"]:
-        known = {key: value for key, value in entry.items() if key != "type"}
-        columns[entry["name"]] = Column(**{**known, "components": tuple(known["components"])})
-    return frame, MappingProxyType(columns)
+    return frame, MappingProxyType({entry["name"]: _column(entry) for entry in described["columns"]})
+
+
+def _column(entry: Mapping[str, Any]) -> Column:
+    known = {key: value for key, value in entry.items() if key != "type"}
+    return Column(**{**known, "components": tuple(known["components"])})
 
 
 def read_sweep_facts(path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -173,7 +173,7 @@ def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         raise DataError(f"{path}: {what}")
     try:
         frame, described = _of_csv(source) if source.suffix == ".csv" else _of_parquet(source)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
         raise DataError(f"{source}: not a readable table ({error})") from None
     names = [entry["name"] for entry in described["columns"]]
     if frame.height != described["rows"] or frame.columns != names:
@@ -200,7 +200,7 @@ def _of_csv(source: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
             f"{source}: {beside.name}, which says what its columns are, is not beside it; name table.parquet, which "
             "holds all"
         )
-    described = _described(beside, beside.read_text())
+    described = _described(beside, beside.read_text(encoding="utf-8"))
     types = {entry["name"]: _TYPES[entry["type"]] for entry in described["columns"]}
     with source.open("rb") as file:  # polars takes a path as a glob
         return pl.read_csv(file, schema_overrides=types), described
@@ -210,8 +210,24 @@ def _described(source: Path, text: str) -> dict[str, Any]:
     try:
         described: dict[str, Any] = json.loads(text)
         newer = described["format"] > _FORMAT
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(f"{source}: not the description of a sweep's table") from None
     if newer:
         raise DataError(f"{source}: written by a newer version (format {described['format']}); update this one")
+    try:
+        names = [_column(entry).name for entry in described["columns"]]
+        whole = (
+            len(set(names)) == len(names)
+            and all(isinstance(name, str) for name in names)
+            and all(entry["type"] in _TYPES for entry in described["columns"])
+            and isinstance(described["rows"], int)
+            and isinstance(described["facts"], dict)
+            and all({"point", "why"} <= set(item) for item in described["facts"].get("missing", ()))
+        )
+    except (KeyError, TypeError, AttributeError, DataError):
+        whole = False
+    if not whole:
+        raise DataError(
+            f"{source}: the description of the sweep's table is damaged; have it written again: unperturbed run SPEC"
+        )
     return described

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
-from unperturbed.collectors.data.parquet import read_parquet_file
+from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
 from unperturbed.common.frames import to_library
 from unperturbed.common.table import Column, Table
 from unperturbed.common.wording import counted, did_you_mean, duration, first_of, listing, number
@@ -328,7 +328,7 @@ class Trace:
         }
         try:
             with aside.open("wb") as file:
-                self.to_polars().write_parquet(file, metadata={_METADATA_KEY: json.dumps(described)})
+                file.write(encode_parquet(self.to_polars(), _METADATA_KEY, described))
                 file.flush()
                 os.fsync(file.fileno())
             aside.replace(target)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 
+from unperturbed.collectors.data.parquet import decode_parquet
 from unperturbed.collectors.data.trace import Metric, Trace
 from unperturbed.collectors.imports._columns import OPTIONS, read_table
 from unperturbed.collectors.imports.format import ImportFormat, refuse
@@ -20,19 +20,15 @@ def _recognise(head: bytes) -> bool:
 
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
-    import polars as pl  # noqa: PLC0415  slow to load
-
-    try:
-        file = BytesIO(content)
-        metadata = pl.read_parquet_metadata(file)
-        file.seek(0)
-        frame = pl.read_parquet(file)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        refuse(path, f"not a readable Parquet file: it is cut off or damaged ({str(error).splitlines()[0]})")
+    frame, metadata = decode_parquet(content, path)
     described = {}
     for key in _OWN:
-        for entry in json.loads(metadata[key])["metrics"] if key in metadata else ():
-            described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
+        if key in metadata:
+            try:
+                entries = json.loads(metadata[key])["metrics"]
+                described |= {entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])}) for entry in entries}
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                refuse(path, f"its description of the metrics is damaged ({error!r})")
     return read_table(frame, path, options, lambda _row: 0, described)
 
 

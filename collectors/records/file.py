@@ -375,11 +375,25 @@ def read_record_file(path: Path, setup: Setup) -> Records:
         The file is not the one that `setup` made.
     """
     data = path.read_bytes()
+    overwritten = "did the measured program overwrite it?"
     if len(data) < HEADER.itemsize or data[: len(_MAGIC)] != _MAGIC:
-        raise RunError(f"{path}: not a record file; did the measured program overwrite it?")
+        raise RunError(f"{path}: not a record file; {overwritten}")
     header = np.frombuffer(data, HEADER, 1)[0]
-    if int(header["record_bytes"]) != setup.record.itemsize:
-        raise RunError(f"{path}: records of {int(header['record_bytes'])} bytes, {setup.record.itemsize} expected")
+    needed = HEADER.itemsize + setup.capacity * setup.record.itemsize
+    if len(data) < needed:
+        raise RunError(f"{path}: the record file is cut off after {len(data):,} bytes of {needed:,}; {overwritten}")
+    asked = {
+        "header_bytes": HEADER.itemsize,
+        "record_bytes": setup.record.itemsize,
+        "capacity": setup.capacity,
+        "events": len(setup.events),
+        "software": setup.software,
+    }
+    for name, value in asked.items():
+        if int(header[name]) != value:
+            raise RunError(f"{path}: {name} is {int(header[name]):,}, {value:,} expected; {overwritten}")
+    if int(header["state"]) >= len(_STATES):
+        raise RunError(f"{path}: there is no state {int(header['state']):,} of a run; {overwritten}")
     taken = min(int(header["taken"]), setup.capacity)
     rows = np.frombuffer(data, setup.record, taken, HEADER.itemsize)
     return Records(

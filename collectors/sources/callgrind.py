@@ -195,6 +195,9 @@ def valgrind_command(machine: Machine, dumps: Path) -> list[str]:
     ]
 
 
+_MOST = 1 << 56
+"""No program executes so many instructions; combined with the factors of a formula they fit 64 bits."""
+
 _PART = re.compile(rb"^(desc: Trigger: Client Request: interval (\d+)|part: \d+|events: .*|totals: .*)$", re.MULTILINE)
 
 
@@ -224,17 +227,21 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     order: list[str] = []
     rows: dict[int, list[int]] = {}
     label: int | None = None
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        for match in _PART.finditer(text):
-            line, number = match.group(1), match.group(2)
-            if number is not None:
-                label = int(number)
-            elif line.startswith(b"part:"):
-                label = None
-            elif line.startswith(b"events:"):
-                order = line.decode().split()[1:]
-            elif label is not None:
-                rows[label] = [int(value) for value in line.split()[1:]]
+    damaged = RunError(f"{path}: callgrind's dump is damaged; did the measured program overwrite it?")
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            for match in _PART.finditer(text):
+                line, number = match.group(1), match.group(2)
+                if number is not None:
+                    label = int(number)
+                elif line.startswith(b"part:"):
+                    label = None
+                elif line.startswith(b"events:"):
+                    order = line.decode().split()[1:]
+                elif label is not None:
+                    rows[label] = [int(value) for value in line.split()[1:]]
+    except ValueError:  # also of an empty file, which cannot be mapped
+        raise damaged from None
     missing = [number for number in range(1, intervals + 1) if number not in rows]
     if missing:
         raise RunError(
@@ -247,6 +254,8 @@ def read_dumps(path: Path, intervals: int) -> dict[str, NDArray[np.int64]]:
     counts = np.zeros((intervals, len(order)), np.int64)
     for number in range(1, intervals + 1):
         row = rows[number]  # callgrind leaves trailing zeros out
+        if len(row) > len(order) or not all(0 <= value < _MOST for value in row):
+            raise damaged
         counts[number - 1, : len(row)] = row
     return {event: counts[:, column] for column, event in enumerate(order)}
 
@@ -286,6 +295,8 @@ def columns(collected: Pass, dumps: Path, intervals: int) -> Iterator[tuple[Metr
         A dump is missing: the file was cut short.
     """
     events = read_dumps(dumps, intervals)
+    if absent := [event for event in EVENTS if event not in events]:
+        raise RunError(f"{dumps}: callgrind's dump is damaged: it has no {absent[0]}")
     wanted = {described.name: described for described in collected.metrics}
     paged = any(map(needs_page_cache, wanted))
     for name in _ALWAYS:

@@ -171,6 +171,7 @@ def _evaluate(node: ast.expr, arrays: Mapping[str, Any], defined: Callable[[Any]
         case ast.Name(id=name):
             return defined(arrays[name])
         case ast.Constant(value=number):
-            return float(number)  # type: ignore[arg-type]  # `_checked` lets numbers through alone
+            # An array, so that a division by a part that is zero is undefined, as everywhere, and no error.
+            return defined(float(number))  # type: ignore[arg-type]  # `_checked` lets numbers through alone
         case _:
             raise AssertionError(f"{ast.dump(node)} passed the check")

@@ -6,11 +6,12 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
 from unperturbed.errors import SpecError
@@ -53,6 +54,29 @@ _TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES ru
 """The results of whole runs, which only sweeps have."""
 
 State = Literal["planned", "running", "done", "failed"]
+
+_NUMBER = (int, float)
+_FACTS: Mapping[str, Any] = {
+    **dict.fromkeys(("id", "purpose", "spec_text", "spec_path", "spec_digest", "name", "begun", "host", "program"), str),
+    **dict.fromkeys(("reasons", "skipped", "programs", "description", "imported"), dict),
+    "builds": {str: dict},
+    "sites": {str: {str: int}},
+    "inputs": {str: int},
+    "layout_notes": {str: [str]},
+    "probe_notes": [str],
+    "extended": [{"runs": int, "by": int, "at": str}],
+    "passes": [{"name": str, "source": str, "metrics": [str]}],
+    "expected": {"exit_code": int, "digest": str, "run": str},
+    "native": {"exit_code": int, "seconds": _NUMBER, "user_s": _NUMBER, "system_s": _NUMBER, "max_rss_kib": int},
+    "pilot:": {"interval_ns": int, "intervals": int, "seconds": _NUMBER, "note": str},
+}
+"""What facts look like, by name or its beginning; a mapping of a type to a type has any keys. Others are not checked."""
+
+_ROW = (*[str] * 3, *[int] * 5, str, int, (str, NoneType), (*_NUMBER, NoneType), (int, NoneType), str)
+"""Types of a run's columns, but for the states of the host."""
+
+_NO_DAMAGE = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly")
+"""Words in SQLite's messages on a file that is whole."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +194,7 @@ class Manifest:
                     f"{path.parent}: another process is writing to this campaign's manifest; try again when it is done"
                 ) from None
             raise SpecError(f"{path}: the campaign's manifest cannot be opened ({error})") from None
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # names of tables that are no text
             raise SpecError(
                 f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"
             ) from None
@@ -187,13 +211,23 @@ class Manifest:
         self.close()
 
     def fact(self, name: str) -> Any:
-        """Return a fact about the campaign, or None."""
-        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        """Return a fact about the campaign, or None.
+
+        Raises
+        ------
+        SpecError
+            The manifest is damaged.
+        """
+        rows = self._read("SELECT value FROM facts WHERE name = ?", (name,))
+        value = self._decoded(rows[0][0], f"the fact {name}") if rows else None
+        shape = _FACTS.get(name, _FACTS.get(f"{name.partition(':')[0]}:"))
+        if value is not None and shape is not None and not _has_shape(value, shape):
+            raise self._damaged(f"the fact {name} is none")
+        return value
 
     def counts(self) -> Mapping[State, int]:
         """Return how many runs are in each state; states without runs are left out."""
-        return dict(self._db.execute("SELECT state, count(*) FROM runs GROUP BY state").fetchall())
+        return dict(self._read("SELECT state, count(*) FROM runs GROUP BY state"))
 
     def set_facts(self, **facts: Any) -> None:
         """Record facts about the campaign, all or none."""
@@ -288,39 +322,60 @@ class Manifest:
     def runs(self, *states: State) -> list[RunState]:
         """Return the runs in these states (all, when none is given), in the order of the plan."""
         added = ", ".join("0" if name in self._missing else name for name in _ADDED)
-        rows = self._db.execute(
+        rows = self._read(
             f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
             " seconds, intervals, error, host_before, host_after FROM runs ORDER BY id"
         )
-        return [
-            RunState(
-                PlannedRun(*row[:8]), *row[8:14], *(None if text is None else json.loads(text) for text in row[14:])
-            )
-            for row in rows
-            if not states or row[8] in states
-        ]
+        found = []
+        for row in rows:
+            if states and row[8] not in states:
+                continue
+            if not all(map(isinstance, row, _ROW)):
+                raise self._damaged(f"the entry of run {row[0]}")
+            hosts = [None if text is None else self._decoded(text, f"a host's state of run {row[0]}") for text in row[14:]]
+            if not all(isinstance(host, dict | None) for host in hosts):
+                raise self._damaged(f"a host's state of run {row[0]}")
+            found.append(RunState(PlannedRun(*row[:8]), *row[8:14], *hosts))
+        return found
 
     def totals(self, *runs: str) -> dict[str, dict[str, Any]]:
         """Return the results of these finished runs of a sweep (of all, when none is named), by run."""
         if not self._has("totals"):
             return {}
         marks = f" WHERE run IN ({', '.join('?' * len(runs))})" if runs else ""
-        return {
-            run: json.loads(text) for run, text in self._db.execute(f"SELECT run, content FROM totals{marks}", runs)
-        }
+        found = self._read(f"SELECT run, content FROM totals{marks}", runs)
+        return {run: self._decoded(text, f"the totals of run {run}") for run, text in found}
 
     def failures(self) -> list[Failure]:
         """Return every attempt that failed, in order."""
         return [
             Failure(*row)
-            for row in self._db.execute(
-                "SELECT run, attempt, started, seconds, error FROM failures ORDER BY run, attempt"
-            )
+            for row in self._read("SELECT run, attempt, started, seconds, error FROM failures ORDER BY run, attempt")
         ]
 
     def _has(self, table: str) -> bool:
-        found = self._db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
-        return found.fetchone() is not None
+        return bool(self._read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
+
+    def _read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query; what tells of damage is an error of this tool."""
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _NO_DAMAGE):
+                raise
+            raise self._damaged(str(error)) from None
+
+    def _decoded(self, text: Any, what: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            raise self._damaged(what) from None
+
+    def _damaged(self, what: str) -> SpecError:
+        return SpecError(
+            f"{self.path}: the campaign's manifest is damaged ({what}); the traces in {self.path.with_name('runs')} may "
+            "be whole all the same, but which run each is of is lost: run the spec in another folder"
+        )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -333,6 +388,19 @@ class Manifest:
                 self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+
+def _has_shape(value: Any, shape: Any) -> bool:
+    """Return whether a value is of a type, or is built as a list or mapping of types says."""
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_has_shape(item, shape[0]) for item in value)
+    if not isinstance(shape, dict):
+        return isinstance(value, shape) and not (isinstance(value, bool) or (isinstance(value, float) and value != value))
+    if not isinstance(value, dict):
+        return False
+    if str in shape:
+        return all(_has_shape(item, shape[str]) for item in value.values())
+    return all(name in value and _has_shape(value[name], part) for name, part in shape.items())
 
 
 def now() -> str:

@@ -59,6 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             as_event=as_events,
         )
         return HostError.exit_code
+    except MemoryError:
+        _show_error(
+            "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data",
+            HostError.exit_code,
+            as_event=as_events,
+        )
+        return HostError.exit_code
     except OSError as error:  # a full disk, a file that may not be read
         where = f"{error.filename}: " if error.filename else ""
         _show_error(f"{where}{error.strerror or error}", HostError.exit_code, as_event=as_events)

@@ -5,11 +5,11 @@ What is known of a campaign's metrics (kind, unit, source) is JSON in the file's
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.collectors.data import encode_parquet
 from unperturbed.harness.exports import Format
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ def _write_trace(trace: Trace, path: Path) -> None:
 
 def _write_campaign(runs: ExportedRuns, path: Path) -> None:
     described = {"campaign": runs.name, "metrics": [asdict(metric) for metric in runs.metrics.values()]}
-    with path.open("wb") as file:
-        runs.to_frame().write_parquet(file, metadata={"unperturbed.campaign": json.dumps(described)})
+    path.write_bytes(encode_parquet(runs.to_frame(), "unperturbed.campaign", described))
 
 
 def _write_table(table: SweepTable, path: Path) -> None:

@@ -34,7 +34,7 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
         )
     try:
         return _read(path), {}
-    except (pl.exceptions.PolarsError, UnicodeDecodeError, csv.Error) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
         first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise DataError(
             f"{path}: no table can be read from it ({first}); it is to be CSV with a line of names, or Parquet"
@@ -110,7 +110,7 @@ def _is_sweep(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return "unperturbed-table" in pl.read_parquet_metadata(file)
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return False
 
 
@@ -131,4 +131,9 @@ def _read(path: Path) -> pl.DataFrame:
             raise DataError(f"{path}: two columns are named {name}; give each its own name")
     with path.open("rb") as file:  # polars takes a path as a glob
         frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)
+    if len(frame.columns) != len(names):
+        raise DataError(
+            f"{path}: its first line can be read as {len(names)} columns or as {len(frame.columns)}: a quote or a line "
+            "end is missing in it"
+        )
     return frame.rename(dict(zip(frame.columns, names, strict=True)))

@@ -90,6 +90,9 @@ def prepare_table(path: Path, prior: PriorKnowledge, *, missing: Literal["error"
 
 def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", "drop"]) -> ModelInput:
     frame, columns = read_table(path)
+    for name in frame.columns:
+        if name == "*" or (name.startswith("^") and name.endswith("$")):  # for polars these stand for other columns
+            raise DataError(f"{path}: a column is named {name!r}, which stands for other columns; give it another name")
     lacking = missing_points(path)
     log_names = {name: f"{LOGARITHM}{name}" for name in prior.log}
     new = [*prior.derive, *prior.derivatives]

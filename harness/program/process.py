@@ -237,12 +237,15 @@ def cannot_preload(file: str | Path) -> str | None:
     if as_other_user or as_other_group:
         return "is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"
     from elftools.common.exceptions import ELFError  # noqa: PLC0415  some 20 ms, for who preloads
+    from elftools.construct import ConstructError  # noqa: PLC0415
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+
+    from unperturbed.instrument.binaries.elf import DAMAGE  # noqa: PLC0415
 
     with program.open("rb") as stream:
         try:
             if stream.read(len(_MAGIC)) != _MAGIC or any(ELFFile(stream).iter_segments("PT_INTERP")):
                 return None
-        except ELFError:  # a damaged file, which the kernel refuses to run in its own words
+        except (ELFError, ConstructError, OSError, *DAMAGE):  # a damaged file, which the kernel refuses to run in its own words
             return None
     return "is linked statically: no dynamic linker is there to load the sampler"

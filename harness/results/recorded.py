@@ -25,6 +25,10 @@ _SWITCHES_LEAST = 500.0
 """… if that is more than so many a second."""
 
 
+_MOST = 1e300
+"""No count of a host is larger; what a damaged manifest says of it is not believed."""
+
+
 def recorded_campaign(folder: Path) -> CampaignSpec:
     """Return the spec that a campaign was run from, as its manifest recorded it.
 
@@ -46,7 +50,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
         purpose = manifest.fact("purpose") or CAMPAIGN
         imported = manifest.fact("imported")
-    if text is None:
+    if text is None or path is None or "\0" in path:
         raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
     if purpose == SWEEP:
         raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
@@ -144,4 +148,4 @@ def _rate(state: RunState, name: str) -> float | None:
 
 def _number(host: Mapping[str, Any] | None, name: str) -> float | None:
     value = (host or {}).get(name)
-    return None if value is None else float(value)
+    return float(value) if isinstance(value, int | float) and abs(value) < _MOST else None

@@ -27,13 +27,15 @@ _EXPORTED_BINDINGS = (1, 2, 10)
 _HIDDEN = (1, 2)
 _EXECUTABLE = 1
 _PROBE_NOTE = 3
-_DAMAGE = (
+DAMAGE = (
     struct.error,
     ValueError,
     LookupError,
     AttributeError,
     TypeError,
     ArithmeticError,
+    AssertionError,
+    RecursionError,
     MemoryError,
     lzma.LZMAError,
 )
@@ -216,9 +218,9 @@ def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
         with path.open("rb") as file:
             _check_magic(path, file.read(256))
             return _described(path, file)
-    except OSError as error:
+    except OSError as error:  # also of places that no file has
         raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
-    except (*_DAMAGE, ELFError, ConstructError) as error:
+    except (*DAMAGE, ELFError, ConstructError) as error:
         raise SpecError(f"{path}: a damaged ELF file ({type(error).__name__}: {error})") from None
 
 

@@ -18,6 +18,19 @@
 struct unperturbed_header *unperturbed_header;
 static size_t mapped_bytes;
 
+/* Tell whether a header describes the file that it stands in: nothing may be written beyond it, by a file of another
+ * version or a damaged one as little as by a right one. */
+static int is_sound(const struct unperturbed_header *header, size_t size)
+{
+    uint64_t times = header->options & OPTION_MULTIPLEX ? 2 * (uint64_t)header->events : 0;
+    uint64_t values = (uint64_t)header->events + times + header->os_values + header->software;
+    return memcmp(header->magic, UNPERTURBED_MAGIC, 8) == 0 && header->header_bytes == sizeof *header &&
+           header->events <= UNPERTURBED_EVENTS && header->probes <= UNPERTURBED_PROBES &&
+           header->record_bytes == sizeof(struct unperturbed_record) + 8 * values &&
+           header->capacity <= (size - sizeof *header) / header->record_bytes &&
+           memchr(header->papi, 0, sizeof header->papi);
+}
+
 int unperturbed_map(const char *path)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -30,7 +43,7 @@ int unperturbed_map(const char *path)
     close(fd);
     if (map == MAP_FAILED)
         return -1;
-    if (memcmp(map, UNPERTURBED_MAGIC, 8) != 0) {
+    if (!is_sound(map, (size_t)status.st_size)) {
         munmap(map, (size_t)status.st_size);
         return -1;
     }

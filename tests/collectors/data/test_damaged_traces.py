@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 
 from unperturbed.collectors import Metric, Trace
+from unperturbed.collectors.data import encode_parquet
 from unperturbed.errors import DataError
 
 KEY = "unperturbed"
@@ -37,10 +39,11 @@ def file(tmp_path: Path) -> Path:
 def _rewrite(file: Path, frame: Callable[[pl.DataFrame], pl.DataFrame], described: Callable[[Any], Any]) -> None:
     metadata = {name: text for name, text in pl.read_parquet_metadata(file).items() if name.startswith(KEY)}
     ((name, text),) = metadata.items()
-    changed = described(json.loads(text))
-    frame(pl.read_parquet(file)).write_parquet(
-        file, metadata={name: changed if isinstance(changed, str) else json.dumps(changed)}
-    )
+    changed, table = described(json.loads(text)), frame(pl.read_parquet(file))
+    if isinstance(changed, dict):
+        file.write_bytes(encode_parquet(table, name, changed))  # what was damaged before it was written
+    else:
+        table.write_parquet(file, metadata={name: changed if isinstance(changed, str) else json.dumps(changed)})
 
 
 def _same(value: Any) -> Any:
@@ -104,3 +107,14 @@ def test_changed_bytes_give_the_same_numbers_or_a_message(file: Path, seed: int)
         return
     for name in before:
         assert (after[name] == before[name]).all()
+
+
+def test_what_would_end_the_reader_is_refused(tmp_path: Path) -> None:
+    """A byte too much in a page asks for exabytes of memory: the process that decodes it is ended by its own library."""
+    folder = Path(__file__).parents[2] / "attacks" / "corpus" / "trace"
+    killing = [gzip.decompress(path.read_bytes()) for path in sorted(folder.glob("*.gz"))]
+    file = tmp_path / "trace.parquet"
+    for content in killing[:2]:
+        file.write_bytes(content)
+        with pytest.raises(DataError, match=r"its reader crashes on it|the file is damaged"):
+            Trace.read(file)

@@ -175,3 +175,7 @@ def test_is_a_value() -> None:
     assert isinstance(expression, MetricExpression)
     with pytest.raises(AttributeError):
         expression.text = "b"  # type: ignore[misc]
+
+
+def test_a_part_of_numbers_alone_that_is_divided_by_zero_is_undefined() -> None:
+    assert np.isnan(parse_metric_expression("a + 1 / (2 - 2)").evaluate({"a": np.array([1, 2])})).all()

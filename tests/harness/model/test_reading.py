@@ -7,7 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from unperturbed.errors import DataError
+from unperturbed.harness.model.knowledge import PriorKnowledge
 from unperturbed.harness.model.reading import read_table
+from unperturbed.harness.model.table import prepare_table
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
@@ -21,3 +24,11 @@ def test_signs_of_globs_are_letters_of_a_path(named: str, neighbour: str, suffix
             else:
                 frame.write_csv(file, separator="\t" if suffix == ".tsv" else ",")
     assert read_table(tmp_path / f"{named}{suffix}")[0]["n"].to_list() == [0]
+
+
+@pytest.mark.parametrize("name", ["*", "^a.*$"])
+def test_a_name_that_stands_for_other_columns_is_refused(tmp_path: Path, name: str) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(f'a,"{name}"\n1,2\n3,5\n')
+    with pytest.raises(DataError, match="stands for other columns"):
+        prepare_table(table, PriorKnowledge())
