@@ -1,8 +1,8 @@
 """LIKWID's timeline: `likwid-perfctr -t 20ms -g GROUP ./program 2> run.txt` (or with -o, since 5.2).
 
 A row is `GID metrics threads time value…`, all threads of the first metric, then of the second; the heading begins with
-`# GID|MetricsCount|CpuCount|`, or with EventCount where a set of events was measured and no group (likwid-perfctr 5.2.2's
-own script, likwid's wiki, and RRZE-HPC/likwid #387). The rows go to stderr, which
+`# GID|MetricsCount|CpuCount|`, or with EventCount where a set of events was measured and no group (the script of
+likwid-perfctr 5.2.2, likwid's wiki, and RRZE-HPC/likwid #387). The rows go to stderr, which
 the program shares, so that some are torn or have other text between them (#387, #512): these are left out with a note.
 """
 
@@ -58,7 +58,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     if not headings:
         blank = next((at for at, line in enumerate(lines, 1) if _BLANK.match(line)), 0)
         if blank:
-            refuse(path, "the names of the metrics have blanks in them and between them: record with -o FILE.csv", blank)
+            refuse(path, "the names of the metrics have blanks in and between them: record with -o FILE.csv", blank)
         refuse(path, "no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…) is in this file", 1)
     if not rows:
         refuse(path, "the heading is there, and no row: did the program end within the first interval?", len(lines))

@@ -11,6 +11,7 @@ import pytest
 
 import unperturbed as up
 from tests.harness.phases_campaign import unperturbed
+from unperturbed.errors import DataError
 from unperturbed.harness.imports import Group, import_campaign
 
 EVENTS = ("cycles", "instructions", "cache-misses", "page-faults")
@@ -99,10 +100,19 @@ def test_the_library(recorded: Path) -> None:
 
 
 def test_the_right_command_is_named(recorded: Path) -> None:
-    for words in (("check", "base"), ("check", "base/run0.csv"), ("report", "base"), ("align", "base/run0.csv", "x")):
+    for words in (
+        *(("check", "base"), ("check", "base/run0.csv"), ("report", "base"), ("align", "base/run0.csv", "x")),
+        *(("merge", "base", "-o", "m.parquet"), ("structure", "base/run0.csv"), ("model", "base/run0.csv")),
+        ("export", "base/run0.csv", "--format", "perfetto"),
+    ):
         done = unperturbed(recorded, *words)
         assert done.returncode == 2
         assert "check --from perf-stat" in done.stderr, done.stderr
+
+
+def test_one_trace_of_another_tool_in_the_library(recorded: Path) -> None:
+    with pytest.raises(DataError, match=r"this is perf stat -I; .*in Python, `read_traces\('.*run0.csv'\)` reads it"):
+        up.read_trace(recorded / "base" / "run0.csv")
 
 
 def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
