@@ -111,7 +111,10 @@ def _values(
             times.append(numbers[0])
             values.append(numbers[1:])
     if len(times) < (1 - _MOST_RAGGED) * len(heads) or not times:
-        refuse(path, f"{len(heads) - len(times)} of {len(heads)} rows are torn: too few are left to trust", min(ragged))
+        longer = min(len(fields) for _, fields in rows) > _BEFORE + len(metrics) * threads
+        commas = "; are their decimals commas? Record with LC_ALL=C then" if longer else ""
+        torn = f"{len(heads) - len(times)} of {len(heads)} rows are torn: too few are left to trust{commas}"
+        refuse(path, torn, min(ragged))
     return np.array(times), np.array(values).reshape(len(times), len(metrics), threads)
 
 
