@@ -160,7 +160,8 @@ def _trace(
     if missing:
         said = first_of([str(kind) for kind in missing])
         notes = [*notes, f"the names of event types {said} are not known: put the .pcf of this trace beside it"]
-    return without_part(make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes))
+    trace = make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes)
+    return without_part(trace) if "interval" in options else trace  # a record's own interval is whole at any length
 
 
 def _metric(kind: int, title: str) -> tuple[Metric, int]:

@@ -81,6 +81,21 @@ def test_the_other_commands(recorded: Path) -> None:
     assert "the record of an import" in refused.stderr
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet", "perfetto", "paraver"])
+def test_round_trips_keep_every_count(recorded: Path, form: str) -> None:
+    """What was exported and imported again has the same totals, run by run."""
+    suffix = {"perfetto": "pftrace", "paraver": "prv"}.get(form, form)
+    exported = unperturbed(recorded, "export", "campaign", "--format", form, "-o", f"round.{suffix}")
+    assert exported.returncode == 0, exported.stderr
+    mapping = {"tasks": "runs"} if form == "paraver" else {}
+    again = up.read_traces(recorded / f"round.{suffix}", form, **mapping)
+    campaign = up.load(recorded / "campaign")
+    wanted = [[trace[event].sum() for event in EVENTS] for name in campaign for trace in campaign[name]]
+    found = [[trace[event].sum() for event in EVENTS] for trace in again]
+    assert sorted(map(list, found)) == sorted(wanted)
+    assert len(again) == 16
+
+
 def test_check_in_one_step(recorded: Path) -> None:
     words = ("check", "--from", "perf-stat", "--baseline", "base/*", "--checked", "new/*")
     done = unperturbed(recorded, *words)
