@@ -102,7 +102,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
 
 
 def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
-    """Return the fields of a record of events, its time [ns], and types and values in turn: none if it is not whole."""
+    """Return the fields of a record of events, its time [ns], and types and values; none if it is not whole."""
     fields = line.split(":")
     try:
         time, found = int(fields[5]) * factor, [int(word) for word in fields[6:]]
