@@ -42,6 +42,7 @@ from unperturbed.analysis.causal.model import (
     edge_style,
     edge_width,
     to_dot,
+    to_gml,
     to_graphml,
 )
 from unperturbed.analysis.causal.regression import (
@@ -113,6 +114,7 @@ __all__ = [
     "read_definitions",
     "step_table",
     "to_dot",
+    "to_gml",
     "to_graphml",
     "undefined_rows",
 ]

@@ -13,6 +13,7 @@ from unperturbed.analysis.perturbation import comparable
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
 from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_pairs, fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import decide
+from unperturbed.analysis.perturbation.describe import baseline_table
 from unperturbed.analysis.perturbation.outer import (
     OUTER_SCALE,
     OuterSettings,
@@ -170,6 +171,12 @@ class Baseline:
         self.outer_runs = tuple(self.runs[at] for at in spread)
         self._outer_traces = tuple(self.traces[at] for at in spread)
         self._outer_matrices: dict[OuterSettings, FloatArray] = {}
+
+    def __repr__(self) -> str:
+        return f"<Baseline: {baseline_table(self).caption}>"
+
+    def _repr_html_(self) -> str:
+        return baseline_table(self).to_html()
 
     def inner(self, traces: Trace | Sequence[Trace], *, method: Literal["runs", "paper"] = "runs") -> Verdict:
         """Check whether the correlations of pairs of metrics within a run changed.

@@ -26,6 +26,7 @@ from unperturbed.common.wording import (
 )
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation.baseline import Baseline
     from unperturbed.analysis.perturbation.verdict import Change, OriginName, Overhead, Verdict, VerdictName
 
 VERDICT_SIGNS: Mapping[VerdictName, str] = {
@@ -133,6 +134,22 @@ _CHANGE_COLUMNS = (
     Column("smallest visible", meaning="smallest change that these runs would have shown four times in five"),
     Column("runs needed", meaning="runs a configuration that would probably decide; – when decided or out of reach"),
 )
+
+
+def baseline_table(baseline: Baseline) -> Table:
+    """Return a row for each pair of metrics of a baseline: how they go together, from run to run."""
+    columns = (
+        Column("pair"),
+        Column("ρ", "right", "mean over the runs"),
+        Column("least", "right", "of a run"),
+        Column("most", "right", "of a run"),
+    )
+    rows = [
+        [pair_name(*pair), *(correlation(value) for value in (mean_rho(rhos), min(rhos), max(rhos)))]
+        for pair, rhos in zip(baseline.pairs, baseline.correlations.T.tolist(), strict=True)
+    ]
+    runs, metrics = counted(len(baseline.runs), "run"), counted(len(baseline.metrics), "metric")
+    return Table(columns, rows, f"{baseline.name}: {runs}, {metrics}: {listing(baseline.metrics)}")
 
 
 def change_table(changes: Iterable[tuple[str, Change]], caption: str = "") -> Table:

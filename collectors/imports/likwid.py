@@ -1,8 +1,8 @@
 """LIKWID's timeline: `likwid-perfctr -t 20ms -g GROUP ./program 2> run.txt` (or with -o, since 5.2).
 
 A row is `GID metrics threads time value…`, all threads of the first metric, then of the second; the heading begins with
-`# GID|MetricsCount|CpuCount|`, or with EventCount where a set of events was measured and no group (likwid-perfctr 5.2.2's
-own script, likwid's wiki, and RRZE-HPC/likwid #387). The rows go to stderr, which
+`# GID|MetricsCount|CpuCount|`, or with EventCount where a set of events was measured and no group (the script of
+likwid-perfctr 5.2.2, likwid's wiki, and RRZE-HPC/likwid #387). The rows go to stderr, which
 the program shares, so that some are torn or have other text between them (#387, #512): these are left out with a note.
 """
 
@@ -58,7 +58,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     if not headings:
         blank = next((at for at, line in enumerate(lines, 1) if _BLANK.match(line)), 0)
         if blank:
-            refuse(path, "the names of the metrics have blanks in them and between them: record with -o FILE.csv", blank)
+            refuse(path, "the names of the metrics have blanks in and between them: record with -o FILE.csv", blank)
         refuse(path, "no heading of LIKWID's timeline (# GID|MetricsCount|CpuCount|…) is in this file", 1)
     if not rows:
         refuse(path, "the heading is there, and no row: did the program end within the first interval?", len(lines))
@@ -111,7 +111,10 @@ def _values(
             times.append(numbers[0])
             values.append(numbers[1:])
     if len(times) < (1 - _MOST_RAGGED) * len(heads) or not times:
-        refuse(path, f"{len(heads) - len(times)} of {len(heads)} rows are torn: too few are left to trust", min(ragged))
+        longer = min(len(fields) for _, fields in rows) > _BEFORE + len(metrics) * threads
+        commas = "; are their decimals commas? Record with LC_ALL=C then" if longer else ""
+        torn = f"{len(heads) - len(times)} of {len(heads)} rows are torn: too few are left to trust{commas}"
+        refuse(path, torn, min(ragged))
     return np.array(times), np.array(values).reshape(len(times), len(metrics), threads)
 
 

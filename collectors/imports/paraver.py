@@ -65,29 +65,29 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     threads: defaultdict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
     others: dict[int, None] = {}
     last = 0
+    latest: dict[tuple[str, ...], str] = {}
     for number, line in enumerate(lines[1:], 2):
         if not line.startswith("2:"):
             if line.strip() and line[0] not in "13c#":
                 refuse(path, "this is no record of Paraver", number)
             continue
-        fields = line.split(":")
-        try:
-            time = int(fields[5]) * factor
-            found = [int(word) for word in fields[6:]]
-        except (IndexError, ValueError):
-            found, time = [], -1
-        if not found or len(found) % 2 or time < 0:
+        fields, time, found = _events(line, factor)
+        if not found:
             cut = ": the trace is cut off" if number == len(lines) else ""
             refuse(path, f"this record of events is not whole{cut}", number)
         if time < last:
             refuse(path, "the time goes back here: records are out of order", number)
         last = time
         task = tuple(fields[2:4]) if apart else ()
+        thread = tuple(fields[2:5])
+        if latest.get(thread) == line:
+            refuse(path, "this record is there twice, so that its counts would be counted twice", number)
+        latest[thread] = line
         for kind, value in zip(found[::2], found[1::2], strict=True):
             if any(kind in types for types in _COUNTERS):
                 runs[task][kind].times.append(time)
                 runs[task][kind].values.append(value)
-                threads[task].add(tuple(fields[2:5]))
+                threads[task].add(thread)
             else:
                 others[kind] = None
     if not runs:
@@ -99,6 +99,16 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         trace = _trace(events, names, path, options, several=len(threads[task]) > 1, notes=notes)
         traces.append(with_attributes(trace, run=f"{path.stem} task {'.'.join(task)}") if task else trace)
     return traces
+
+
+def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
+    """Return the fields of a record of events, its time [ns], and types and values; none if it is not whole."""
+    fields = line.split(":")
+    try:
+        time, found = int(fields[5]) * factor, [int(word) for word in fields[6:]]
+    except (IndexError, ValueError):
+        return fields, -1, []
+    return fields, time, found if time >= 0 and not len(found) % 2 else []
 
 
 def _names(path: Path) -> dict[int, str]:
@@ -150,7 +160,8 @@ def _trace(
     if missing:
         said = first_of([str(kind) for kind in missing])
         notes = [*notes, f"the names of event types {said} are not known: put the .pcf of this trace beside it"]
-    return without_part(make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes))
+    trace = make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes)
+    return without_part(trace) if "interval" in options else trace  # a record's own interval is whole at any length
 
 
 def _metric(kind: int, title: str) -> tuple[Metric, int]:

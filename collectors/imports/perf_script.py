@@ -44,6 +44,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     codes: list[int] = []
     events: dict[str, int] = {}
     without_period = False
+    before = ""
     lines = decode(content, path).splitlines()
     for number, line in enumerate(lines, 1):
         found = _SAMPLE.match(line)
@@ -56,6 +57,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
         if times and time < times[-1]:
             refuse(path, "the time goes back here: samples are out of order, or of a second recording", number)
+        if line == before:
+            refuse(path, "this sample is there twice, so that its period would be counted twice", number)
+        before = line
         without_period |= found["period"] is None
         times.append(time)
         periods.append(int(found["period"] or 1))
@@ -86,6 +90,8 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         for name, share in zip(events, sampled.tolist(), strict=True)
         if share < _FEW
     ]
+    if not content.endswith(b"\n"):
+        notes.append("the file ends within a line: it may be cut off")
     return [without_part(make_trace(metrics, columns, from_ends(ends, 0), path, notes=notes))]
 
 

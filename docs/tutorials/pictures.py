@@ -1,9 +1,9 @@
 """The pictures of the tutorial: what its blocks show, in a light and a dark window.
 
-    python -m docs.tutorials.pictures [FOLDER]
+    python -m docs.tutorials.pictures [CAMPAIGNS]
 
-FOLDER holds `campaigns/quickstart` and `campaigns/sizes`, as `make docs-pictures` makes them, and recordings of perf in
-`base` and `new`; without these, perf records the quickstart's program. Chromium draws.
+CAMPAIGNS holds `quickstart` and `sizes`, as `make docs-pictures` makes them, and recordings of perf in `recordings`;
+without these, perf records the quickstart's program. Chromium draws.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ small { opacity: .7; }
 def main() -> None:
     """Run the page and draw each block that a picture follows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("folder", type=Path, nargs="?", default=Path())
-    folder = parser.parse_args().folder
-    _record(folder)
-    shown, _ = run_page(PAGE, folder)
+    parser.add_argument("campaigns", type=Path, nargs="?", default=Path("campaigns"))
+    campaigns = parser.parse_args().campaigns.resolve()
+    _record(campaigns)
     with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "campaigns").symlink_to(campaigns)
+        for name in ("base", "new"):
+            (Path(place) / name).symlink_to(campaigns / "recordings" / name)
+        shown, _ = run_page(PAGE, Path(place))
         page = Path(place) / "shown.html"
         for block in shown:
             if block.picture:
@@ -47,18 +50,19 @@ def main() -> None:
                     print(name, f"{(HERE / name).stat().st_size:,} bytes")
 
 
-def _record(folder: Path) -> None:
+def _record(campaigns: Path) -> None:
     """Record the quickstart's program by perf, in large and in small blocks, unless that was done."""
-    program = next(folder.resolve().glob("campaigns/quickstart/builds/00/**/blocksort"))
-    text = (folder / "campaigns" / "quickstart" / "inputs" / "corpus.txt").read_bytes()
+    program = next(campaigns.glob("quickstart/builds/00/src/blocksort"))
+    text = (campaigns / "quickstart" / "inputs" / "corpus.txt").read_bytes()
     with tempfile.NamedTemporaryFile() as corpus:
         corpus.write(10 * text)
         corpus.flush()
         for name, size in (("base", 136), ("new", 40)):
-            (folder / name).mkdir(exist_ok=True)
+            folder = campaigns / "recordings" / name
+            folder.mkdir(exist_ok=True, parents=True)
             for run in range(1, 6):
-                if not (folder / name / f"{run}.csv").exists():
-                    words = ["perf", "stat", "-I", "20", "-x,", "-o", str(folder / name / f"{run}.csv")]
+                if not (folder / f"{run}.csv").exists():
+                    words = ["perf", "stat", "-I", "20", "-x,", "-o", str(folder / f"{run}.csv")]
                     words += ["-e", "task-clock,page-faults,context-switches", "--", str(program), "-c"]
                     words += ["-b", str(size), corpus.name]
                     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)

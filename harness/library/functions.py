@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.collectors import Trace
+from unperturbed.errors import DataError
+from unperturbed.harness.imports import what_to_type
 from unperturbed.harness.library.campaign import Campaign
 
 if TYPE_CHECKING:
@@ -66,9 +69,14 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     Raises
     ------
     DataError
-        There is no trace, or it cannot be read.
+        There is no trace, or it cannot be read; for a file of another tool, the message says what takes it.
     """
-    return Trace.read(path)
+    try:
+        return Trace.read(path)
+    except DataError as error:
+        if advice := what_to_type(Path(path)):
+            raise DataError(f"{advice}; in Python, `read_traces({str(path)!r})` reads it") from None
+        raise error from None
 
 
 def structure(source: Any, *, seed: int = 0, **options: Any) -> Composition:

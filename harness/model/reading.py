@@ -10,7 +10,9 @@ from typing import Any
 import polars as pl
 
 from unperturbed.collectors.data import TABLE, Column, read_parquet_file, read_sweep, read_sweep_facts
+from unperturbed.collectors.imports import recognise
 from unperturbed.errors import DataError
+from unperturbed.harness.imports import what_to_type
 
 _POINTS_NAMED = 5
 _ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
@@ -35,6 +37,11 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
     try:
         return _read(path), {}
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
+        found = recognise(path)
+        if found is not None and found.name not in ("csv", "parquet"):
+            raise DataError(
+                f"{what_to_type(path)}, of which `unperturbed model CAMPAIGN` learns from the totals of the runs"
+            ) from None
         first = _ragged(path) or (str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise DataError(
             f"{path}: no table can be read from it ({first}); it is to be CSV with a line of names, or Parquet"

@@ -1,6 +1,6 @@
 """The causal model: edges, checks, predictions, exports, and its wording."""
 
-from unperturbed.analysis.causal.model.export import edge_style, edge_width, to_dot, to_graphml
+from unperturbed.analysis.causal.model.export import edge_style, edge_width, to_dot, to_gml, to_graphml
 from unperturbed.analysis.causal.model.markov import Claim, MarkovCheck, ScreeningOff
 from unperturbed.analysis.causal.model.prediction import Forecast, ForecastVariable, causal_order
 from unperturbed.analysis.causal.model.result import CausalModel, Edge, Settings
@@ -18,5 +18,6 @@ __all__ = [
     "edge_style",
     "edge_width",
     "to_dot",
+    "to_gml",
     "to_graphml",
 ]

@@ -1,4 +1,4 @@
-"""A causal model for other tools: Graphviz's dot, and GraphML. JSON is `CausalModel.to_json`."""
+"""A causal model for other tools: Graphviz's dot, GML and GraphML. JSON is `CausalModel.to_json`."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def to_dot(model: CausalModel) -> str:
 def to_graphml(model: CausalModel) -> str:
     """Return the graph as GraphML: nodes with kind and formula, edges with all that is known of them.
 
-    Nodes are named by number, with the variable's name as data. A number that is not known is left out. What XML cannot
-    hold becomes U+FFFD.
+    A node's id is its variable's name, as DoWhy and NetworkX need it, and a number where XML cannot hold some name. A
+    value that is not known is left out. What XML cannot hold becomes U+FFFD.
     """
     root = ElementTree.Element("graphml", xmlns=_NAMESPACE)
     for domain, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
@@ -73,7 +73,8 @@ def to_graphml(model: CausalModel) -> str:
             key = {"id": f"{domain}_{name}", "for": domain, "attr.name": name, "attr.type": kind}
             ElementTree.SubElement(root, "key", key)
     graph = ElementTree.SubElement(root, "graph", id="model", edgedefault="directed")
-    number = {name: f"v{at}" for at, name in enumerate(model.data.names)}
+    held = not any(_NOT_XML.search(name) for name in model.data.names)
+    number = {name: name if held else f"v{at}" for at, name in enumerate(model.data.names)}
     for name, identity in number.items():
         node = ElementTree.SubElement(graph, "node", id=identity)
         mechanism = model.mechanisms.get(name)
@@ -93,6 +94,33 @@ def to_graphml(model: CausalModel) -> str:
                 _add(line, f"edge_{what}", tooltip)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def to_gml(model: CausalModel) -> str:
+    """Return the graph as GML, which DoWhy takes: a node's label is its variable's name.
+
+    An edge whose direction is open is written both ways. GML is ASCII: other signs are references such as `&#8722;`.
+    """
+    number = {name: at for at, name in enumerate(model.data.names)}
+    lines = ["graph [", "  directed 1"]
+    for name, at in number.items():
+        lines.append(f'  node [ id {at} label "{_ascii(name)}" kind "{model.data.kinds[name]}" ]')
+    for edge in model.edges:
+        ends = [(edge.source, edge.target)]
+        if not edge.directed:
+            ends.append((edge.target, edge.source))
+        known = " ".join(
+            f"{what.replace('_', '')} {float(value)!r}"
+            for what in ("strength", "p_value", "stability")
+            if math.isfinite(value := getattr(edge, what))
+        )
+        lines += [f"  edge [ source {number[source]} target {number[target]} {known} ]" for source, target in ends]
+    return "\n".join([*lines, "]", ""])
+
+
+def _ascii(text: str) -> str:
+    """Return text as GML holds it in quotes."""
+    return "".join(sign if " " <= sign <= "~" and sign not in '"&' else f"&#{ord(sign)};" for sign in text)
 
 
 def _value(edge: Edge, what: str) -> str | None:

@@ -85,7 +85,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
 
 
 def _time(names: list[str], path: Path, options: Mapping[str, str]) -> str:
-    """Return the attribute that is the time: the one that is asked for, else the first that is known."""
+    """Return the attribute that is the time: the one that `time=` names, else the first that is known."""
     known = [name for name in (*_OFFSETS, *_DURATIONS) if name in names]
     if "time" in options:
         chosen = options["time"]
@@ -102,7 +102,7 @@ def _time(names: list[str], path: Path, options: Mapping[str, str]) -> str:
 
 
 def _metrics(names: list[str], aggregatable: set[str], path: Path, options: Mapping[str, str]) -> list[str]:
-    """Return the attributes that are counts: those that are asked for, else all that are known to be."""
+    """Return the attributes that are counts: those that `metrics=` names, else all that are known to be."""
     if "metrics" in options:
         chosen = [name.strip() for name in options["metrics"].split(",")]
         if missing := [name for name in chosen if name not in names]:

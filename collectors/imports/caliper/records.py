@@ -20,7 +20,7 @@ _NUMBERS = ("int", "uint", "double")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot: the values of its attributes, numbers or text, and where it stands in the file."""
+    """A snapshot: the values of its attributes, numbers or text, and its place in the file."""
 
     values: Mapping[str, Any]
     line: int
@@ -85,7 +85,7 @@ class _Tree:
         return self._attributes[key]
 
     def expand(self, key: str, number: int) -> dict[str, Any]:
-        """Return what a node and those above it say; the innermost counts."""
+        """Return the attributes of a node and of those above it; the innermost value of each counts."""
         above: list[str] = []
         while key and key not in self._expanded:
             above.append(key)
@@ -201,7 +201,9 @@ def _split_rows(held: Mapping[str, Any], path: Path) -> Sequence[Mapping[str, An
     for at, row in enumerate(data, 1):
         if not isinstance(row, list) or len(row) != len(columns):
             refuse(path, f"snapshot {at} has not the {len(columns)} values of the columns")
-        rows.append({str(name): _value(*pair, nodes) for name, *pair in zip(columns, row, direct, strict=False)})
+        rows.append(
+            {str(name): _value(value, own, nodes) for name, value, own in zip(columns, row, direct, strict=False)}
+        )
     return rows
 
 

@@ -119,9 +119,12 @@ class Command:
             ("html", "a page with the graph, formulas and data"),
             ("dot", "Graphviz"),
             ("graphml", "GraphML"),
+            ("gml", "GML (DoWhy reads it)"),
         ):
             parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write {what}")
-        parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the model: .dot, .graphml or .json")
+        parser.add_argument(
+            "-o", "--out", type=Path, metavar="FILE", help="write the model: .dot, .gml, .graphml or .json"
+        )
         parser.add_argument("--format", metavar="NAME", help="of --out, where its suffix does not decide")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -171,7 +174,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise SpecError(f"--subsamples {arguments.subsamples}: give a number of subsamples, 0 or more")
     if arguments.seed < 0:
         raise SpecError(f"--seed {arguments.seed}: give a whole number, 0 or more")
-    for path in (arguments.html, arguments.dot, arguments.graphml):
+    for path in (arguments.html, arguments.dot, arguments.graphml, arguments.gml):
         if path:
             require_writable_path(path)
     if arguments.out:
@@ -212,7 +215,10 @@ def _write(arguments: argparse.Namespace, table: ModelInput, model: CausalModel,
             screenings=checks.screenings,
         )
         write_page(arguments.html, page)
-    for path, name in ((arguments.dot, "dot"), (arguments.graphml, "graphml"), (arguments.out, arguments.format)):
+    for path, name in (
+        *((arguments.dot, "dot"), (arguments.graphml, "graphml"), (arguments.gml, "gml")),
+        (arguments.out, arguments.format),
+    ):
         if path:
             export(model, "model", path, name=name)
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unperturbed.harness.exports.perfetto import packets
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from unperturbed.analysis.diagnosis import Diagnosis
-    from unperturbed.analysis.diagnosis.comparison import Occurrences
 
 _NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
@@ -42,7 +43,7 @@ def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
     yield packets.first_packet(names)
     factor = _NS.get(diagnosis.unit, 1)
     unit = "" if diagnosis.unit in _NS else "a tick of the log is shown as a nanosecond"
-    logs = [(f"diagnosed: {diagnosis.trace}", diagnosis.verdict, compared.observed)]
+    logs: list[tuple[str, str, Any]] = [(f"diagnosed: {diagnosis.trace}", diagnosis.verdict, compared.observed)]
     logs += [
         (f"reference: {name}", "reference", held)
         for name, held in zip(diagnosis.references, compared.references, strict=True)
@@ -60,7 +61,7 @@ def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
                 yield packets.event_track(uuid, process, f"finding: {finding.kind}", where)
                 for kind, tick in ((packets.SLICE_BEGIN, finding.since or 0), (packets.SLICE_END, last)):
                     yield packets.slice_event(kind, uuid, names[finding.summary], tick * factor)
-        for plugin, numbers in _by_plugin(diagnosis, held).items():
+        for plugin, numbers in _by_plugin(diagnosis, held.counts).items():
             uuid += 1
             yield packets.event_track(uuid, process, plugin or "events")
             for number in numbers:
@@ -68,9 +69,9 @@ def _packets(diagnosis: Diagnosis) -> Iterator[bytes]:
                 yield from packets.instant_events(uuid, names[compared.types[number].name], times)
 
 
-def _by_plugin(diagnosis: Diagnosis, held: Occurrences) -> dict[str, list[int]]:
+def _by_plugin(diagnosis: Diagnosis, counts: NDArray[np.int64]) -> dict[str, list[int]]:
     """Return the event types that occur in a log, by their plugins."""
     found: defaultdict[str, list[int]] = defaultdict(list)
-    for number in np.flatnonzero(held.counts).tolist():
+    for number in np.flatnonzero(counts).tolist():
         found[diagnosis.comparison.types[number].plugin].append(number)
     return found

@@ -54,7 +54,7 @@ def test_records_of_extrae(tmp_path: Path) -> None:
 
 
 def test_what_this_tool_exported(tmp_path: Path) -> None:
-    end = [20_000_000 * at for at in range(1, 6)]
+    end = [*(20_000_000 * at for at in range(1, 5)), 89_000_000]  # the last interval is short, and keeps its counts
     metrics = [Metric("PAPI_TOT_INS", "simulated"), Metric("faults", "os")]
     columns = {"PAPI_TOT_INS": [5, 4, 3, 2, 1], "faults": [1.5, 0.5, 2.5, 3.5, 4.5]}
     trace = Trace.from_columns(metrics, columns, begin_ns=[0, *end[:-1]], end_ns=end)
@@ -71,6 +71,7 @@ def test_what_this_tool_exported(tmp_path: Path) -> None:
         ("#Paraver nothing\n", "t.prv:1: this is no heading of Paraver"),
         (HEAD + RECORDS[:-20], "t.prv:7: this record of events is not whole: the trace is cut off"),
         (HEAD + RECORDS.replace(":15000:4", ":25000:4"), "t.prv:6: the time goes back here"),
+        (HEAD + RECORDS + RECORDS.splitlines()[-1] + "\n", "t.prv:8: this record is there twice"),
         (HEAD + "what\n", "t.prv:2: this is no record of Paraver"),
         (HEAD, "no record holds a counter"),
         (HEAD + RECORDS, "several threads count at different times"),

@@ -65,12 +65,18 @@ def test_a_real_recording(tmp_path: Path) -> None:
     assert trace["task-clock"].tolist() == wanted
 
 
+def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
+    (trace,) = read_traces(write(tmp_path, LINES[:-9]), interval="10")
+    assert trace.attributes["notes"][-2] == "the file ends within a line: it may be cut off"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (LINES + "     my prog 2365 13502.0", "run.txt:9: this is no sample of perf script: the last line is cut off"),
         (LINES.replace("13502.012", "13501.012"), "run.txt:6: the time goes back here"),
         (LINES.replace(" 3000 cycles", " cycles"), "some samples have a period and some have none"),
+        (LINES + LINES.splitlines()[-1] + "\n", "run.txt:9: this sample is there twice"),
         ("# nothing\n", "run.txt:1: no sample is in this file"),
     ],
 )

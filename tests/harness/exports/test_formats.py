@@ -89,7 +89,7 @@ def test_a_format_of_another_distribution(trace: Trace, toys: Path) -> None:
         "pyperf",
         "lines",
     ]
-    assert list(formats("model")) == ["dot", "graphml", "json"]
+    assert list(formats("model")) == ["dot", "gml", "graphml", "json"]
 
 
 def test_what_cannot_be_written_is_refused(trace: Trace, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import unperturbed as up
 from tests.harness.phases_campaign import unperturbed
+from unperturbed.errors import DataError
 from unperturbed.harness.imports import Group, import_campaign
 
 EVENTS = ("cycles", "instructions", "cache-misses", "page-faults")
@@ -80,6 +81,21 @@ def test_the_other_commands(recorded: Path) -> None:
     assert "the record of an import" in refused.stderr
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet", "perfetto", "paraver"])
+def test_round_trips_keep_every_count(recorded: Path, form: str) -> None:
+    """What was exported and imported again has the same totals, run by run."""
+    suffix = {"perfetto": "pftrace", "paraver": "prv"}.get(form, form)
+    exported = unperturbed(recorded, "export", "campaign", "--format", form, "-o", f"round.{suffix}")
+    assert exported.returncode == 0, exported.stderr
+    mapping = {"tasks": "runs"} if form == "paraver" else {}
+    again = up.read_traces(recorded / f"round.{suffix}", form, **mapping)
+    campaign = up.load(recorded / "campaign")
+    wanted = [[trace[event].sum() for event in EVENTS] for name in campaign for trace in campaign[name]]
+    found = [[trace[event].sum() for event in EVENTS] for trace in again]
+    assert sorted(map(list, found)) == sorted(wanted)
+    assert len(again) == 16
+
+
 def test_check_in_one_step(recorded: Path) -> None:
     words = ("check", "--from", "perf-stat", "--baseline", "base/*", "--checked", "new/*")
     done = unperturbed(recorded, *words)
@@ -99,10 +115,19 @@ def test_the_library(recorded: Path) -> None:
 
 
 def test_the_right_command_is_named(recorded: Path) -> None:
-    for words in (("check", "base"), ("check", "base/run0.csv"), ("report", "base"), ("align", "base/run0.csv", "x")):
+    for words in (
+        *(("check", "base"), ("check", "base/run0.csv"), ("report", "base"), ("align", "base/run0.csv", "x")),
+        *(("merge", "base", "-o", "m.parquet"), ("structure", "base/run0.csv"), ("model", "base/run0.csv")),
+        ("export", "base/run0.csv", "--format", "perfetto"),
+    ):
         done = unperturbed(recorded, *words)
         assert done.returncode == 2
         assert "check --from perf-stat" in done.stderr, done.stderr
+
+
+def test_one_trace_of_another_tool_in_the_library(recorded: Path) -> None:
+    with pytest.raises(DataError, match=r"this is perf stat -I; .*in Python, `read_traces\('.*run0.csv'\)` reads it"):
+        up.read_trace(recorded / "base" / "run0.csv")
 
 
 def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:

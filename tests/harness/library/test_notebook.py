@@ -110,6 +110,46 @@ def test_its_pictures_stand_beside_it_in_both_colours() -> None:
     assert all(size <= 150_000 for size in there.values())
 
 
+def test_every_result_is_a_line_in_a_terminal_and_a_table_in_a_notebook(folder: Path) -> None:
+    campaign = up.load(folder / "campaigns" / "quickstart")
+    trace = campaign["ties"][0]
+    events = up.EventTrace.from_pairs([(at * 10, "abc"[at % 3]) for at in range(90)], unit="ms")
+    table = pl.DataFrame({"size": range(8, 100, 4), "work": [3 * at + at % 3 for at in range(8, 100, 4)]})
+    results = [
+        *(trace, campaign, campaign.check("ties"), up.Baseline(campaign["baseline"])),
+        up.align(campaign["anchor"][0], trace, on="PAPI_L1_DCM"),
+        up.structure(trace, metrics=["PAPI_L1_DCM"]),
+        up.learn(table, inputs=["size"]),
+        up.diagnose([events, events], events),
+    ]
+    names = ["Trace", "Campaign", "Verdict", "Baseline", "Alignment", "Composition", "CausalModel", "Diagnosis"]
+    for name, result in zip(names, results, strict=True):
+        assert repr(result).startswith(f"<{name}")
+        assert repr(result).count("\n") < 5
+        shown = result._repr_html_()
+        assert shown.startswith("<")
+        assert len(shown) < 50_000
+
+
+def test_what_reads_tables_takes_a_trace(folder: Path) -> None:
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow.interchange import from_dataframe
+
+    trace = up.load(folder / "campaigns" / "quickstart")["ties"][0]
+    counts = trace["lookups"].tolist()
+    assert pl.DataFrame(trace)["lookups"].to_list() == counts
+    assert pa.table(trace)["lookups"].to_pylist() == counts
+    assert from_dataframe(trace)["lookups"].to_pylist() == counts
+    assert pd.DataFrame(np.asarray(trace), columns=list(trace))["lookups"].tolist() == counts
+    assert "lookups" in trace
+    assert trace[2:5]["lookups"].tolist() == counts[2:5]
+    assert list(trace[["lookups", "ranked"]]) == ["lookups", "ranked"]
+    assert up.Trace.read(folder / "campaigns/quickstart/runs" / trace.attributes["run"]) == trace
+    with pytest.raises(KeyError, match="no metric 'lokups'; did you mean lookups"):
+        trace["lokups"]
+
+
 def test_names_complete_by_the_tab_key(folder: Path) -> None:
     campaign = up.load(folder / "campaigns" / "quickstart")
     assert campaign._ipython_key_completions_() == ["baseline", "anchor", "ties"]

@@ -14,7 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.analysis.causal import CausalModel, Knowledge, edge_style, edge_width, learn, to_dot, to_graphml
+from unperturbed.analysis.causal import (
+    CausalModel,
+    Knowledge,
+    edge_style,
+    edge_width,
+    learn,
+    to_dot,
+    to_gml,
+    to_graphml,
+)
 from unperturbed.analysis.causal.describe import (
     edge_remark,
     p_text,
@@ -82,7 +91,7 @@ def test_graphml_says_all_that_is_known_of_edges_and_variables(model: CausalMode
         told = {keys[item.get("key")][1]: item.text for item in node.iter(f"{SPACE}data")}
         nodes[node.get("id")] = told
     assert [node["name"] for node in nodes.values()] == ["n", "kind", "time"]
-    assert nodes["v2"]["formula"] == model.mechanisms["time"].formula
+    assert nodes["time"]["formula"] == model.mechanisms["time"].formula
     found = {}
     for line in root.iter(f"{SPACE}edge"):
         told = {keys[item.get("key")][1]: item.text for item in line.iter(f"{SPACE}data")}
@@ -170,6 +179,22 @@ def test_networkx_takes_the_graph(model: CausalModel) -> None:
     for edge in model.edges:
         assert graph.edges[edge.source, edge.target]["strength"] == edge.strength
     assert graph.nodes["time"]["formula"] == model.mechanisms["time"].formula
+
+
+def test_files_of_the_graph_name_the_variables(model: CausalModel, open_model: CausalModel) -> None:
+    """DoWhy takes GML, and any graph of NetworkX whose nodes are named as the columns."""
+    import io
+
+    import networkx as nx
+
+    for one in (model, open_model):
+        wanted = one.to_networkx()
+        assert set(nx.parse_gml(to_gml(one)).edges) == set(wanted.edges)
+    if all(edge.directed for edge in model.edges):  # NetworkX refuses a graph with edges of both kinds
+        assert set(nx.read_graphml(io.StringIO(to_graphml(model))).edges) == set(model.to_networkx().edges)
+    odd = 'a "b" & −x'
+    hostile = learn(draw((odd, "kind", "time")), test="regression", subsamples=0)
+    assert set(nx.parse_gml(to_gml(hostile)).nodes) == {odd, "kind", "time"}
 
 
 def test_any_table_is_learnt_from_and_inputs_are_named() -> None:
