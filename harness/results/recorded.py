@@ -46,7 +46,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
         purpose = manifest.fact("purpose") or CAMPAIGN
         imported = manifest.fact("imported")
-    if text is None:
+    if text is None or path is None:
         raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
     if purpose == SWEEP:
         raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
@@ -144,4 +144,4 @@ def _rate(state: RunState, name: str) -> float | None:
 
 def _number(host: Mapping[str, Any] | None, name: str) -> float | None:
     value = (host or {}).get(name)
-    return None if value is None else float(value)
+    return float(value) if isinstance(value, int | float) else None  # a damaged manifest may hold anything
