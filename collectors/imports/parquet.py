@@ -27,12 +27,16 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         metadata = pl.read_parquet_metadata(file)
         file.seek(0)
         frame = pl.read_parquet(file)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        refuse(path, f"not a readable Parquet file: it is cut off or damaged ({str(error).splitlines()[0]})")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError, OSError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        refuse(path, f"not a readable Parquet file: it is cut off or damaged ({reason})")
     described = {}
-    for key in _OWN:
-        for entry in json.loads(metadata[key])["metrics"] if key in metadata else ():
-            described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
+    try:
+        for key in _OWN:
+            for entry in json.loads(metadata[key])["metrics"] if key in metadata else ():
+                described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        refuse(path, f"its description of the metrics is damaged ({str(error) or type(error).__name__})")
     return read_table(frame, path, options, lambda _row: 0, described)
 
 
