@@ -8,6 +8,7 @@ from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
     from unperturbed.collectors.data.parquet import encode_parquet, is_whole_parquet, read_parquet_file
+    from unperturbed.collectors.data.shape import Shape, misfit
     from unperturbed.collectors.data.sweep_table import (
         TABLE,
         Column,
@@ -26,9 +27,11 @@ __all__ = [
     "Kind",
     "Metric",
     "Semantics",
+    "Shape",
     "Trace",
     "encode_parquet",
     "is_whole_parquet",
+    "misfit",
     "read_parquet_file",
     "read_sweep",
     "read_sweep_facts",
@@ -40,6 +43,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "parquet": ("encode_parquet", "is_whole_parquet", "read_parquet_file"),
+        "shape": ("Shape", "misfit"),
         "sweep_table": ("TABLE", "Column", "ColumnKind", "read_sweep", "read_sweep_facts", "write_sweep"),
         "trace": ("INTERVAL_COLUMNS", "Kind", "Metric", "Semantics", "Trace"),
     },

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
+from unperturbed.collectors.data.shape import Shape, misfit
 from unperturbed.common.frames import to_library
 from unperturbed.common.table import Column, Table
 from unperturbed.common.wording import counted, did_you_mean, duration, first_of, listing, number
@@ -33,6 +34,13 @@ INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
 
 _METADATA_KEY = "unperturbed"
 _FORMAT = 1
+_ATTRIBUTES: Mapping[str, Shape] = {
+    **dict.fromkeys(("order", "seconds", "wall_seconds", "missed_ticks", "unread_ticks", "sampled_threads"), float),
+    "implausible": [str],
+    "notes": [str],
+}
+"""Attributes that this tool computes with, where a trace has them."""
+
 _FILE = "trace.parquet"
 """A run's trace in its folder."""
 
@@ -402,9 +410,13 @@ def _parse_description(text: str) -> tuple[list[Metric], dict[str, Any], str | N
         written, entries, attributes = described["format"], described["metrics"], dict(described["attributes"])
         if written > _FORMAT:
             raise DataError(f"written by a newer version (format {written}); update this one")
+        known = {name: shape for name, shape in _ATTRIBUTES.items() if attributes.get(name) is not None}
+        fault = misfit({name: attributes[name] for name in known}, known, "its description")
+        if fault:
+            raise DataError(fault)
         metrics = [Metric(**{**entry, "components": tuple(entry["components"])}) for entry in entries]
         return metrics, attributes, described.get("digest")  # early versions wrote none
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"its description of the metrics cannot be read ({error!r})") from None

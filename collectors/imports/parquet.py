@@ -21,14 +21,13 @@ def _recognise(head: bytes) -> bool:
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
     frame, metadata = decode_parquet(content, path)
-    described = {}
-    for key in _OWN:
-        if key in metadata:
-            try:
-                entries = json.loads(metadata[key])["metrics"]
-                described |= {entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])}) for entry in entries}
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                refuse(path, f"its description of the metrics is damaged ({error!r})")
+    described: dict[str, Metric] = {}
+    try:
+        for key in _OWN:
+            for entry in json.loads(metadata[key])["metrics"] if key in metadata else ():
+                described[entry["name"]] = Metric(**{**entry, "components": tuple(entry["components"])})
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        refuse(path, f"its description of the metrics is damaged ({str(error) or type(error).__name__})")
     return read_table(frame, path, options, lambda _row: 0, described)
 
 

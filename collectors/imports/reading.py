@@ -88,6 +88,8 @@ def find_files(paths: Paths) -> list[Path]:
         if path.is_dir():
             inside = sorted((file for file in path.iterdir() if _is_data(file)), key=_natural)
         elif path.exists():
+            if not path.is_file():
+                raise DataError(f"{text} is a pipe, a socket or a device: write its content to a file, and name that")
             inside = [path]
         else:
             matching = map(Path, glob.glob(text))  # noqa: PTH207  Path.glob takes no absolute pattern

@@ -150,7 +150,7 @@ def _plan(campaign: CampaignSpec, passes: list[str], manifest: Manifest) -> None
     manifest.forget({state.run.configuration for state in manifest.runs()} - {item.name for item in wanted})
     before = [state.run for state in manifest.runs()]
     more = plan_runs(wanted, passes, seed=design.seed, order=design.order, before=before, layouts=design.layouts)
-    if before and more and manifest.runs("done"):
+    if before and more and manifest.has_done():
         manifest.set_facts(
             extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": now()}]
         )
@@ -249,7 +249,7 @@ def _claim(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> None:
         manifest.clear()
         for name in ("builds", "inputs", "runs"):
             shutil.rmtree(manifest.path.parent / name, ignore_errors=True)
-    if manifest.fact("id") is None and not manifest.runs("done"):
+    if manifest.fact("id") is None and not manifest.has_done():
         manifest.set_facts(id=uuid.uuid4().hex)
     manifest.set_facts(
         spec_digest=campaign.digest,
@@ -280,12 +280,12 @@ def check_owner(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> Non
     """
     known = manifest.fact("spec_digest")
     recorded = manifest.fact("purpose") or CAMPAIGN  # campaigns of early versions record none
-    if recorded != purpose and manifest.runs("done"):
+    if recorded != purpose and manifest.has_done():
         raise SpecError(
             f"{manifest.path.parent} holds {recorded}, not {purpose}: choose another folder with --campaign, or remove "
             "that one"
         )
-    if known not in (None, campaign.digest) and manifest.runs("done"):
+    if known not in (None, campaign.digest) and manifest.has_done():
         raise SpecError(
             f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, begun "
             f"{manifest.fact('begun')}): "

@@ -5,15 +5,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import NoneType
 from typing import Any, Literal
 
+from unperturbed.collectors.data import Shape, misfit
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.plan import PlannedRun
 
@@ -47,6 +48,9 @@ CREATE TABLE IF NOT EXISTS failures (
 );
 """
 
+_IN_ORDER = "length({0}), {0}"
+"""The order of runs by their names, numbers of at least four digits: 9999 comes before 10000."""
+
 _ADDED = ("layout", "point")
 """Columns that later versions added, numbers with the default 0. Only further runs of an older campaign need them."""
 
@@ -55,28 +59,42 @@ _TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES ru
 
 State = Literal["planned", "running", "done", "failed"]
 
-_NUMBER = (int, float)
-_FACTS: Mapping[str, Any] = {
-    **dict.fromkeys(("id", "purpose", "spec_text", "spec_path", "spec_digest", "name", "begun", "host", "program"), str),
-    **dict.fromkeys(("reasons", "skipped", "programs", "description", "imported"), dict),
+_FACTS: Mapping[str, Shape] = {
+    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose"), str),
+    **dict.fromkeys(("spec_digest", "spec_path", "spec_text"), str),
+    **dict.fromkeys(("candidates", "description", "programs", "reasons", "skipped"), dict),
     "builds": {str: dict},
     "sites": {str: {str: int}},
     "inputs": {str: int},
     "layout_notes": {str: [str]},
     "probe_notes": [str],
-    "extended": [{"runs": int, "by": int, "at": str}],
-    "passes": [{"name": str, "source": str, "metrics": [str]}],
     "expected": {"exit_code": int, "digest": str, "run": str},
-    "native": {"exit_code": int, "seconds": _NUMBER, "user_s": _NUMBER, "system_s": _NUMBER, "max_rss_kib": int},
-    "pilot:": {"interval_ns": int, "intervals": int, "seconds": _NUMBER, "note": str},
+    "extended": [{"runs": int, "by": int, "at": str}],
+    "imported": {"configurations": dict, "files": list, "align_on": [str], "notes": [str]},
+    "native": {"exit_code": int, "seconds": float, "user_s": float, "system_s": float, "max_rss_kib": int},
+    "passes": [{"name": str, "source": str, "metrics": [str]}],
 }
-"""What facts look like, by name or its beginning; a mapping of a type to a type has any keys. Others are not checked."""
+"""What facts look like; others are not checked."""
 
-_ROW = (*[str] * 3, *[int] * 5, str, int, (str, NoneType), (*_NUMBER, NoneType), (int, NoneType), str)
-"""Types of a run's columns, but for the states of the host."""
+_PILOT: Shape = {"interval_ns": int, "intervals": int, "seconds": float, "note": str}
+_RUN: tuple[tuple[str, Shape], ...] = (
+    *((name, str) for name in ("id", "configuration", "pass")),
+    *((name, int) for name in ("repetition", "block", "pad_bytes", "layout", "point")),
+    ("state", str),
+    ("attempt", int),
+    ("started", str),
+    ("seconds", float),
+    ("intervals", int),
+    ("error", str),
+)
+_NONE = frozenset(("started", "seconds", "intervals"))
+"""Columns that have no value before a run was started, or is done."""
 
 _NO_DAMAGE = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly")
 """Words in SQLite's messages on a file that is whole."""
+
+_ID = re.compile(r"\w[\w.-]*")
+"""What a run's folder may be called: nothing that leads elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +216,8 @@ class Manifest:
             raise SpecError(
                 f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"
             ) from None
+        except UnicodeDecodeError:
+            raise self._damaged("its tables cannot be read") from None
         self._missing = [name for name in _ADDED if name not in columns]
 
     def close(self) -> None:
@@ -211,23 +231,45 @@ class Manifest:
         self.close()
 
     def fact(self, name: str) -> Any:
-        """Return a fact about the campaign, or None.
-
-        Raises
-        ------
-        SpecError
-            The manifest is damaged.
-        """
-        rows = self._read("SELECT value FROM facts WHERE name = ?", (name,))
-        value = self._decoded(rows[0][0], f"the fact {name}") if rows else None
-        shape = _FACTS.get(name, _FACTS.get(f"{name.partition(':')[0]}:"))
-        if value is not None and shape is not None and not _has_shape(value, shape):
-            raise self._damaged(f"the fact {name} is none")
+        """Return a fact about the campaign, or None."""
+        rows = self._rows("SELECT CAST(value AS BLOB) FROM facts WHERE name = ?", (name,))
+        value = self._parsed(rows[0][0], f"the fact {name!r}") if rows else None
+        shape = _PILOT if name.startswith("pilot:") else _FACTS.get(name)
+        if value is not None and shape is not None and (fault := misfit(value, shape, f"the fact {name!r}")):
+            raise self._damaged(fault)
         return value
+
+    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except UnicodeDecodeError:  # of a name in its tables, which SQLite's message would quote
+            raise self._damaged("its tables cannot be read") from None
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _NO_DAMAGE):
+                raise
+            raise self._damaged(str(error)) from None
+
+    def _parsed(self, text: bytes | str, what: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._damaged(f"{what} is no JSON ({error})") from None
+
+    def _damaged(self, fault: str) -> SpecError:
+        runs = self.path.parent / "runs"
+        return SpecError(
+            f"{self.path}: the campaign's manifest is damaged: {fault}. The traces are files of their own, in {runs}: "
+            f"`unperturbed import parquet {runs}/*/trace.parquet --as NAME -o FOLDER` makes a campaign of those of one "
+            "configuration"
+        )
 
     def counts(self) -> Mapping[State, int]:
         """Return how many runs are in each state; states without runs are left out."""
-        return dict(self._read("SELECT state, count(*) FROM runs GROUP BY state"))
+        return dict(self._rows("SELECT state, count(*) FROM runs GROUP BY state"))
+
+    def has_done(self) -> bool:
+        """Return whether any run is done."""
+        return bool(self._rows("SELECT 1 FROM runs WHERE state = 'done' LIMIT 1"))
 
     def set_facts(self, **facts: Any) -> None:
         """Record facts about the campaign, all or none."""
@@ -322,60 +364,57 @@ class Manifest:
     def runs(self, *states: State) -> list[RunState]:
         """Return the runs in these states (all, when none is given), in the order of the plan."""
         added = ", ".join("0" if name in self._missing else name for name in _ADDED)
-        rows = self._read(
-            f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
-            " seconds, intervals, error, host_before, host_after FROM runs ORDER BY id"
-        )
-        found = []
-        for row in rows:
-            if states and row[8] not in states:
-                continue
-            if not all(map(isinstance, row, _ROW)):
-                raise self._damaged(f"the entry of run {row[0]}")
-            hosts = [None if text is None else self._decoded(text, f"a host's state of run {row[0]}") for text in row[14:]]
-            if not all(isinstance(host, dict | None) for host in hosts):
-                raise self._damaged(f"a host's state of run {row[0]}")
-            found.append(RunState(PlannedRun(*row[:8]), *row[8:14], *hosts))
-        return found
+        self._db.text_factory = bytes  # of a damaged file, texts may be no UTF-8
+        try:
+            rows = self._rows(
+                f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
+                f" seconds, intervals, error, host_before, host_after FROM runs ORDER BY {_IN_ORDER.format('id')}"
+            )
+        finally:
+            self._db.text_factory = str
+        return [state for row in rows if (state := self._run_state(row, states)) is not None]
+
+    def _run_state(self, row: tuple[Any, ...], states: tuple[State, ...]) -> RunState | None:
+        """Return the run that a row of the table describes; None where it is in none of the states that are given."""
+        values: list[Any] = []
+        for (name, shape), value in zip(_RUN, row, strict=False):
+            read = value.decode(errors="replace") if isinstance(value, bytes) else value
+            fault = "" if read is None and name in _NONE else misfit(read, shape, f"`{name}` of a run")
+            if not fault and name == "id" and not _ID.fullmatch(read):
+                fault = f"a run has the name {read!r}"
+            if fault:
+                raise self._damaged(fault)
+            values.append(read)
+        if states and values[8] not in states:
+            return None
+        hosts = [None if text is None else self._parsed(text, f"the host of run {values[0]}") for text in row[14:]]
+        for host in hosts:
+            if host is not None and (fault := misfit(host, dict, f"the host of run {values[0]}")):
+                raise self._damaged(fault)
+        return RunState(PlannedRun(*values[:8]), *values[8:14], *hosts)
 
     def totals(self, *runs: str) -> dict[str, dict[str, Any]]:
         """Return the results of these finished runs of a sweep (of all, when none is named), by run."""
         if not self._has("totals"):
             return {}
         marks = f" WHERE run IN ({', '.join('?' * len(runs))})" if runs else ""
-        found = self._read(f"SELECT run, content FROM totals{marks}", runs)
-        return {run: self._decoded(text, f"the totals of run {run}") for run, text in found}
+        return {
+            run: self._parsed(text, f"the totals of run {run}")
+            for run, text in self._rows(f"SELECT run, CAST(content AS BLOB) FROM totals{marks}", runs)
+        }
 
     def failures(self) -> list[Failure]:
         """Return every attempt that failed, in order."""
         return [
             Failure(*row)
-            for row in self._read("SELECT run, attempt, started, seconds, error FROM failures ORDER BY run, attempt")
+            for row in self._rows(
+                "SELECT run, attempt, started, seconds, error FROM failures "
+                f"ORDER BY {_IN_ORDER.format('run')}, attempt"
+            )
         ]
 
     def _has(self, table: str) -> bool:
-        return bool(self._read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
-
-    def _read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a query; what tells of damage is an error of this tool."""
-        try:
-            return self._db.execute(query, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _NO_DAMAGE):
-                raise
-            raise self._damaged(str(error)) from None
-
-    def _decoded(self, text: Any, what: str) -> Any:
-        try:
-            return json.loads(text)
-        except (ValueError, TypeError, RecursionError):
-            raise self._damaged(what) from None
-
-    def _damaged(self, what: str) -> SpecError:
-        return SpecError(
-            f"{self.path}: the campaign's manifest is damaged ({what}); the traces in {self.path.with_name('runs')} may "
-            "be whole all the same, but which run each is of is lost: run the spec in another folder"
-        )
+        return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -388,19 +427,6 @@ class Manifest:
                 self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
-
-
-def _has_shape(value: Any, shape: Any) -> bool:
-    """Return whether a value is of a type, or is built as a list or mapping of types says."""
-    if isinstance(shape, list):
-        return isinstance(value, list) and all(_has_shape(item, shape[0]) for item in value)
-    if not isinstance(shape, dict):
-        return isinstance(value, shape) and not (isinstance(value, bool) or (isinstance(value, float) and value != value))
-    if not isinstance(value, dict):
-        return False
-    if str in shape:
-        return all(_has_shape(item, shape[str]) for item in value.values())
-    return all(name in value and _has_shape(value[name], part) for name, part in shape.items())
 
 
 def now() -> str:

@@ -155,7 +155,7 @@ def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:
     known, now = manifest.fact("program"), _identities(campaign)
     if known == now:
         return now
-    if manifest.runs("done"):
+    if manifest.has_done():
         if known is None:
             return None
         raise SpecError(

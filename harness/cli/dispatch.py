@@ -7,8 +7,10 @@ import logging
 import shlex
 import signal
 import sqlite3
+import stat
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError, UnperturbedError
 from unperturbed.harness.cli.commands import Command, all_commands, own_commands
@@ -122,6 +124,8 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
     if "" in own_words:  # a path would be the current folder: a shell's variable was empty, most likely
         before = own_words[own_words.index("") - 1]
         raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell not set?")
+    if chosen != "cc":  # a compiler's files may be called as they are
+        _require_readable([*own_words, *program], command)
     arguments, extra = parser.parse_known_args(own_words)
     if extra:
         spec = str(getattr(arguments, "spec", None) or "")
@@ -131,5 +135,36 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
             if not any(word.startswith("-") for word in extra):
                 raise SpecError(f"put -- before the program: unperturbed {chosen} -- {shlex.join([spec, *extra])}")
         parser.commands[chosen].refuse(extra)
+    _require_ending_files(arguments)
     arguments.program = program
     return command, arguments
+
+
+_OUTPUTS = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"}
+
+
+def _require_ending_files(arguments: argparse.Namespace) -> None:
+    """Refuse named pipes, sockets and devices: reading these may never begin, or never end."""
+    given = [one for value in vars(arguments).values() for one in (value if isinstance(value, list) else [value])]
+    for one in given:
+        path = Path(one) if isinstance(one, str | Path) else Path()
+        if str(path) in _OUTPUTS or path.is_relative_to("/dev/fd"):
+            continue
+        try:
+            mode = path.stat().st_mode
+        except (OSError, ValueError):
+            continue  # whoever opens it says why
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise SpecError(f"{path} is a pipe, a socket or a device: write its content to a file, and name that")
+
+
+def _require_readable(words: Sequence[str], command: Command) -> None:
+    """Refuse names that are no UTF-8: specs, manifests, tables and pages could not hold them."""
+    places = [*words, str(Path.cwd())] if ".campaigns." in type(command).__module__ else words
+    for word in places:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise SpecError(
+                f"{word} holds bytes that are no UTF-8, which no spec, table or page can name: rename it"
+            ) from None

@@ -26,6 +26,11 @@ _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "fish": "(__fish_comp
 """What completes a path, as shtab names it for each shell."""
 
 
+def as_given(path: str) -> str:
+    """Return a path's text: the type of arguments of which it matters whether they begin with `./`."""
+    return path
+
+
 class CommandParser(argparse.ArgumentParser):
     """The parser of the tool or of one command: it names the option that was meant.
 
@@ -112,7 +117,7 @@ def full_parser() -> CommandParser:
                 "program", nargs=argparse.REMAINDER, type=Path, metavar="-- PROGRAM", help="a program and its arguments"
             )
         for action in described._actions:
-            if action.type is Path:
+            if action.type in (Path, as_given):
                 action.complete = dict(_FILES)  # type: ignore[attr-defined]
     return parser
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.collectors.data import INTERVAL_COLUMNS
+from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,6 +39,10 @@ def scan_intervals(folder: Path, runs: Sequence[RunState]) -> pl.LazyFrame:
     import polars as pl  # noqa: PLC0415  slow to load, and not every use of a campaign needs it
 
     paths = [folder / "runs" / state.run.id / "trace.parquet" for state in runs]
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{folder} holds bytes that are no UTF-8, which no table can name: rename it") from None
     facts = pl.LazyFrame(
         {
             "path": [str(path) for path in paths],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from unperturbed.errors import DataError
 from unperturbed.harness.imports import what_to_type
 
 _POINTS_NAMED = 5
+_MOST_COLUMNS = 1_000
+"""Each pair of columns is tested: of a thousand these are half a million, for each set of others held fixed."""
+
 _ABSENT = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
@@ -35,7 +39,7 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
             f"{path}: there is no such table; name a CSV or Parquet file, or the folder of a sweep's campaign"
         )
     try:
-        return _read(path), {}
+        frame = _read(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, csv.Error) as error:
         found = recognise(path)
         if found is not None and found.name not in ("csv", "parquet"):
@@ -46,6 +50,16 @@ def read_table(path: Path) -> tuple[pl.DataFrame, Mapping[str, Column]]:
         raise DataError(
             f"{path}: no table can be read from it ({first}); it is to be CSV with a line of names, or Parquet"
         ) from None
+    _require_few(path, len(frame.columns))
+    return frame, {}
+
+
+def _require_few(path: Path, columns: int) -> None:
+    if columns > _MOST_COLUMNS:
+        raise DataError(
+            f"{path}: {columns:,} columns, and models of at most {_MOST_COLUMNS:,} can be learnt: write a "
+            "table of those that matter"
+        )
 
 
 def _ragged(path: Path) -> str:
@@ -131,10 +145,12 @@ def _read(path: Path) -> pl.DataFrame:
         raise DataError(
             f"{path}: its first line is one column, {names[0]!r}; separate columns by commas, or by tabs in a .tsv file"
         )
+    _require_few(path, len(names))
+    counts = Counter(names)
     for number, name in enumerate(names, 1):
         if not name.strip():
             raise DataError(f"{path}: column {number} has no name; the first line names all columns")
-        if names.count(name) > 1:
+        if counts[name] > 1:
             raise DataError(f"{path}: two columns are named {name}; give each its own name")
     with path.open("rb") as file:  # polars takes a path as a glob
         frame = pl.read_csv(file, separator=separator, null_values=_ABSENT, infer_schema_length=None)

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,13 +18,20 @@ from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.common import supervision
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, RunError, SpecError
-from unperturbed.harness.program.sources import copy_source, debian_source, source_files
+from unperturbed.harness.program.sources import copy_source, debian_source, require_copyable, source_files
 from unperturbed.harness.spec import Program, substitute
 from unperturbed.instrument.compiler import missing_metrics, read_sites, write_toolchain
 from unperturbed.instrument.events import Event
 
 _SHOWN_LINES = 25
 _NO_SPACE_BYTES = 1 << 20
+
+_UNFIT = re.compile(r"[\s$`\"'\\;&|<>()\x00-\x1f\x7f]|^~")
+"""What make and the shells that it starts do not take as it is in the path of a compiler."""
+
+
+def _described(sign: str) -> str:
+    return "a space" if sign == " " else "a line end" if sign in "\r\n" else f"the sign {sign}"
 
 
 @dataclass(frozen=True)
@@ -54,12 +62,14 @@ def find_source(program: Program, spec_folder: Path) -> Path | None:
     Raises
     ------
     HostError, SpecError
-        The source package cannot be fetched.
+        The source package cannot be fetched, or the folder is none of files that somebody wrote.
     """
     if program.debian is not None:
         return debian_source(program.debian, user_cache())
     if program.source is not None:
-        return spec_folder / program.source
+        source = spec_folder / program.source
+        require_copyable(source)
+        return source
     return None
 
 
@@ -130,10 +140,10 @@ def build_configuration(
         built = json.loads(marker.read_text())
         if built["key"] == key:
             return Build(tree, built["sites"], built["skipped"])
-    if any(character.isspace() for character in str(folder)):
+    if odd := _UNFIT.search(str(folder)):
         raise SpecError(
-            f"{folder}: make and configure cannot use a compiler whose path holds a space; choose another folder "
-            "with --campaign"
+            f"{folder}: make and configure cannot use a compiler whose path holds {_described(odd[0])}; choose "
+            "another folder with --campaign"
         )
     announce()
     shutil.rmtree(folder, ignore_errors=True)

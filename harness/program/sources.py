@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import tarfile
@@ -25,10 +26,41 @@ _UPSTREAM = "upstream:"
 
 _IDENTITY_DIGITS = 16
 
+_MOUNTS = Path("/proc/self/mountinfo")
+_KERNEL_FILES = ("bpf", "configfs", "debugfs", "efivarfs", "mqueue", "pstore", "securityfs", "sysfs", "tracefs")
+_MADE_UP = frozenset((*_KERNEL_FILES, "cgroup", "cgroup2", "devpts", "devtmpfs", "proc"))
+"""Kinds of file systems that hold no files that somebody wrote."""
+
 
 def copy_source(source: Path, target: Path) -> None:
     """Copy a source folder with its links, without files of version control and campaigns inside it."""
     shutil.copytree(source, target, symlinks=True, ignore=_left_out)
+
+
+def require_copyable(source: Path) -> None:
+    """Refuse as source the root of all files, and what the kernel makes up: copying these would not end.
+
+    Raises
+    ------
+    SpecError
+        It is such a folder.
+    """
+    real = source.resolve()
+    if real == Path(real.root):
+        raise SpecError(f"source: {source} is the root of all files: name the folder of the program's source")
+    try:
+        mounts = _MOUNTS.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    kinds = {Path(_unescaped(line.split()[4])): line.partition(" - ")[2].split()[0] for line in mounts}
+    kind = next((kinds[folder] for folder in (real, *real.parents) if folder in kinds), "")
+    if kind in _MADE_UP or real == Path("/dev"):
+        raise SpecError(f"source: {source} holds what the kernel makes up ({kind}), no files of a program's source")
+
+
+def _unescaped(path: str) -> str:
+    """Return a path of the list of mounts, in which spaces and the like are octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)
 
 
 def source_files(source: Path) -> Iterator[Path]:

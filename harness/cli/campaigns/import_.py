@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.cli.campaigns._options import format_options
+from unperturbed.harness.cli.parser import as_given
 
 if TYPE_CHECKING:
     from unperturbed.harness.imports import Group
@@ -35,7 +36,7 @@ class Command:
         parser.add_argument(
             "words",
             nargs=argparse.REMAINDER,
-            type=Path,
+            type=as_given,
             metavar="FILES… --as NAME",
             help="files, folders or patterns of one configuration, then its name; again for each further one. Without "
             "--as, files say their configurations themselves",
@@ -49,7 +50,7 @@ class Command:
 
         if arguments.format == "list":
             return _show_formats()
-        groups, options = _split([str(word) for word in arguments.words])
+        groups, options = _split(arguments.words)
         rest = argparse.ArgumentParser(prog="unperturbed import", add_help=False, argument_default=argparse.SUPPRESS)
         _add_options(rest)
         rest.add_argument("-v", "--verbose", action="store_true")
@@ -64,7 +65,7 @@ class Command:
             options=format_options(arguments.option),
             baseline=arguments.baseline,
             align_on=[name.strip() for name in (arguments.align_on or "").split(",") if name.strip()],
-            command=shlex.join(["unperturbed", "import", arguments.format, *map(str, arguments.words)]),
+            command=shlex.join(["unperturbed", "import", arguments.format, *arguments.words]),
         )
         if not arguments.quiet:
             for note in made.notes:
@@ -108,9 +109,8 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
             groups.append(Group(name, files))
             files = []
         elif word.startswith("-") and word != "-":
-            options.append(word)
-            if word in ("-o", "--out", "--baseline", "--option", "--align-on") and left:
-                options.append(left.pop(0))
+            takes_value = word in ("-o", "--out", "--baseline", "--option", "--align-on") and left
+            options.append(f"{word}={left.pop(0)}" if takes_value else word)
         elif re.match(r"[a-z_]+=", word) and not Path(word).exists():
             options += ["--option", word]
         else:

@@ -152,7 +152,7 @@ def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
     """Refuse to fill one column from two sources."""
     counting = {step.name: [step.collected.source, *step.metrics, *step.software] for step in wanted}
     known = manifest.fact("steps")
-    if known not in (None, counting) and manifest.runs("done"):
+    if known not in (None, counting) and manifest.has_done():
         differing = sorted(name for name in {*known, *counting} if known.get(name) != counting.get(name))
         raise HostError(
             f"this host counts otherwise than when the sweep was begun ({', '.join(differing)}): a column cannot be "
