@@ -111,7 +111,9 @@ def test_a_metric_that_stays_undecided_alone_is_reported_so():
 
 def test_a_metric_that_is_shifted_alone_is_not_given_up_as_perturbing_alone():
     """A change of −.07 [−.11, −.03] at a tolerance of .1: it is shown, and may lie within."""
-    plan = search("abc", Scripted({"a": "shifted", "ab": "perturbed", "ac": "perturbed", "abc": "perturbed"}), Settings())
+    plan = search(
+        "abc", Scripted({"a": "shifted", "ab": "perturbed", "ac": "perturbed", "abc": "perturbed"}), Settings()
+    )
     assert found(plan) == {"bc"}
     assert plan.unmeasurable == ()
     (left,) = plan.undecided
