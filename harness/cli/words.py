@@ -8,14 +8,17 @@ from pathlib import Path
 _OWN_PROGRAM = "run -- ./program its arguments"
 
 _FOREIGN = {
-    **dict.fromkeys(("stat", "record", "measure", "exec", "bench", "benchmark", "perf", "profile"), _OWN_PROGRAM),
+    **dict.fromkeys(
+        ("stat", "record", "measure", "exec", "bench", "benchmark", "perf", "profile", "time", "hyperfine"),
+        _OWN_PROGRAM,
+    ),
     **dict.fromkeys(("trace", "start", "resume", "continue", "go"), "run SPEC"),
-    **dict.fromkeys(("ls", "campaigns", "status", "show", "history"), "list"),
-    **dict.fromkeys(("new", "create", "template", "example", "examples", "quickstart"), "init"),
+    **dict.fromkeys(("ls", "campaigns", "status", "show", "history", "log"), "list"),
+    **dict.fromkeys(("new", "create", "template", "example", "examples", "quickstart", "clone"), "init"),
     **dict.fromkeys(("verdict", "verdicts", "judge", "verify"), "check CAMPAIGN"),
     **dict.fromkeys(("validate", "lint"), "check SPEC"),
-    **dict.fromkeys(("html", "open", "view", "plot"), "report CAMPAIGN"),
-    **dict.fromkeys(("convert", "save", "csv", "dump"), "export CAMPAIGN -o FILE"),
+    **dict.fromkeys(("html", "open", "view", "plot", "annotate"), "report CAMPAIGN"),
+    **dict.fromkeys(("convert", "save", "csv", "dump", "script"), "export CAMPAIGN -o FILE"),
     **dict.fromkeys(("events", "counters", "avail", "papi_avail"), "metrics"),
     **dict.fromkeys(("env", "host", "system", "info", "tune"), "doctor"),
     **dict.fromkeys(("diff", "ab", "versus", "vs"), "compare -- A -- B"),

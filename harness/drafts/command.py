@@ -18,7 +18,14 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.drafts.counting import functions_of_script
 from unperturbed.harness.drafts.metrics import HardwareChoice, choose_calls, choose_hardware
 from unperturbed.harness.drafts.stdin import choose_stdin
-from unperturbed.harness.drafts.wording import campaign_name, commented, quoted, quoted_list, without_placeholders
+from unperturbed.harness.drafts.wording import (
+    called,
+    campaign_name,
+    commented,
+    quoted,
+    quoted_list,
+    without_placeholders,
+)
 from unperturbed.harness.spec import PROGRAM_PATH
 from unperturbed.instrument.binaries import read_binary
 
@@ -290,7 +297,7 @@ def describe_command(
     hardware = choose_hardware(choices.hardware, choices.source)
     counted = how_counted(command, Path.cwd(), libraries, choices)
     return CommandSpec(
-        campaign_name(choices.name or Path(words[0]).name),
+        campaign_name(choices.name or called(words)),
         tuple(command),
         Path.cwd(),
         environment,

@@ -11,7 +11,7 @@ from pathlib import Path
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.drafts.command import Choices, CommandSpec, describe_command
 from unperturbed.harness.drafts.trial import try_command
-from unperturbed.harness.drafts.wording import campaign_name, quoted, without_placeholders
+from unperturbed.harness.drafts.wording import called, campaign_name, quoted, without_placeholders
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _SECOND = "B"
@@ -145,7 +145,7 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
             "with counters of its processor (`unperturbed doctor`), or the kernel's own, which give levels and no "
             "verdict: --metrics perf::page-faults,perf::task-clock"
         )
-    typed = [campaign_name(Path(given[0]).name) for given in (words, other_words)]  # a script by its own name
+    typed = [campaign_name(called(given)) for given in (words, other_words)]  # a script by its own name
     other = typed[1] if typed[1] != typed[0] else "second"
     both = choices.name or campaign_name(f"{typed[0]}-and-{other}")
     return Comparison(replace(drafted[0], name=both), drafted[1], _SECOND, (wrapped[0], wrapped[1]))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
+_INTERPRETER = re.compile(r"(python|pypy|perl|ruby|bash|dash|sh|zsh|node|lua|php|Rscript|julia)[0-9.]*")
+_SCRIPTS = (".py", ".pl", ".rb", ".sh", ".js", ".mjs", ".lua", ".php", ".R", ".jl")
 _WORDS_OF_YAML = re.compile(r"true|false|yes|no|on|off|null", re.IGNORECASE)
 
 
@@ -25,6 +28,21 @@ def quoted_list(items: Iterable[str]) -> str:
 def without_placeholders(text: str) -> str:
     """Return a text in which nothing in braces is a placeholder of the spec."""
     return re.sub(r"(?<!\$)\{((?:parameters\.)?\w+)\}", r"{{\1}}", text)
+
+
+def called(words: Sequence[str]) -> str:
+    """Return what a command is called by: its program, or the script that an interpreter runs.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The program and its arguments, as typed.
+    """
+    name = Path(words[0]).name
+    script = Path(next((word for word in words[1:] if not word.startswith("-")), ""))
+    if _INTERPRETER.fullmatch(name) and script.suffix in _SCRIPTS and script.is_file():
+        return script.stem
+    return name
 
 
 def campaign_name(text: str) -> str:

@@ -296,6 +296,13 @@ def _of_run(trace: Trace, name: str, metric: Metric) -> float:
     return float(values.sum() if metric.semantics == "counter" else np.nanmean(values))
 
 
+def _interval(total: Total) -> str:
+    if math.isnan(total.low):
+        return "–"
+    low, high = percent(total.low), percent(total.high)
+    return low if low == high else f"{low} … {high}"
+
+
 def _totals_section(
     contents: tuple[ReportContent, ReportContent],
     found: tuple[tuple[ConfigurationResult, ...], ...],
@@ -318,7 +325,7 @@ def _totals_section(
             Cell(number(total.first, 5), total.first),
             Cell(number(total.second, 5), total.second),
             Cell(percent(total.change), total.change),
-            Cell("–" if math.isnan(total.low) else f"{percent(total.low)} … {percent(total.high)}", total.low),
+            Cell(_interval(total), total.low),
         ]
         for total in totals
     ]

@@ -25,13 +25,15 @@ from unperturbed.analysis.report.campaign.setups import (
 )
 from unperturbed.analysis.report.document import moment
 from unperturbed.common.markup import Html, tag, text
-from unperturbed.common.wording import correlation, counted, duration, listing
+from unperturbed.common.wording import correlation, counted, duration, first_of, listing
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName, VerdictName
     from unperturbed.analysis.report.campaign.content import ReportContent
     from unperturbed.analysis.report.campaign.results import ConfigurationResult
 
+_NAMED = 6
+"""A sentence with more names is not read."""
 _FURTHER: tuple[tuple[CheckName, str], ...] = (
     ("software", "With software metrics"),
     ("across", "Across runs, other metrics"),
@@ -265,6 +267,8 @@ def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportConte
 
 
 def _are(names: Sequence[str], verdict: str) -> str:
+    if len(names) > _NAMED:
+        return f"{f'{len(names)} others' if verdict == 'unperturbed' else first_of(names, _NAMED)} are {verdict}"
     return f"{listing(names)} {'is' if len(names) == 1 else 'are'} {verdict}"
 
 

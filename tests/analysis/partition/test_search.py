@@ -109,6 +109,18 @@ def test_a_metric_that_stays_undecided_alone_is_reported_so():
     assert judge.pool["a"] == 12
 
 
+def test_a_metric_that_is_shifted_alone_is_not_given_up_as_perturbing_alone():
+    """A change of −.07 [−.11, −.03] at a tolerance of .1: it is shown, and may lie within."""
+    plan = search(
+        "abc", Scripted({"a": "shifted", "ab": "perturbed", "ac": "perturbed", "abc": "perturbed"}), Settings()
+    )
+    assert found(plan) == {"bc"}
+    assert plan.unmeasurable == ()
+    (left,) = plan.undecided
+    assert left.metrics == ("a",)
+    assert "shifted alone after" in left.reason
+
+
 def test_no_subset_is_explored_again_once_it_is_settled():
     judge = Scripted(at_most(2))
     search("abcdefg", judge, Settings(), strategy="restarts")

@@ -66,6 +66,8 @@ def test_the_false_discovery_view_finds_what_the_family_wise_one_leaves_open():
         (0.001, 0.01, 0.12, 0.2, "perturbed"),
         (0.05, 0.05, -0.3, -0.11, "perturbed"),
         (0.001, 0.4, 0.02, 0.2, "shifted"),  # a change, perhaps within the tolerance
+        (0.001, 0.9, -0.11, -0.03, "shifted"),
+        (0.001, 0.8, 0.03, 0.12, "shifted"),
         (0.001, 0.06, 0.11, 0.2, "shifted"),  # beyond by itself, not in its family
         (0.001, 0.01, 0.09, 0.3, "shifted"),  # the spread changed, so that the interval reaches into the tolerance
         (0.2, 0.9, -0.2, 0.05, "undecided"),  # not significant alone is never unperturbed

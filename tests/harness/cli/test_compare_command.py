@@ -31,12 +31,22 @@ PLAIN: dict[str, Any] = {
     "analysis__anchor": None,
 }
 
+SLOW = """
+__attribute__((constructor)) static void divide(void)
+{
+    volatile long double slow = 2;
+    for (long turn = 0; turn < 2000000; turn++)
+        slow = 1 + 1 / slow;
+}
+"""
+"""Much processor time for few instructions, which are simulated: `run` and `compare` refuse programs of some ms."""
+
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two builds of one program: `other` does ten times the work in one of its phases, and prints another result."""
     folder = tmp_path_factory.mktemp("programs")
-    text = (PHASES / "phases.c").read_text()
+    text = (PHASES / "phases.c").read_text() + SLOW
     (folder / "one.c").write_text(text)
     (folder / "other.c").write_text(text.replace("branch(STEPS", "walk(10 * STEPS"))
     for name in ("one", "other"):

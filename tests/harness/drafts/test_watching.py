@@ -107,6 +107,7 @@ def test_of_a_python_script_its_own_functions_are_counted(tmp_path: Path) -> Non
         "print(sum(A().one() for _ in range(3000)))\n"
     )
     spec = describe_command([sys.executable, str(tmp_path / "work.py")], Choices(stdin="null")).tried()
+    assert spec.name == "work"  # not the interpreter's, which every script shares
     assert dict(spec.calls) == {"calls_A_one": "__main__.A.one"}
     assert "calls_A_one: {python: {enter: __main__.A.one}}" in spec.text("")
 

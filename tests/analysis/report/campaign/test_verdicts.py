@@ -142,6 +142,16 @@ def test_campaign_sentence_names_every_configuration_once():
     assert verdicts.campaign_sentence([]).startswith("There is no verdict")
 
 
+def test_campaign_sentence_of_many_configurations_names_a_few():
+    many = [result(change(0.38, "unperturbed"), verdict="unperturbed", name=f"fine-{number}") for number in range(16)]
+    assert verdicts.campaign_sentence([result(change(0.2, "perturbed")), *many]) == (
+        "Measuring changed the program in 1 of 17 configurations: heavy is perturbed; 16 others are unperturbed."
+    )
+    bad = [result(change(0.2, "perturbed"), name=f"bad-{number}") for number in range(8)]
+    said = verdicts.campaign_sentence([*bad, *many])
+    assert "bad-0, bad-1, bad-2, bad-3, bad-4, bad-5 and 2 more are perturbed; 16 others are unperturbed" in said
+
+
 def test_check_sentence_counts():
     mixed = result(change(0.2, "perturbed"), change(0.3, "undecided"), change(0.38, "unperturbed"))
     assert verdicts.check_sentence(mixed, "inner") == "of 3 pairs, 1 perturbed, 1 undecided and 1 unperturbed"
