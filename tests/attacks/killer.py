@@ -195,6 +195,8 @@ class _Campaign:
             with contextlib.suppress(OSError):
                 place = Path(entry.path)
                 words = (place / "cmdline").read_bytes()
+                if not words:
+                    continue  # the kernel's own, and zombies
                 about = words + os.fsencode(os.readlink(place / "cwd")) + (place / "environ").read_bytes()
                 state = (place / "stat").read_text().rpartition(")")[2].split()[0]
                 name = f"/{self.folder.name}/"
@@ -277,14 +279,12 @@ def _kill(
         return
     deadline = time.monotonic() + _SEARCH_S
     while time.monotonic() < deadline and not _ended(process):
-        found = [one for one, words in campaign.processes().items() if one != process and _is(kind, words, campaign)]
-        if kind == "watcher":
-            found = [one for one in _children(process) if _is(kind, _words(one), campaign)]
+        found = [one for one in _family(process) if _is(kind, _words(one), campaign)]
         if found and again():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(chance.choice(found), signal.SIGKILL)
             return
-        time.sleep(0.002)
+        time.sleep(0.005)
 
 
 def _is(kind: str, words: str, campaign: _Campaign) -> bool:
@@ -296,10 +296,14 @@ def _is(kind: str, words: str, campaign: _Campaign) -> bool:
     return Path(first).name in _COMPILERS or "gcc" in Path(first).name
 
 
-def _children(process: int) -> list[int]:
+def _family(process: int) -> list[int]:
+    """Return a process's children, and theirs."""
+    found: list[int] = []
     with contextlib.suppress(OSError):
-        return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    return []
+        words = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        for child in map(int, words):
+            found += [child, *_family(child)]
+    return found
 
 
 def _words(process: int) -> str:
@@ -326,7 +330,7 @@ def _wait(process: int, campaign: _Campaign, killed: Killed) -> int:
 def _check(campaign: _Campaign, killed: Killed, code: int) -> None:
     deadline, alive = time.monotonic() + _ENDS_S, campaign.processes()
     while alive and time.monotonic() < deadline:
-        time.sleep(0.005)
+        time.sleep(0.05)
         alive = campaign.processes()
     faults = [f"the process {words!r} lives on" for words in alive.values()]
     for process in alive:

@@ -216,7 +216,7 @@ def _sweep(content: bytes, folder: Path) -> object:
 def _log(options: Mapping[str, Any], content: bytes, folder: Path) -> object:
     from unperturbed.analysis.diagnosis import read_events
 
-    return read_events(io.BytesIO(content), name="log", **options)
+    return read_events(io.BytesIO(content), name="log", block_bytes=1 << 14, **options)
 
 
 def _column_expression(content: bytes, folder: Path) -> object:
