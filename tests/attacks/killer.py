@@ -18,6 +18,7 @@ import importlib
 import os
 import random
 import re
+import shutil
 import signal
 import sqlite3
 import sys
@@ -109,7 +110,7 @@ class _Campaign:
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         self.done: dict[str, tuple[object, ...]] = {}
-        self.number = number
+        self.number, self.layouts = number, layouts
 
     def start(self, point: tuple[Point, str, int] | None, told: int) -> int:
         """Start the command in a process of its own; return its number."""
@@ -211,7 +212,7 @@ def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Seq
         importlib.import_module(name)
     killed, chance, began = Killed(), random.Random(seed), time.monotonic()
     pending = [(point, when, 1 - _TRIES) for point in points for when in ("before", "after")]
-    with tempfile.TemporaryDirectory(prefix="attack-") as above:
+    with tempfile.TemporaryDirectory(prefix="attack-") as above, contextlib.suppress(KeyboardInterrupt):
         number, expected, length = 0, {}, {}
         while killed.kills.total() < kills and time.monotonic() - began < 60 * minutes:
             sampler, layouts = (("inside", "fixed"), ("outside", "fixed"), ("inside", "varied"))[number % 3]
@@ -236,11 +237,11 @@ def _attack(
     campaign: _Campaign, killed: Killed, chance: random.Random, pending: list[Any], length: float, kills: int
 ) -> None:
     """Kill a campaign until it is done, or has been killed often."""
-    for _ in range(_KILLS_A_CAMPAIGN):
+    for turn in range(_KILLS_A_CAMPAIGN):
         if killed.kills.total() >= kills:
             return
         hear, told = os.pipe()
-        point = pending.pop(0) if pending else None
+        point = _next(pending, campaign, first=turn == 0)
         if point is None and chance.random() < _POINTS_SHARE:
             point = (chance.choice(POINTS), chance.choice(("before", "after")), chance.randint(1, 8))
         process = campaign.start(point, told)
@@ -263,9 +264,20 @@ def _attack(
         if hit or (point is None and kind in ("program", "compiler", "watcher")):
             killed.kills[kind] += 1
             if killed.kills.total() % 50 == 0:
-                print(f"  {killed.kills.total()} kills, {len(killed.points)} points, {len(killed.faults)} faults", flush=True)
+                done = f"{killed.kills.total()} kills, {len(killed.points)} points, {killed.campaigns} campaigns"
+                print(f"  {done}, {len(killed.faults)} faults", flush=True)
         if code in (0, 4):
             return
+
+
+def _next(pending: list[Any], campaign: _Campaign, *, first: bool) -> Any:
+    """Take the next point that was not tried yet; one that was missed begins a campaign of the kind that it needs."""
+    for place, (point, _, number) in enumerate(pending):
+        if number == 1 - _TRIES or (first and ("layout" not in point.what or campaign.layouts == "varied")):
+            if "compiled" in point.what:
+                shutil.rmtree(campaign.folder.parent / "cache", ignore_errors=True)
+            return pending.pop(place)
+    return None
 
 
 def _kill(
@@ -375,6 +387,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     killed = attack_campaigns(asked.kills, asked.seed, minutes=asked.minutes)
     for kind, count in sorted(killed.kills.items()):
         print(f"{kind:<12} {count:>6} kills")

@@ -343,17 +343,17 @@ def _streams() -> Iterator[object]:
 def _main(words: list[str], heard: int) -> int:
     """Run the command as `python -m` does; a traceback is written where it is heard in any case."""
     try:
-        code = importlib.import_module("unperturbed.harness.cli").main(words)
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                with contextlib.suppress(ValueError):
-                    stream.flush()
-        return int(code)
+        return int(importlib.import_module("unperturbed.harness.cli").main(words))
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
     except BaseException:  # noqa: BLE001  that is what is looked for
         os.write(heard, traceback.format_exc().encode(errors="replace"))
         return 70
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                with contextlib.suppress(ValueError, OSError):
+                    stream.flush()
 
 
 def _load_as(words: Sequence[str], place: Path) -> None:
