@@ -43,6 +43,7 @@ _LONGEST_S = 300.0
 _SEARCH_S = 10.0
 _KILLS_A_CAMPAIGN = 60
 _POINTS_SHARE = 0.4
+_FEW = 20
 _TRIES = 3
 """A point is tried in a campaign of each kind: not each links layouts."""
 
@@ -89,7 +90,7 @@ class Killed:
 class _Campaign:
     """A campaign under attack, and what is known of its finished runs."""
 
-    def __init__(self, above: Path, number: int, sampler: str, layouts: str) -> None:
+    def __init__(self, above: Path, number: int, sampler: str, layouts: str, *, own_cache: bool = True) -> None:
         self.folder = above / f"campaign-{number}"
         self.spec = write_spec(
             self.folder,
@@ -110,7 +111,7 @@ class _Campaign:
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         self.done: dict[str, tuple[object, ...]] = {}
-        self.number, self.layouts = number, layouts
+        self.number, self.layouts, self.own_cache = number, layouts, own_cache
 
     def start(self, point: tuple[Point, str, int] | None, told: int) -> int:
         """Start the command in a process of its own; return its number."""
@@ -139,7 +140,8 @@ class _Campaign:
         os.dup2(said, 1)
         os.dup2(said, 2)
         os.environ["TMPDIR"] = str(self.temporary)
-        os.environ["XDG_CACHE_HOME"] = str(self.folder.parent / "cache")
+        if self.own_cache:
+            os.environ["XDG_CACHE_HOME"] = str(self.folder.parent / "cache")
         tempfile.tempdir = None
         if point is not None:
             arm(point[0], point[1], max(1, point[2]), lambda: os.write(told, b"!"))  # type: ignore[arg-type]
@@ -216,18 +218,18 @@ def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Seq
         number, expected, length = 0, {}, {}
         while killed.kills.total() < kills and time.monotonic() - began < 60 * minutes:
             sampler, layouts = (("inside", "fixed"), ("outside", "fixed"), ("inside", "varied"))[number % 3]
-            campaign = _Campaign(Path(above), number, sampler, layouts)
+            campaign = _Campaign(Path(above), number, sampler, layouts, own_cache=kills >= _FEW)
             number += 1
             kind = (sampler, layouts)
-            if kind not in expected:  # one without a kill, to know what it leaves and how long it takes
+            if kills >= _FEW and kind not in expected:  # one without a kill, to know what it leaves and how long it takes
                 started = time.monotonic()
                 _finish(campaign, killed, first=True)
                 expected[kind], length[kind] = campaign.files(), time.monotonic() - started
                 campaign = _Campaign(Path(above), number, sampler, layouts)
                 number += 1
-            _attack(campaign, killed, chance, pending, length[kind], kills)
+            _attack(campaign, killed, chance, pending, length.get(kind, 2.0), kills)
             _finish(campaign, killed)
-            for name in sorted(campaign.files() ^ expected[kind]):
+            for name in sorted(campaign.files() ^ expected[kind]) if kind in expected else ():
                 if not re.match(r"builds/.*\.(log|gcda)$|runs/.*/scratch", name):
                     killed.note(f"campaign {campaign.number} ({kind}): the file {name} is there, or not, unlike without kills")
     return killed
