@@ -2,13 +2,15 @@
 
 python = .venv/bin/python
 campaign ?= campaigns/quickstart
+MINUTES ?= 60
 
-.PHONY: help quickstart test test-pmu check docs docs-pictures dev bench validate clean
+.PHONY: help quickstart test test-pmu attack check docs docs-pictures dev bench validate clean
 
 help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
 	@echo 'make test         set up, then run the tests'
 	@echo 'make test-pmu     run the samplers on an emulated machine with a real PMU'
+	@echo 'make attack       kill, fuzz and starve everything for so many minutes: make attack MINUTES=60'
 	@echo 'make check        ruff, clang-format, mypy strict, documentation'
 	@echo 'make docs-pictures  draw the pictures of the tutorial again, from campaigns that it makes where there are none'
 	@echo 'make validate     long evidence, written to docs/evidence (hours)'
@@ -25,6 +27,10 @@ test:
 test-pmu:
 	@tools/setup.sh pmu
 	$(python) -m pytest tests/pmu
+
+attack:
+	@tools/setup.sh attack
+	$(python) -m tests.attacks --minutes $(MINUTES)
 
 check:
 	@tools/setup.sh test
@@ -81,6 +87,8 @@ validate:
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
 	$(python) -m experiments.perturbation.evaluate
 	$(python) -m experiments.alignment.evaluate --pairs 9
+	@tools/setup.sh attack
+	$(python) -m tests.attacks --minutes 480 --seed 1 --write docs/evidence/attacks.md
 	@tools/setup.sh media
 	$(python) -m experiments.diagnosis.record campaigns/diagnosis
 	$(python) -m experiments.diagnosis.evaluate

@@ -5,6 +5,7 @@
 #   tools/setup.sh test    the same, and what the tests and checks need
 #   tools/setup.sh bench   the same as for the tests, and tools to read what was counted
 #   tools/setup.sh pmu     the same as for the tests, and an emulated machine with a real PMU
+#   tools/setup.sh attack  the same as for the tests, clang's sanitisers, and atheris where it can be had
 #   tools/setup.sh media   the same as for the tests, and GStreamer, whose traces the experiment on diagnosis records
 #
 # Debian packages that are missing are installed as root, or by sudo when it asks no password; otherwise the one command to type is
@@ -68,6 +69,11 @@ if [ "$goal" = pmu ]; then
     command -v aarch64-linux-gnu-gcc >/dev/null || need gcc-aarch64-linux-gnu
     [ -f /usr/aarch64-linux-gnu/include/stdio.h ] || need libc6-dev-arm64-cross
 fi
+if [ "$goal" = attack ]; then
+    clang_version=$(clang --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p' | head -n 1)
+    [ -n "$(find "$(clang -print-resource-dir 2>/dev/null || echo /nowhere)" -name 'libclang_rt.fuzzer*' 2>/dev/null | head -n 1)" ] ||
+        need "libclang-rt-${clang_version:-14}-dev"
+fi
 if [ "$goal" = media ]; then
     has_element() { gst-inspect-1.0 --exists "$1" 2>/dev/null; }
     command -v gst-launch-1.0 >/dev/null || need gstreamer1.0-tools
@@ -98,6 +104,12 @@ if [ -n "$missing" ]; then
     rm -f "$log"
 fi
 
+asked=$goal
+add_atheris() {
+    [ "$asked" != attack ] || .venv/bin/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("atheris") is None)' ||
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check 'atheris>=3,<4' ||
+        say "atheris is not to be had for this Python: the fuzzers change inputs at random"
+}
 case $goal in # what the Python packages are for
 run | bench) ;;
 *) goal=test ;;
@@ -109,6 +121,7 @@ larger="$stamp .venv/.set-up-for-bench"
 [ "$goal" = run ] && larger="$larger .venv/.set-up-for-test"
 for done in $larger; do # what the benchmarks need holds what the tests need, and that what a run needs
     if [ -f "$done" ] && [ "$(cat "$done")" = "$key" ]; then
+        add_atheris
         exit 0
     fi
 done
@@ -130,3 +143,4 @@ if [ "$goal" = run ]; then # tests compile what they need
     .venv/bin/unperturbed cache warm alignment >/dev/null 2>&1 || say "that failed; they are compiled when they are first used"
 fi
 printf '%s' "$key" >"$stamp"
+add_atheris

@@ -42,6 +42,9 @@ _TIMES = ("end_ns", "time", "timestamp", "seconds", "time_s", "time_ms", "time_u
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
 """Columns of this tool's own tables that are no metrics."""
 
+_LATEST_NS = 2.0**62
+"""Times and their differences are int64: 146 years are as long as any."""
+
 LineOf = Callable[[int], int]
 """Takes a row's number, from 0; returns the number of its line, or 0 where the format has no lines."""
 
@@ -219,6 +222,10 @@ def _trace(
         at = int(wrong[0]) + 1
         what = "stands twice" if time[at] == time[at - 1] else "goes back here: rows are out of order"
         refuse(path, f"the time of a run {what}; runs in one file are told apart by run=COLUMN", line_of(int(rows[at])))
+    for role, stamps in times.items():
+        late = np.flatnonzero(np.abs(stamps[rows] * factor) > _LATEST_NS)
+        if len(late):
+            refuse(path, f"the column of the {role} holds a time here that is beyond all calendars", line_of(int(rows[late[0]])))
     ends = np.rint(time * factor).astype(np.int64)
     values = {name: column[rows] for name, column in columns.items()}
     if cumulative:

@@ -53,13 +53,13 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     file = BytesIO(body.encode())
     try:
         frame = pl.read_csv(file, separator=separator, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         _refuse_ragged(lines, separator, len(names), path)
-        refuse(path, f"no table can be read from it ({str(error).splitlines()[0]})")
+        refuse(path, f"no table can be read from it ({str(error).strip().partition(chr(10))[0]})")
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
     if separator != ",":
         sample = frame.head(50)
-        commas = [name for name in names if any(_DECIMAL_COMMA.fullmatch(value.strip()) for value in sample[name])]
+        commas = [name for name in names if any(_DECIMAL_COMMA.fullmatch((value or "").strip()) for value in sample[name])]
         frame = frame.with_columns(pl.col(commas).str.replace(",", ".", literal=True))
 
     return read_table(frame, path, options, lambda row: data[row] + 1, {})

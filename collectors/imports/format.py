@@ -23,6 +23,8 @@ IntArray = NDArray[np.int64]
 TIMES = (".enabled_ns", ".running_ns")
 """Ends of the names of columns that say how long a scaled count was wanted and counted: no metrics to check."""
 
+_MOST_INTERVALS = 10_000_000
+
 _WHOLE = 0.95
 """The last interval is a part of one where it is shorter than this share of the usual one."""
 
@@ -131,6 +133,18 @@ def from_ends(ends_ns: IntArray, first_begin_ns: int | None = None) -> tuple[Int
         first_begin_ns = int(ends_ns[0]) - usual
     ends = ends_ns - first_begin_ns
     return np.concatenate((np.zeros(1, np.int64), ends[:-1])), ends
+
+
+def check_intervals(count: int, path: Path) -> None:
+    """Refuse more intervals than memory holds, before they are made: one wrong time is enough to ask for them.
+
+    Raises
+    ------
+    DataError
+        They are too many.
+    """
+    if count > _MOST_INTERVALS:
+        refuse(path, f"it would have {count:,} intervals, more than {_MOST_INTERVALS:,}: give longer ones (interval=MS)")
 
 
 def without_part(trace: Trace) -> Trace:

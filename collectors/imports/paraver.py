@@ -19,6 +19,7 @@ import numpy as np
 from unperturbed.collectors.data.trace import Metric, Trace
 from unperturbed.collectors.imports.format import (
     ImportFormat,
+    check_intervals,
     common_options,
     decode,
     from_ends,
@@ -38,6 +39,8 @@ _HEADER = re.compile(r"#Paraver \(.*?\):(?P<length>\d+)(?P<unit>_ns|_us)?:")
 _UNITS = {"_ns": 1, "_us": 1000, None: 1000}
 _COUNTERS = (range(41_000_000, 46_000_000), range(71_000_001, 72_000_000))
 """Event types of counters: Extrae's, and those that this tool's exports have for metrics that are no presets."""
+_MOST = 2**62
+"""Times, counts and their differences are int64."""
 _NAME = re.compile(r"\S+")
 _THOUSANDTHS = "thousandths"
 
@@ -56,7 +59,7 @@ def _recognise(head: bytes) -> bool:
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
     lines = decode(content, path).splitlines()
-    header = _HEADER.match(lines[0])
+    header = _HEADER.match(lines[0]) if lines else None
     if header is None:
         refuse(path, "this is no heading of Paraver (#Paraver (date):duration:…)", 1)
     factor = _UNITS[header["unit"]]
@@ -108,7 +111,8 @@ def _events(line: str, factor: int) -> tuple[list[str], int, list[int]]:
         time, found = int(fields[5]) * factor, [int(word) for word in fields[6:]]
     except (IndexError, ValueError):
         return fields, -1, []
-    return fields, time, found if time >= 0 and not len(found) % 2 else []
+    whole = found and time >= 0 and not len(found) % 2 and max(time, *map(abs, found)) <= _MOST
+    return fields, time, found if whole else []
 
 
 def _names(path: Path) -> dict[int, str]:
@@ -142,8 +146,9 @@ def _trace(
         length = 0.0
         with suppress(ValueError):
             length = float(options["interval"].removesuffix("ms")) * 1e6
-        if not 0 < length < float("inf"):
+        if not 1 <= length < float("inf"):
             refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
+        check_intervals(last // max(1, round(length)), path)
         ends = np.append(np.arange(round(length), last, round(length)), last).astype(np.int64)
     elif several:
         refuse(path, "several threads count at different times: give interval=MS, or tasks=runs for a run a task")

@@ -14,7 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from unperturbed.collectors.data.trace import Trace
-from unperturbed.collectors.imports.format import ImportFormat, decode, from_ends, make_trace, refuse, without_part
+from unperturbed.collectors.imports.format import (
+    ImportFormat,
+    check_intervals,
+    decode,
+    from_ends,
+    make_trace,
+    refuse,
+    without_part,
+)
 from unperturbed.collectors.imports.perf_stat import describe_event
 
 _SAMPLE = re.compile(
@@ -32,10 +40,14 @@ def _recognise(head: bytes) -> bool:
     return any(_SAMPLE.match(line) for line in lines)
 
 
+_MOST = 2**62
+"""Times, counts and their differences are int64."""
+
+
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
     try:
         interval = round(float(options.get("interval", str(_INTERVAL_MS)).removesuffix("ms")) * 1e6)
-    except ValueError:
+    except (ValueError, OverflowError):  # no number, or none that is finite
         interval = 0
     if interval <= 0:
         refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
@@ -55,6 +67,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             continue
         seconds, _, fraction = found["time"].partition(".")
         time = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
+        period = int(found["period"] or 1)
+        if max(time, period) > _MOST:
+            refuse(path, "the time or period of this sample is beyond all bounds", number)
         if times and time < times[-1]:
             refuse(path, "the time goes back here: samples are out of order, or of a second recording", number)
         if line == before:
@@ -62,7 +77,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         before = line
         without_period |= found["period"] is None
         times.append(time)
-        periods.append(int(found["period"] or 1))
+        periods.append(period)
         codes.append(events.setdefault(found["event"], len(events)))
     if not times:
         refuse(path, "no sample is in this file", 1)
@@ -70,6 +85,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         refuse(path, "some samples have a period and some have none, so that they cannot be summed")
     place = (np.array(times, np.int64) - times[0]) // interval
     count = int(place[-1]) + 1
+    check_intervals(count, path)
     table = np.bincount(place * len(events) + codes, np.array(periods, np.float64), count * len(events))
     metrics = [
         replace(

@@ -158,8 +158,8 @@ def _read_csv(recording: bytes, path: Path, first_line: int) -> _Rows:
             truncate_ragged_lines=True,
             encoding="utf8-lossy",
         )
-    except pl.exceptions.PolarsError as error:
-        refuse(path, f"the rows cannot be read ({str(error).splitlines()[0]})", number)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        refuse(path, f"the rows cannot be read ({str(error).strip().partition(chr(10))[0]})", number)
     rest = [name for name in frame.columns if name not in wanted]
     goes_on = pl.any_horizontal(pl.col(rest).is_not_null()) if rest else pl.lit(value=False)
     frame = frame.filter(pl.any_horizontal(pl.all().is_not_null())).select(*wanted, goes_on.alias("goes on"))
@@ -198,7 +198,7 @@ def _read_json(recording: bytes, path: Path, first_line: int) -> _Rows:
     }
     try:
         frame = pl.read_ndjson(file, schema=schema)
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         _refuse_json(lines, path)
     places = [name for name in _PLACES if frame[name].null_count() < len(frame)]
     frame = frame.select(
@@ -234,6 +234,10 @@ def _refuse_json(lines: _Lines, path: Path) -> None:
     refuse(path, "its rows are not those of perf stat -j", next(iter(lines))[0])
 
 
+_LATEST_S = 4e9
+"""Times are kept as int64 nanoseconds."""
+
+
 def _to_trace(rows: _Rows, path: Path, started: str | None) -> Trace:
     import polars as pl  # noqa: PLC0415
 
@@ -252,6 +256,9 @@ def _to_trace(rows: _Rows, path: Path, started: str | None) -> Trace:
     )
     _refuse_damaged(frame, rows, path)
     time = frame[_TIME].to_numpy()
+    beyond = np.flatnonzero(~(np.abs(time) < _LATEST_S))
+    if len(beyond):
+        refuse(path, "this time is beyond all calendars", rows.lines[int(frame["row"][int(beyond[0])])])
     steps = np.diff(time)
     if len(steps) and steps.min() < 0:
         row = int(frame["row"][int(np.argmax(steps < 0)) + 1])

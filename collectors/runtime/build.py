@@ -16,6 +16,7 @@ from pathlib import Path
 
 from unperturbed.collectors.sources import find_sources
 from unperturbed.common import supervision
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.user_cache import is_own_file, user_cache
 from unperturbed.errors import HostError
 
@@ -155,20 +156,23 @@ def _build(compiler: str, name: str, flags: tuple[str, ...], sources: tuple[Path
     target = user_cache() / f"{content.hexdigest()[:16]}-{name}"
     if is_own_file(target):
         return target
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
     files = list(map(str, sources))
     if text:
         files[-1:-1] = ["-x", "c", "-", "-x", "none"]
-    command = [*shlex.split(compiler), *flags, *files, "-o", str(aside), "-ldl", "-lrt"]
-    try:
-        result = supervision.run(command, input=text or None, capture_output=True, text=True)
-    except FileNotFoundError:
-        raise HostError(
-            f"there is no C compiler {compiler!r} on this host (on Debian: apt-get install gcc libc6-dev)"
-        ) from None
-    if result.returncode != 0:
-        raise HostError(f"{compiler} cannot compile the runtime:\n{result.stderr.strip()[-2000:]}")
-    aside.replace(target)
+    # A compiler that is killed leaves temporary files: the next process of this tool removes the folder.
+    with scratch_folder("runtime", target.parent) as place:
+        aside = place / target.name
+        command = [*shlex.split(compiler), *flags, *files, "-o", str(aside), "-ldl", "-lrt"]
+        environment = {**os.environ, "TMPDIR": str(place)}
+        try:
+            result = supervision.run(command, input=text or None, env=environment, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise HostError(
+                f"there is no C compiler {compiler!r} on this host (on Debian: apt-get install gcc libc6-dev)"
+            ) from None
+        if result.returncode != 0:
+            raise HostError(f"{compiler} cannot compile the runtime:\n{result.stderr.strip()[-2000:]}")
+        aside.replace(target)
     return target
 
 

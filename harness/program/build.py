@@ -199,17 +199,24 @@ def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) 
     known = {**compilers, "spec": str(spec_folder), "source": str(tree), "build": str(tree)}
     command = [substitute(word, known) for word in shlex.split(program.build)]
     shell = substitute(program.build, known) if program.shell else None
+    # A compiler that is killed leaves its temporary files: in a folder of ours the next build removes them.
+    temporary = tree.parent / "tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
     with log.open("wb") as output:
         try:
             result = supervision.run(
                 ["/bin/sh", "-c", shell] if shell else command,
                 cwd=tree,
+                env={**os.environ, "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
         except FileNotFoundError:
             raise HostError(f"the build needs {command[0]!r}, which is not on this host") from None
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     if result.returncode != 0 and shutil.disk_usage(tree).free < _NO_SPACE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tree))
     if result.returncode != 0:

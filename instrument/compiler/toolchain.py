@@ -120,11 +120,22 @@ def in_layout(folder: Path, layout: str) -> Iterator[None]:
     layout : str
         The text.
     """
+    _empty(_passing(folder))  # of what an earlier one left that was killed
     write_whole(layout_file(str(folder)), layout.encode())
     try:
         yield
     finally:
         Path(layout_file(str(folder))).unlink()
+        _empty(_passing(folder))
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+
+
+def _passing(folder: Path) -> Path:
+    return Path(read_settings(str(folder / "settings.json")).passing_folder)
 
 
 def relink(folder: Path, link: Link) -> None:
@@ -135,6 +146,8 @@ def relink(folder: Path, link: Link) -> None:
     RunError
         It cannot be made again: what it was made from is gone, or it came from standard input.
     """
+    passing = _passing(folder)
+    passing.mkdir(exist_ok=True)
     shown = shlex.join(link.words)
     if "-" in link.words:
         raise RunError(f"a link read its source from standard input, and cannot be made again: {shown}")
@@ -148,7 +161,7 @@ def relink(folder: Path, link: Link) -> None:
         result = supervision.run(
             [*_wrapper(folder.absolute()), *words],
             cwd=link.folder,
-            env={**_without_make(os.environ), **link.environment},
+            env={**_without_make(os.environ), **link.environment, "TMPDIR": str(passing)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -84,9 +84,9 @@ def attack_reader(
     name : of `READERS`.
     keep : write what is found into the corpus.
     """
-    from tests.attacks.readers import READERS
+    from tests.attacks.readers import find_reader
 
-    plain = plain or READERS[name].compiled
+    plain = plain or find_reader(name).compiled
     found = Found(guided=not plain and importlib.util.find_spec("atheris") is not None)
     started = time.monotonic()
     memory_folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -174,10 +174,10 @@ class _Worker:
     """Reads inputs, and notes before each what it reads."""
 
     def __init__(self, plan: dict[str, object]) -> None:
-        from tests.attacks.readers import READERS, empty_folder
+        from tests.attacks.readers import empty_folder, find_reader
         from unperturbed.errors import UnperturbedError
 
-        self.reader, self._refusal, self._empty = READERS[str(plan["reader"])], UnperturbedError, empty_folder
+        self.reader, self._refusal, self._empty = find_reader(str(plan["reader"])), UnperturbedError, empty_folder
         place = Path(str(plan["place"]))
         self._folder = place / "own"
         self._folder.mkdir(exist_ok=True)

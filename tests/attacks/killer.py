@@ -18,6 +18,7 @@ import importlib
 import os
 import random
 import re
+import shutil
 import signal
 import sqlite3
 import sys
@@ -42,6 +43,7 @@ _LONGEST_S = 300.0
 _SEARCH_S = 10.0
 _KILLS_A_CAMPAIGN = 60
 _POINTS_SHARE = 0.4
+_FEW = 20
 _TRIES = 3
 """A point is tried in a campaign of each kind: not each links layouts."""
 
@@ -88,7 +90,7 @@ class Killed:
 class _Campaign:
     """A campaign under attack, and what is known of its finished runs."""
 
-    def __init__(self, above: Path, number: int, sampler: str, layouts: str) -> None:
+    def __init__(self, above: Path, number: int, sampler: str, layouts: str, *, own_cache: bool = True) -> None:
         self.folder = above / f"campaign-{number}"
         self.spec = write_spec(
             self.folder,
@@ -109,7 +111,7 @@ class _Campaign:
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         self.done: dict[str, tuple[object, ...]] = {}
-        self.number = number
+        self.number, self.layouts, self.own_cache = number, layouts, own_cache
 
     def start(self, point: tuple[Point, str, int] | None, told: int) -> int:
         """Start the command in a process of its own; return its number."""
@@ -138,7 +140,8 @@ class _Campaign:
         os.dup2(said, 1)
         os.dup2(said, 2)
         os.environ["TMPDIR"] = str(self.temporary)
-        os.environ["XDG_CACHE_HOME"] = str(self.folder.parent / "cache")
+        if self.own_cache:
+            os.environ["XDG_CACHE_HOME"] = str(self.folder.parent / "cache")
         tempfile.tempdir = None
         if point is not None:
             arm(point[0], point[1], max(1, point[2]), lambda: os.write(told, b"!"))  # type: ignore[arg-type]
@@ -195,6 +198,8 @@ class _Campaign:
             with contextlib.suppress(OSError):
                 place = Path(entry.path)
                 words = (place / "cmdline").read_bytes()
+                if not words:
+                    continue  # the kernel's own, and zombies
                 about = words + os.fsencode(os.readlink(place / "cwd")) + (place / "environ").read_bytes()
                 state = (place / "stat").read_text().rpartition(")")[2].split()[0]
                 name = f"/{self.folder.name}/"
@@ -209,22 +214,22 @@ def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Seq
         importlib.import_module(name)
     killed, chance, began = Killed(), random.Random(seed), time.monotonic()
     pending = [(point, when, 1 - _TRIES) for point in points for when in ("before", "after")]
-    with tempfile.TemporaryDirectory(prefix="attack-") as above:
+    with tempfile.TemporaryDirectory(prefix="attack-") as above, contextlib.suppress(KeyboardInterrupt):
         number, expected, length = 0, {}, {}
         while killed.kills.total() < kills and time.monotonic() - began < 60 * minutes:
             sampler, layouts = (("inside", "fixed"), ("outside", "fixed"), ("inside", "varied"))[number % 3]
-            campaign = _Campaign(Path(above), number, sampler, layouts)
+            campaign = _Campaign(Path(above), number, sampler, layouts, own_cache=kills >= _FEW)
             number += 1
             kind = (sampler, layouts)
-            if kind not in expected:  # one without a kill, to know what it leaves and how long it takes
+            if kills >= _FEW and kind not in expected:  # one without a kill, to know what it leaves and how long it takes
                 started = time.monotonic()
                 _finish(campaign, killed, first=True)
                 expected[kind], length[kind] = campaign.files(), time.monotonic() - started
                 campaign = _Campaign(Path(above), number, sampler, layouts)
                 number += 1
-            _attack(campaign, killed, chance, pending, length[kind], kills)
+            _attack(campaign, killed, chance, pending, length.get(kind, 2.0), kills)
             _finish(campaign, killed)
-            for name in sorted(campaign.files() ^ expected[kind]):
+            for name in sorted(campaign.files() ^ expected[kind]) if kind in expected else ():
                 if not re.match(r"builds/.*\.(log|gcda)$|runs/.*/scratch", name):
                     killed.note(f"campaign {campaign.number} ({kind}): the file {name} is there, or not, unlike without kills")
     return killed
@@ -234,11 +239,11 @@ def _attack(
     campaign: _Campaign, killed: Killed, chance: random.Random, pending: list[Any], length: float, kills: int
 ) -> None:
     """Kill a campaign until it is done, or has been killed often."""
-    for _ in range(_KILLS_A_CAMPAIGN):
+    for turn in range(_KILLS_A_CAMPAIGN):
         if killed.kills.total() >= kills:
             return
         hear, told = os.pipe()
-        point = pending.pop(0) if pending else None
+        point = _next(pending, campaign, first=turn == 0)
         if point is None and chance.random() < _POINTS_SHARE:
             point = (chance.choice(POINTS), chance.choice(("before", "after")), chance.randint(1, 8))
         process = campaign.start(point, told)
@@ -261,9 +266,20 @@ def _attack(
         if hit or (point is None and kind in ("program", "compiler", "watcher")):
             killed.kills[kind] += 1
             if killed.kills.total() % 50 == 0:
-                print(f"  {killed.kills.total()} kills, {len(killed.points)} points, {len(killed.faults)} faults", flush=True)
+                done = f"{killed.kills.total()} kills, {len(killed.points)} points, {killed.campaigns} campaigns"
+                print(f"  {done}, {len(killed.faults)} faults", flush=True)
         if code in (0, 4):
             return
+
+
+def _next(pending: list[Any], campaign: _Campaign, *, first: bool) -> Any:
+    """Take the next point that was not tried yet; one that was missed begins a campaign of the kind that it needs."""
+    for place, (point, _, number) in enumerate(pending):
+        if number == 1 - _TRIES or (first and ("layout" not in point.what or campaign.layouts == "varied")):
+            if "compiled" in point.what:
+                shutil.rmtree(campaign.folder.parent / "cache", ignore_errors=True)
+            return pending.pop(place)
+    return None
 
 
 def _kill(
@@ -277,14 +293,12 @@ def _kill(
         return
     deadline = time.monotonic() + _SEARCH_S
     while time.monotonic() < deadline and not _ended(process):
-        found = [one for one, words in campaign.processes().items() if one != process and _is(kind, words, campaign)]
-        if kind == "watcher":
-            found = [one for one in _children(process) if _is(kind, _words(one), campaign)]
+        found = [one for one in _family(process) if _is(kind, _words(one), campaign)]
         if found and again():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(chance.choice(found), signal.SIGKILL)
             return
-        time.sleep(0.002)
+        time.sleep(0.005)
 
 
 def _is(kind: str, words: str, campaign: _Campaign) -> bool:
@@ -296,10 +310,14 @@ def _is(kind: str, words: str, campaign: _Campaign) -> bool:
     return Path(first).name in _COMPILERS or "gcc" in Path(first).name
 
 
-def _children(process: int) -> list[int]:
+def _family(process: int) -> list[int]:
+    """Return a process's children, and theirs."""
+    found: list[int] = []
     with contextlib.suppress(OSError):
-        return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    return []
+        words = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        for child in map(int, words):
+            found += [child, *_family(child)]
+    return found
 
 
 def _words(process: int) -> str:
@@ -326,7 +344,7 @@ def _wait(process: int, campaign: _Campaign, killed: Killed) -> int:
 def _check(campaign: _Campaign, killed: Killed, code: int) -> None:
     deadline, alive = time.monotonic() + _ENDS_S, campaign.processes()
     while alive and time.monotonic() < deadline:
-        time.sleep(0.005)
+        time.sleep(0.05)
         alive = campaign.processes()
     faults = [f"the process {words!r} lives on" for words in alive.values()]
     for process in alive:
@@ -371,6 +389,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     killed = attack_campaigns(asked.kills, asked.seed, minutes=asked.minutes)
     for kind, count in sorted(killed.kills.items()):
         print(f"{kind:<12} {count:>6} kills")

@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
 import random
 import shutil
+import signal
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +44,7 @@ from tests.attacks.seeds import (
     trace_tree,
 )
 
-__all__ = ["READERS", "Reader"]
+__all__ = ["READERS", "Reader", "empty_folder", "find_reader"]
 
 Mutate = Callable[[bytes, random.Random, Sequence[bytes]], bytes]
 
@@ -59,6 +61,7 @@ class Reader:
     mutate : how inputs are changed.
     words : pieces of its format.
     compiled : its loops are compiled, so that no branches of them can be watched.
+    quick : it does not start a process for an input.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Reader:
     mutate: Mutate = mutate_bytes
     words: Sequence[bytes] = ()
     compiled: bool = False
+    quick: bool = True
 
 
 def _spec(content: bytes, folder: Path) -> object:
@@ -216,7 +220,7 @@ def _sweep(content: bytes, folder: Path) -> object:
 def _log(options: Mapping[str, Any], content: bytes, folder: Path) -> object:
     from unperturbed.analysis.diagnosis import read_events
 
-    return read_events(io.BytesIO(content), name="log", **options)
+    return read_events(io.BytesIO(content), name="log", block_bytes=1 << 14, **options)
 
 
 def _column_expression(content: bytes, folder: Path) -> object:
@@ -276,7 +280,12 @@ def _compiler_metrics(content: bytes, folder: Path) -> object:
 
 def _imports() -> list[Reader]:
     return [
-        Reader(f"import-{name}", functools.partial(_one, imported_files, name), functools.partial(_import, name, suffix))
+        Reader(
+            f"import-{name}",
+            functools.partial(_one, imported_files, name),
+            functools.partial(_import, name, suffix),
+            quick=name != "parquet",
+        )
         for name, suffix in (
             ("csv", ".csv"),
             ("likwid", ".csv"),
@@ -318,12 +327,12 @@ READERS: Mapping[str, Reader] = {
         Reader("spec-structure", spec_trees, _spec, mutate_tree, SPEC_WORDS),
         Reader("knowledge", knowledge_texts, _knowledge, words=EXPRESSION_WORDS),
         Reader("record", record_files, _record),
-        Reader("trace", lambda: [parquet_file()], _trace),
+        Reader("trace", lambda: [parquet_file()], _trace, quick=False),
         Reader("trace-description", lambda: [trace_tree()], _trace_description, mutate_tree),
         Reader("manifest", lambda: [manifest_file()], _manifest),
         Reader("manifest-facts", lambda: [manifest_tree()], _manifest_facts, mutate_tree),
         Reader("table-csv", csv_tables, functools.partial(_table, ".csv")),
-        Reader("table-parquet", lambda: [parquet_file()], functools.partial(_table, ".parquet")),
+        Reader("table-parquet", lambda: [parquet_file()], functools.partial(_table, ".parquet"), quick=False),
         Reader("sweep", sweep_trees, _sweep),
         Reader("column-expression", lambda: EXPRESSIONS, _column_expression, words=EXPRESSION_WORDS),
         Reader("metric-expression", lambda: EXPRESSIONS, _metric_expression, words=EXPRESSION_WORDS),
@@ -334,6 +343,18 @@ READERS: Mapping[str, Reader] = {
         Reader("compiler-metrics", settings_texts, _compiler_metrics, words=SPEC_WORDS),
     )
 }  # fmt: skip
+
+
+def _self_test(content: bytes, folder: Path) -> object:
+    """Divide by zero at times, and crash at times: what the fuzzer has to see."""
+    if len(content) % 11 == 5:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return 1 // (len(content) % 7 - 3)
+
+
+def find_reader(name: str) -> Reader:
+    """Return the reader of a name; `self-test` is one with faults."""
+    return Reader(name, lambda: [b"ab"], _self_test) if name == "self-test" else READERS[name]
 
 
 def empty_folder(folder: Path) -> None:
