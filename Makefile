@@ -9,7 +9,7 @@ help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
 	@echo 'make test         set up, then run the tests'
 	@echo 'make test-pmu     run the samplers on an emulated machine with a real PMU'
-	@echo 'make check        ruff, clang-format, mypy strict, documentation'
+	@echo 'make check        ruff, clang-format, mypy strict, wheel and sdist, documentation'
 	@echo 'make docs-pictures  draw the pictures of the tutorial again, from campaigns that it makes where there are none'
 	@echo 'make validate     long evidence, written to docs/evidence (hours)'
 	@echo 'make dev          set up for working on the code'
@@ -33,6 +33,7 @@ check:
 	.venv/bin/clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
 	$(python) tools/check_docstrings.py
 	$(python) tools/check_words.py
+	$(python) tools/check_distribution.py
 	$(python) -m mypy --strict -p unperturbed
 	$(python) -m mkdocs build --strict --quiet
 
