@@ -11,8 +11,8 @@ help:
 	@echo 'make test         set up, then run the tests'
 	@echo 'make test-pmu     run the samplers on an emulated machine with a real PMU'
 	@echo 'make attack       kill, fuzz and starve everything for so many minutes: make attack MINUTES=60'
-	@echo 'make check        ruff, clang-format, mypy strict, documentation'
-	@echo 'make docs-pictures  draw the pictures of the tutorial again, from campaigns that it makes where there are none'
+	@echo 'make check        ruff, clang-format, mypy strict, wheel and sdist, documentation'
+	@echo 'make docs-pictures  draw the pictures of the documentation again'
 	@echo 'make validate     long evidence, written to docs/evidence (hours)'
 	@echo 'make dev          set up for working on the code'
 
@@ -36,9 +36,10 @@ check:
 	@tools/setup.sh test
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
-	.venv/bin/clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
+	.venv/bin/clang-format --dry-run --Werror $$(find analysis collectors experiments harness instrument tests -name '*.[ch]')  # an unpacked sdist has no git
 	$(python) tools/check_docstrings.py
 	$(python) tools/check_words.py
+	$(python) tools/check_distribution.py
 	$(python) -m mypy --strict -p unperturbed
 	$(python) -m mkdocs build --strict --quiet
 

@@ -12,7 +12,8 @@ CURRENT: SchemaVersion = 1
 VERSION = SpecKey(
     "schema_version",
     SchemaVersion,
-    "Version of the spec's format. Only a change that old specs do not survive raises it (docs/reference/stability.md).",
+    "Version of the spec's format. Only a change that old specs do not survive raises it "
+    "(docs/reference/stability.md).",
     default=lambda: CURRENT,
     examples=(CURRENT,),
     sample=f"schema_version: {CURRENT}\n",

@@ -1,0 +1,82 @@
+"""The distribution: pyproject.toml lists what the tree holds. `make check` builds it (tools/check_distribution.py)."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from fnmatch import fnmatch
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.phases_campaign import unperturbed
+from unperturbed.common.extras import EXTRAS
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "pyproject.toml").read_text()
+PROJECT: dict[str, Any] = tomllib.loads(TEXT)["project"]
+SETUPTOOLS: dict[str, Any] = tomllib.loads(TEXT)["tool"]["setuptools"]
+
+
+def test_every_file_of_the_packages_is_installed() -> None:
+    """A glob of package-data is taken from each package's own folder."""
+    left = []
+    for name, folder in SETUPTOOLS["package-dir"].items():
+        globs = SETUPTOOLS["package-data"].get(name, [])
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_dir() or path.suffix in (".py", ".pyc"):
+                continue
+            own = path.relative_to(ROOT / folder)
+            in_package = (path.parent / "__init__.py").exists() or not own.parent.name
+            anywhere = in_package and any(fnmatch(path.name, glob) for glob in SETUPTOOLS["package-data"]["*"])
+            if not anywhere and not any(own.match(glob) and len(own.parts) == glob.count("/") + 1 for glob in globs):
+                left.append(str(path.relative_to(ROOT)))
+    assert left == []
+
+
+def test_the_extras_are_those_that_messages_name() -> None:
+    for extra, libraries in EXTRAS.items():
+        listed = [re.split(r"[<>=\[; ]", one)[0] for one in PROJECT["optional-dependencies"][extra]]
+        assert sorted(listed) == sorted(libraries)
+        assert not {one.partition(">")[0] for one in PROJECT["dependencies"]} & set(libraries)
+
+
+def test_a_bound_from_above_has_its_reason() -> None:
+    """Those of the peers are the versions that published figures were measured with."""
+    text = TEXT.partition("\npeers = [")[0] + TEXT.partition("\ndev = [")[2].partition("]\n\n")[0]
+    bounded = [line for line in text.splitlines() if re.match(r' {4}"[^";]*(<\d|==)', line)]
+    assert bounded
+    assert [line for line in bounded if "  # " not in line] == []
+
+
+def test_there_is_one_version() -> None:
+    assert metadata.version("unperturbed") == PROJECT["version"]
+    for file, pattern in (
+        ("CITATION.cff", r"^version: (.+)$"),
+        ("CHANGELOG.md", r"^## (\d\S+)"),
+        ("recipe/meta.yaml", r'set version = "(.+)"'),
+        ("docs/unperturbed.1", r'"unperturbed (.+?)"'),
+    ):
+        found = re.search(pattern, (ROOT / file).read_text(), re.MULTILINE)
+        assert found is not None and found[1] == PROJECT["version"], file
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11), reason="argparse of other versions wraps usage lines in other places"
+)
+def test_the_manual_page_is_up_to_date(tmp_path: Path) -> None:
+    shown = unperturbed(tmp_path, "manual").stdout
+    assert (ROOT / "docs" / "unperturbed.1").read_text() == shown, (
+        "docs/unperturbed.1 is stale; write it again: unperturbed manual > docs/unperturbed.1"
+    )
+
+
+def test_classifiers_name_the_versions_that_are_tried() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    tried = re.findall(r'"(3\.\d+)"', workflow)
+    named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
+    assert tried == named
+    assert PROJECT["requires-python"] == f">={named[0]}"

@@ -1,0 +1,95 @@
+"""Build wheel and source distribution, and check that both are whole.
+
+    python tools/check_distribution.py [FOLDER]
+
+Without a folder the files are removed again. Prints one line a fault and exits with 1 where there is any: metadata that
+an index would refuse (twine check --strict), a warning of the build, a file of the checkout that the source
+distribution lacks, a file of a package that the wheel lacks.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MADE_BY_THE_BUILD = ("PKG-INFO", "setup.cfg")
+_WARNINGS = ("is absent from the `packages` configuration", "DeprecationWarning", "UserWarning", "warning: no files")
+
+
+def main(words: list[str]) -> int:
+    """Build into a folder, print every fault, return the exit code."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(words[0] if words else place).absolute()
+        found = list(faults(folder))
+    for fault in found:
+        print(fault)
+    print(f"{len(found)} faults in the distribution" if found else "distribution: no fault")
+    return 1 if found else 0
+
+
+def faults(folder: Path) -> Iterator[str]:
+    """Build both into a folder and yield what is wrong with them."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        yield f"the build failed:\n{made.stdout}{made.stderr}"
+        return
+    yield from (line for line in (made.stdout + made.stderr).splitlines() if any(one in line for one in _WARNINGS))
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    checked = subprocess.run(
+        [sys.executable, "-m", "twine", "--no-color", "check", "--strict", str(sdist), str(wheel)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if checked.returncode:
+        yield checked.stdout + checked.stderr
+    with tarfile.open(sdist) as archive:
+        source = {one.name.partition("/")[2] for one in archive.getmembers() if one.isfile()}
+    with zipfile.ZipFile(wheel) as archive:
+        installed = set(archive.namelist())
+    yield from missing_in_source(source)
+    yield from (f"the wheel lacks {name}" for name in sorted(in_packages(source) - installed))
+    page = "share/man/man1/unperturbed.1"
+    if not any(name.endswith(f".data/data/{page}") for name in installed):
+        yield f"the wheel lacks {page}"
+
+
+def missing_in_source(source: set[str]) -> Iterator[str]:
+    """Yield how a source distribution differs from the checkout; nothing where this is no checkout of git."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode or not (ROOT / ".git").exists():
+        return
+    checkout = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+    yield from (f"the source distribution lacks {name}; see MANIFEST.in" for name in sorted(checkout - source))
+    extra = {name for name in source - checkout if name not in MADE_BY_THE_BUILD and ".egg-info/" not in name}
+    yield from (f"the source distribution has {name}, which git does not know" for name in sorted(extra))
+
+
+def in_packages(source: Iterable[str]) -> set[str]:
+    """Return where the wheel must have the files of the packages, given the files of the source distribution."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    places = {folder: name.replace(".", "/") for name, folder in project["tool"]["setuptools"]["package-dir"].items()}
+    return {
+        f"{place}/{name.removeprefix(f'{folder}/')}"
+        for name in source
+        for folder, place in places.items()
+        if name.startswith(f"{folder}/")
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
