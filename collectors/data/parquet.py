@@ -1,8 +1,8 @@
 """Parquet files: written with a seal, and read from exactly the file that was named.
 
-Parquet's pages have no checksum, and one changed byte in them can end the process that decodes them: its reader asks for
-more memory than there is. The seal is a digest of the whole file, in the metadata that stands in the file itself; it is
-checked before anything is decoded. A file without a seal, which another tool wrote, is first decoded in a process apart.
+Parquet's pages have no checksum, and one changed byte in them can end the process that decodes them: its reader
+allocates more memory than there is. The seal is a digest of the whole file, in the file's own metadata; it is checked
+before anything is decoded. A file without a seal, which another tool wrote, is first decoded in a process apart.
 """
 
 from __future__ import annotations

@@ -212,11 +212,11 @@ class Manifest:
                     f"{path.parent}: another process is writing to this campaign's manifest; try again when it is done"
                 ) from None
             raise SpecError(f"{path}: the campaign's manifest cannot be opened ({error})") from None
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # names of tables that are no text
+        except sqlite3.DatabaseError as error:
             raise SpecError(
                 f"{path}: not a campaign's manifest ({error}); choose another folder with --campaign"
             ) from None
-        except UnicodeDecodeError:
+        except UnicodeDecodeError:  # of a name in its tables
             raise self._damaged("its tables cannot be read") from None
         self._missing = [name for name in _ADDED if name not in columns]
 

@@ -53,25 +53,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"interrupted{kept if getattr(command, 'resumable', False) else ''}", INTERRUPTED, as_event=as_events
         )
         return INTERRUPTED
-    except sqlite3.Error as error:
-        _show_error(
+    except (sqlite3.Error, MemoryError, OSError) as error:
+        _show_error(_of_the_host(error), HostError.exit_code, as_event=as_events)
+        return HostError.exit_code
+
+
+def _of_the_host(error: sqlite3.Error | MemoryError | OSError) -> str:
+    """Return the message for what this host refused: a full disk, a file that may not be read, too little memory."""
+    if isinstance(error, sqlite3.Error):
+        return (
             f"a campaign's manifest (campaign.sqlite) cannot be read or written: {error}; is its disk full, the folder "
-            "another user's, or the file damaged?",
-            HostError.exit_code,
-            as_event=as_events,
+            "another user's, or the file damaged?"
         )
-        return HostError.exit_code
-    except MemoryError:
-        _show_error(
-            "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data",
-            HostError.exit_code,
-            as_event=as_events,
-        )
-        return HostError.exit_code
-    except OSError as error:  # a full disk, a file that may not be read
-        where = f"{error.filename}: " if error.filename else ""
-        _show_error(f"{where}{error.strerror or error}", HostError.exit_code, as_event=as_events)
-        return HostError.exit_code
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data"
+    return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
 
 
 def _show_error(message: str, exit_code: int, *, as_event: bool) -> None:

@@ -16,8 +16,8 @@ _EPILOG = """\
   unperturbed compare -- ./sort data -- perf record -o /dev/null ./sort data     another tool attached
 
 Both are measured alike, in shuffled order, by hardware metrics alone; the first is the baseline. In a spec that builds
-its program: `programs:` (docs/reference/spec.md). A tool that starts the program can be compared where the processor counts, not
-where counts are simulated."""
+its program: `programs:` (docs/reference/spec.md). A tool that starts the program can be compared where the processor
+counts, not where counts are simulated."""
 
 
 class Command:

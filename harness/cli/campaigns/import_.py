@@ -21,7 +21,8 @@ _EPILOG = """\
   unperturbed import perf-stat base/*.csv --as baseline new/*.csv --as new -o campaigns/upgrade
   unperturbed import csv time=t run=id runs.csv --as baseline other.csv --as other -o campaigns/two
 
-Then check, report, align, merge, structure and export work on the folder. docs/how-to/imports.md describes the formats."""
+Then check, report, align, merge, structure and export work on the folder. docs/how-to/imports.md describes the
+formats."""
 
 
 class Command:

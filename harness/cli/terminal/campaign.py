@@ -42,7 +42,8 @@ class TerminalProgress:
     """Show a campaign's progress on stderr, one line a step, drawn between runs only.
 
     On a terminal the line of a run is written over the one before; elsewhere every tenth run has a line. As JSON, each
-    event is an object in a line of its own: `event`, `time` (seconds since 1970), and what docs/reference/command_line.md lists.
+    event is an object in a line of its own: `event`, `time` (seconds since 1970), and what
+    docs/reference/command_line.md lists.
 
     Parameters
     ----------
