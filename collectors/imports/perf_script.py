@@ -44,13 +44,19 @@ _MOST = 2**62
 """Times, counts and their differences are int64."""
 
 
-def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+def _interval(path: Path, options: Mapping[str, str]) -> int:
+    """Return the length of an interval [ns]."""
     try:
         interval = round(float(options.get("interval", str(_INTERVAL_MS)).removesuffix("ms")) * 1e6)
     except (ValueError, OverflowError):  # no number, or none that is finite
         interval = 0
     if interval <= 0:
         refuse(path, f"interval={options['interval']}: give a length in ms, as interval=20")
+    return interval
+
+
+def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
+    interval = _interval(path, options)
     times: list[int] = []
     periods: list[int] = []
     codes: list[int] = []
