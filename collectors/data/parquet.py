@@ -1,8 +1,9 @@
 """Parquet files: written with a seal, and read from exactly the file that was named.
 
-Parquet's pages have no checksum, and one changed byte in them can end the process that decodes them: its reader asks for
-more memory than there is. The seal is a digest of the whole file, in the metadata that stands in the file itself; it is
-checked before anything is decoded. A file without a seal, which another tool wrote, is first decoded in a process apart.
+Parquet's pages have no checksum, and one changed byte in them can end the process that decodes them: its reader asks
+for more memory than there is. The seal is a digest of the whole file, in the metadata that stands in the file itself;
+it is checked before anything is decoded. A file without a seal, which another tool wrote, is first decoded in a process
+apart.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) 
 
 
 def _place_of_seal(content: bytes) -> int | None:
-    """Return where the digest stands: in the metadata, which are at the end, before anything that they hold."""
+    """Return the position of the digest: first in the metadata, which are at the end of the file."""
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     at = content.find(_SEAL_BEGIN, max(0, footer))
     return None if at < 0 else at + len(_SEAL_BEGIN)

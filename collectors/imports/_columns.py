@@ -225,7 +225,11 @@ def _trace(
     for role, stamps in times.items():
         late = np.flatnonzero(np.abs(stamps[rows] * factor) > _LATEST_NS)
         if len(late):
-            refuse(path, f"the column of the {role} holds a time here that is beyond all calendars", line_of(int(rows[late[0]])))
+            refuse(
+                path,
+                f"the column of the {role} holds a time here that is beyond all calendars",
+                line_of(int(rows[late[0]])),
+            )
     ends = np.rint(time * factor).astype(np.int64)
     values = {name: column[rows] for name, column in columns.items()}
     if cumulative:

@@ -59,7 +59,9 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
     if separator != ",":
         sample = frame.head(50)
-        commas = [name for name in names if any(_DECIMAL_COMMA.fullmatch((value or "").strip()) for value in sample[name])]
+        commas = [
+            name for name in names if any(_DECIMAL_COMMA.fullmatch((value or "").strip()) for value in sample[name])
+        ]
         frame = frame.with_columns(pl.col(commas).str.replace(",", ".", literal=True))
 
     return read_table(frame, path, options, lambda row: data[row] + 1, {})

@@ -144,7 +144,9 @@ def check_intervals(count: int, path: Path) -> None:
         They are too many.
     """
     if count > _MOST_INTERVALS:
-        refuse(path, f"it would have {count:,} intervals, more than {_MOST_INTERVALS:,}: give longer ones (interval=MS)")
+        refuse(
+            path, f"it would have {count:,} intervals, more than {_MOST_INTERVALS:,}: give longer ones (interval=MS)"
+        )
 
 
 def without_part(trace: Trace) -> Trace:

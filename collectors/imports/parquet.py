@@ -21,12 +21,14 @@ def _recognise(head: bytes) -> bool:
 
 def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]:
     frame, metadata = decode_parquet(content, path)
-    described = {}
+    described: dict[str, Metric] = {}
     for key in _OWN:
         if key in metadata:
             try:
                 entries = json.loads(metadata[key])["metrics"]
-                described |= {entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])}) for entry in entries}
+                described |= {
+                    entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])}) for entry in entries
+                }
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 refuse(path, f"its description of the metrics is damaged ({error!r})")
     return read_table(frame, path, options, lambda _row: 0, described)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,7 +58,9 @@ State = Literal["planned", "running", "done", "failed"]
 
 _NUMBER = (int, float)
 _FACTS: Mapping[str, Any] = {
-    **dict.fromkeys(("id", "purpose", "spec_text", "spec_path", "spec_digest", "name", "begun", "host", "program"), str),
+    **dict.fromkeys(
+        ("id", "purpose", "spec_text", "spec_path", "spec_digest", "name", "begun", "host", "program"), str
+    ),
     **dict.fromkeys(("reasons", "skipped", "programs", "description", "imported"), dict),
     "builds": {str: dict},
     "sites": {str: {str: int}},
@@ -70,9 +73,12 @@ _FACTS: Mapping[str, Any] = {
     "native": {"exit_code": int, "seconds": _NUMBER, "user_s": _NUMBER, "system_s": _NUMBER, "max_rss_kib": int},
     "pilot:": {"interval_ns": int, "intervals": int, "seconds": _NUMBER, "note": str},
 }
-"""What facts look like, by name or its beginning; a mapping of a type to a type has any keys. Others are not checked."""
+"""What facts look like, by name or its beginning; a mapping of a type to a type has any keys.
 
-_ROW = (*[str] * 3, *[int] * 5, str, int, (str, NoneType), (*_NUMBER, NoneType), (int, NoneType), str)
+Others are not checked.
+"""
+
+_ROW: Any = (*[str] * 3, *[int] * 5, str, int, (str, NoneType), (*_NUMBER, NoneType), (int, NoneType), str)
 """Types of a run's columns, but for the states of the host."""
 
 _NO_DAMAGE = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly")
@@ -330,9 +336,11 @@ class Manifest:
         for row in rows:
             if states and row[8] not in states:
                 continue
-            if not all(map(isinstance, row, _ROW)):
+            if not all(isinstance(value, wanted) for value, wanted in zip(row, _ROW, strict=False)):
                 raise self._damaged(f"the entry of run {row[0]}")
-            hosts = [None if text is None else self._decoded(text, f"a host's state of run {row[0]}") for text in row[14:]]
+            hosts = [
+                None if text is None else self._decoded(text, f"a host's state of run {row[0]}") for text in row[14:]
+            ]
             if not all(isinstance(host, dict | None) for host in hosts):
                 raise self._damaged(f"a host's state of run {row[0]}")
             found.append(RunState(PlannedRun(*row[:8]), *row[8:14], *hosts))
@@ -357,7 +365,7 @@ class Manifest:
         return bool(self._read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
 
     def _read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a query; what tells of damage is an error of this tool."""
+        """Return the rows of a query; damage is an error of this tool."""
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
@@ -373,8 +381,8 @@ class Manifest:
 
     def _damaged(self, what: str) -> SpecError:
         return SpecError(
-            f"{self.path}: the campaign's manifest is damaged ({what}); the traces in {self.path.with_name('runs')} may "
-            "be whole all the same, but which run each is of is lost: run the spec in another folder"
+            f"{self.path}: the campaign's manifest is damaged ({what}); the traces in {self.path.with_name('runs')} "
+            "may be whole, and each can be read by itself; run the spec in another folder"
         )
 
     @contextmanager
@@ -391,11 +399,13 @@ class Manifest:
 
 
 def _has_shape(value: Any, shape: Any) -> bool:
-    """Return whether a value is of a type, or is built as a list or mapping of types says."""
+    """Return whether a value is of a type, or is built like a list or mapping of types."""
     if isinstance(shape, list):
         return isinstance(value, list) and all(_has_shape(item, shape[0]) for item in value)
     if not isinstance(shape, dict):
-        return isinstance(value, shape) and not (isinstance(value, bool) or (isinstance(value, float) and value != value))
+        return isinstance(value, shape) and not (
+            isinstance(value, bool) or (isinstance(value, float) and math.isnan(value))
+        )
     if not isinstance(value, dict):
         return False
     if str in shape:

@@ -59,17 +59,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             as_event=as_events,
         )
         return HostError.exit_code
-    except MemoryError:
-        _show_error(
-            "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data",
-            HostError.exit_code,
-            as_event=as_events,
+    except (OSError, MemoryError) as error:  # a full disk, a file that may not be read, a limit
+        _show_error(_of_host(error), HostError.exit_code, as_event=as_events)
+        return HostError.exit_code
+
+
+def _of_host(error: OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return (
+            "there is not enough memory; raise the limit of this shell (ulimit -a) or container, or give less data"
         )
-        return HostError.exit_code
-    except OSError as error:  # a full disk, a file that may not be read
-        where = f"{error.filename}: " if error.filename else ""
-        _show_error(f"{where}{error.strerror or error}", HostError.exit_code, as_event=as_events)
-        return HostError.exit_code
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def _show_error(message: str, exit_code: int, *, as_event: bool) -> None:

@@ -246,6 +246,11 @@ def cannot_preload(file: str | Path) -> str | None:
         try:
             if stream.read(len(_MAGIC)) != _MAGIC or any(ELFFile(stream).iter_segments("PT_INTERP")):
                 return None
-        except (ELFError, ConstructError, OSError, *DAMAGE):  # a damaged file, which the kernel refuses to run in its own words
+        except (
+            ELFError,
+            ConstructError,
+            OSError,
+            *DAMAGE,
+        ):  # a damaged file, which the kernel refuses to run in its own words
             return None
     return "is linked statically: no dynamic linker is there to load the sampler"
