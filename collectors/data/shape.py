@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 Shape = type | list[Any] | dict[Any, Any]
-"""A JSON type (`float` takes any number), a list of one shape, a dictionary with at least these keys, or, as
+"""A JSON type (`float` takes any finite number), a list of one shape, a dictionary with at least these keys, or, as
 `{str: shape}`, one with any keys."""
 
 _NAMES = {
@@ -50,5 +51,5 @@ def misfit(value: Any, shape: Shape, name: str) -> str:
 
 def _is_of(value: Any, kind: type) -> bool:
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

@@ -21,7 +21,7 @@ _SHARES = {"fuzz": 0.35, "c_readers": 0.1, "killer": 0.3, "surroundings": 0.15, 
 """Of the time; what is left is the soak's, which has a number of runs and no time."""
 
 _RUNS_A_MINUTE = 10
-_SHOWN = 60
+_SEED, _KILLS, _LINES, _CELLS = 5, 2, 12, 4
 
 
 def main() -> int:
@@ -30,7 +30,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", type=Path, help="a page with marks for the figures")
+    parser.add_argument("--slice", action="store_true", help="the few commands of make test, in one process")
     asked = parser.parse_args()
+    if asked.slice:
+        return run_slice()
     os.nice(10)
     wrong, shown = 0, []
     for name, share in _SHARES.items():
@@ -46,6 +49,29 @@ def main() -> int:
     return wrong
 
 
+def run_slice() -> int:
+    """Run a few of the attacks on whole commands in one process, which loads the tool once; return how many failed."""
+    from tests.attacks.command_lines import attack_command_lines
+    from tests.attacks.killer import attack_campaigns
+    from tests.attacks.surroundings import attack_table
+
+    kept = dict(os.environ)
+    killed = attack_campaigns(_KILLS, _SEED)
+    faults = list(killed.faults)
+    if killed.kills.total() != _KILLS:
+        faults.append(f"{killed.kills.total()} kills instead of {_KILLS}")
+    os.environ.update(kept)
+    codes, wrong = attack_command_lines(_LINES, _SEED)
+    faults += wrong
+    if codes.total() != _LINES:
+        faults.append(f"{codes.total()} command lines instead of {_LINES}")
+    os.environ.update(kept)
+    if os.geteuid() == 0:  # users and mounts are changed by root only
+        faults += attack_table(sample=_CELLS, seed=_SEED).faults
+    print("\n".join(faults) or "no faults")
+    return len(faults)
+
+
 def _run(words: list[str], shown: list[str]) -> int:
     """Run one attack, and show what it says as it says it."""
     module, *options = words
@@ -53,7 +79,10 @@ def _run(words: list[str], shown: list[str]) -> int:
     print(f"\n== {command}", flush=True)
     started, lines = time.monotonic(), []
     process = subprocess.Popen(
-        [sys.executable, "-m", f"tests.attacks.{module}", *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-m", f"tests.attacks.{module}", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     assert process.stdout is not None
     for line in process.stdout:

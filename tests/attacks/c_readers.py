@@ -43,8 +43,12 @@ def missing() -> str:
         return "clang is not installed"
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "a.c"
-        source.write_text("#include <stdint.h>\n#include <stddef.h>\nint LLVMFuzzerTestOneInput(const uint8_t *d, size_t s) { return 0; }\n")
-        done = subprocess.run([clang, "-fsanitize=fuzzer,address", source, "-o", f"{name}/a"], capture_output=True, check=False)
+        source.write_text(
+            "#include <stdint.h>\n#include <stddef.h>\nint LLVMFuzzerTestOneInput(const uint8_t *d, size_t s) { return 0; }\n"
+        )
+        done = subprocess.run(
+            [clang, "-fsanitize=fuzzer,address", source, "-o", f"{name}/a"], capture_output=True, check=False
+        )
     return "" if done.returncode == 0 else "clang has no libFuzzer here (Debian's libclang-rt-dev)"
 
 
@@ -53,7 +57,15 @@ def build_target(name: str, folder: Path) -> Path:
     program = folder / name
     if name == "record-c":
         sources = [_C / "record.c", _RUNTIME / "common" / "record.c"]
-        words = ["clang", *_FLAGS, "-fsanitize=fuzzer,address,undefined", f"-I{_RUNTIME / 'common'}", *sources, "-o", program]
+        words = [
+            "clang",
+            *_FLAGS,
+            "-fsanitize=fuzzer,address,undefined",
+            f"-I{_RUNTIME / 'common'}",
+            *sources,
+            "-o",
+            program,
+        ]
         subprocess.run(words, check=True)
         return program
     seed = folder / "seed.launch"
@@ -113,7 +125,9 @@ def attack_c(name: str, *, seed: int = 1, inputs: int = 0, seconds: float = 0, k
             words = [program, corpus, f"-seed={seed}", f"-artifact_prefix={folder}/", "-max_len=16384", "-print_final_stats=1",
                      f"-timeout={_SECONDS_AN_INPUT}", "-rss_limit_mb=1024", f"-max_total_time={left}",
                      f"-runs={inputs - found.inputs if inputs else -1}", "-verbosity=0", "-detect_leaks=0"]  # fmt: skip
-            done = subprocess.run(list(map(str, words)), capture_output=True, text=True, errors="replace", check=False, cwd=folder)
+            done = subprocess.run(
+                list(map(str, words)), capture_output=True, text=True, errors="replace", check=False, cwd=folder
+            )
             told = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
             found.inputs += int(told[1]) if told else 0
             seed += 1
@@ -165,7 +179,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in targets:
         found = attack_c(name, seed=asked.seed, inputs=asked.inputs, seconds=60 * asked.minutes / len(targets))
         wrong += len(found.faults)
-        print(f"{name:<20} {found.inputs:>9} inputs {found.seconds:>7.1f} s guided  {len(found.faults)} faults", flush=True)
+        print(
+            f"{name:<20} {found.inputs:>9} inputs {found.seconds:>7.1f} s guided  {len(found.faults)} faults",
+            flush=True,
+        )
     return 1 if wrong else 0
 
 

@@ -37,7 +37,9 @@ _NAMES = ("[x].csv", "a*b.csv", "new\nline.csv", "quote'.csv", 'double".csv', "$
           "\x1b[31m.csv", "-rf.csv", "é.csv", " .csv")  # fmt: skip
 
 
-def attack_command_lines(count: int, seed: int, *, show: bool = False, minutes: float = 1e9) -> tuple[Counter[int], list[str]]:
+def attack_command_lines(
+    count: int, seed: int, *, show: bool = False, minutes: float = 1e9
+) -> tuple[Counter[int], list[str]]:
     """Run so many bad command lines; return the exit codes, and a sentence for each fault."""
     importlib.import_module("unperturbed.harness.cli")
     chance, codes, faults, began = random.Random(seed), Counter[int](), list[str](), time.monotonic()

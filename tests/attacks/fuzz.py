@@ -68,7 +68,11 @@ def corpus_inputs(reader: str) -> Sequence[bytes]:
 def fault_of(error: BaseException) -> str:
     """Return an exception's type, and the place in this tool that it came through last."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(("<", sys.prefix)) and "/attacks/" not in frame.filename]
+    own = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith(("<", sys.prefix)) and "/attacks/" not in frame.filename
+    ]
     at = own[-1] if own else frames[-1]
     place = Path(at.filename)
     return f"{type(error).__name__} in {place.parent.name}/{place.name}:{at.name}: {str(error)[:120]!r}"
@@ -274,7 +278,9 @@ def _work_guided(plan: dict[str, object]) -> int:
         "fuzz",
         str(corpus),
         f"-seed={plan['seed']}",
-        f"-max_total_time={max(1, int(float(str(plan['seconds']))))}" if float(str(plan["seconds"])) < 1e8 else "-verbosity=0",
+        f"-max_total_time={max(1, int(float(str(plan['seconds']))))}"
+        if float(str(plan["seconds"])) < 1e8
+        else "-verbosity=0",
         f"-runs={int(float(str(plan['inputs'])))}" if float(str(plan["inputs"])) < 1 << 60 else "-runs=-1",
         "-timeout=600",
         f"-artifact_prefix={plan['place']}/",
@@ -306,7 +312,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         wrong += len(found.faults)
         total += found.inputs
         guided = "guided" if found.guided else "plain"
-        print(f"{name:<20} {found.inputs:>9} inputs {found.seconds:>7.1f} s {guided:<7} {len(found.faults)} faults", flush=True)
+        print(
+            f"{name:<20} {found.inputs:>9} inputs {found.seconds:>7.1f} s {guided:<7} {len(found.faults)} faults",
+            flush=True,
+        )
     print(f"{total} inputs, seed {asked.seed}: {wrong or 'no'} faults")
     return 1 if wrong else 0
 

@@ -200,10 +200,14 @@ class _Campaign:
                 words = (place / "cmdline").read_bytes()
                 if not words:
                     continue  # the kernel's own, and zombies
-                about = words + os.fsencode(os.readlink(place / "cwd")) + (place / "environ").read_bytes()
+                about = words + os.fsencode((place / "cwd").readlink()) + (place / "environ").read_bytes()
                 state = (place / "stat").read_text().rpartition(")")[2].split()[0]
                 name = f"/{self.folder.name}/"
-                if os.fsencode(name) in about + b"/" and os.fsencode(str(self.folder.parent)) in about and state not in "ZX":
+                if (
+                    os.fsencode(name) in about + b"/"
+                    and os.fsencode(str(self.folder.parent)) in about
+                    and state not in "ZX"
+                ):
                     found[int(entry.name)] = words.replace(b"\0", b" ").decode(errors="replace")
         return found
 
@@ -221,7 +225,9 @@ def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Seq
             campaign = _Campaign(Path(above), number, sampler, layouts, own_cache=kills >= _FEW)
             number += 1
             kind = (sampler, layouts)
-            if kills >= _FEW and kind not in expected:  # one without a kill, to know what it leaves and how long it takes
+            if (
+                kills >= _FEW and kind not in expected
+            ):  # one without a kill, to know what it leaves and how long it takes
                 started = time.monotonic()
                 _finish(campaign, killed, first=True)
                 expected[kind], length[kind] = campaign.files(), time.monotonic() - started
@@ -231,7 +237,9 @@ def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Seq
             _finish(campaign, killed)
             for name in sorted(campaign.files() ^ expected[kind]) if kind in expected else ():
                 if not re.match(r"builds/.*\.(log|gcda)$|runs/.*/scratch", name):
-                    killed.note(f"campaign {campaign.number} ({kind}): the file {name} is there, or not, unlike without kills")
+                    killed.note(
+                        f"campaign {campaign.number} ({kind}): the file {name} is there, or not, unlike without kills"
+                    )
     return killed
 
 

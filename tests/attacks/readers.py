@@ -243,12 +243,12 @@ def _metric_expression(content: bytes, folder: Path) -> object:
     return expression.evaluate({name: np.array([0, 1, 2**62]) for name in expression.names})
 
 
-def _import(format: str, suffix: str, content: bytes, folder: Path) -> object:
+def _import(name: str, suffix: str, content: bytes, folder: Path) -> object:
     from unperturbed.collectors.imports import read_traces
 
     file = folder / f"run{suffix}"
     file.write_bytes(content)
-    return [_look_at(trace) for trace in read_traces(file, format)]
+    return [_look_at(trace) for trace in read_traces(file, name)]
 
 
 def _dumps(content: bytes, folder: Path) -> object:
@@ -307,7 +307,12 @@ def _logs() -> list[Reader]:
         "pattern": {"pattern": r"(?P<time>[0-9.:]+) +(?P<name>\S+)"},
     }
     return [
-        Reader(f"log-{name}", functools.partial(_one, logs, name), functools.partial(_log, {"format": name, **options}), compiled=True)
+        Reader(
+            f"log-{name}",
+            functools.partial(_one, logs, name),
+            functools.partial(_log, {"format": name, **options}),
+            compiled=True,
+        )
         for name, options in wanted.items()
     ] + [Reader("log-any", functools.partial(_all, logs), functools.partial(_log, {"most_bad": 0.9}), compiled=True)]
 

@@ -260,7 +260,7 @@ def elf_files() -> Sequence[bytes]:
     found = []
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "a.c"
-        source.write_text("#include <stdio.h>\nint work(int n) { return n; }\nint main(void) { puts(\"\"); return 0; }\n")
+        source.write_text('#include <stdio.h>\nint work(int n) { return n; }\nint main(void) { puts(""); return 0; }\n')
         for flags in (["-g", "-Wl,--build-id"], ["-shared", "-fPIC", "-s"]):
             subprocess.run([shutil.which("gcc") or "cc", "-O1", *flags, source, "-o", f"{name}/out"], check=True)
             found.append((Path(name) / "out").read_bytes())

@@ -56,7 +56,12 @@ def _spec(runs: int) -> dict[str, object]:
         "name": "soak",
         "parameters": {"n": [1, 2]},
         "program": {"run": "/bin/true {parameters.n}", "result": "any", "timeout": "1 min"},
-        "measure": {"source": "perf_event", "hardware": ["perf::task-clock"], "os": ["minor_faults"], "sampler": "outside"},
+        "measure": {
+            "source": "perf_event",
+            "hardware": ["perf::task-clock"],
+            "os": ["minor_faults"],
+            "sampler": "outside",
+        },
         "campaign": {"repetitions": runs // _ROWS, "max_runs": 10 * runs, "seed": 1},
     }
 
@@ -84,7 +89,9 @@ def soak(runs: int) -> tuple[list[Part], int]:
                     now = _processor_s(process.pid)
                     if last:
                         each = 1000 * (now - spent) / (done - last)
-                        parts.append(Part(done, each, _memory_mb(process.pid), len(os.listdir(f"/proc/{process.pid}/fd"))))  # noqa: PTH208
+                        parts.append(
+                            Part(done, each, _memory_mb(process.pid), len([*Path(f"/proc/{process.pid}/fd").iterdir()]))
+                        )
                         print(_line(parts[-1]), flush=True)
                     last, spent = done, now
         code = process.returncode

@@ -221,7 +221,7 @@ def _broken_pipe(_folder: Path) -> None:
 def _gone_folder(_folder: Path) -> None:
     place = tempfile.mkdtemp()
     os.chdir(place)
-    os.rmdir(place)
+    Path(place).rmdir()
 
 
 def _unreadable_parts(folder: Path) -> None:
@@ -271,7 +271,9 @@ SURROUNDINGS: Mapping[str, Callable[[Path], None]] = {
     "streams of ASCII": _variables(PYTHONIOENCODING="ascii"),
     "a terminal of one column": _variables(COLUMNS="1", LINES="1", TERM="dumb"),
     "columns that are no number": _variables(COLUMNS="x", TERM="\x1b[2J"),
-    "no variables but PATH": lambda _folder: [os.environ.pop(name) for name in list(os.environ) if name != "PATH"] and None,  # type: ignore[dict-item,return-value]
+    "no variables but PATH": lambda _folder: (
+        [os.environ.pop(name) for name in list(os.environ) if name != "PATH"] and None
+    ),  # type: ignore[dict-item,return-value]
     "an empty PATH": _variables(PATH=""),
     "no HOME": _variables(HOME=None, XDG_CACHE_HOME=None),
     "a HOME that is not there": _variables(HOME="/nowhere/at/all", XDG_CACHE_HOME=None),
@@ -338,7 +340,7 @@ def _streams() -> Iterator[object]:
             yield None
             continue
         encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
-        yield open(number, mode, encoding=encoding, errors="backslashreplace" if number == 2 else None, closefd=False)  # noqa: PTH123,SIM115
+        yield open(number, mode, encoding=encoding, errors="backslashreplace" if number == 2 else None, closefd=False)  # noqa: SIM115
 
 
 def _main(words: list[str], heard: int) -> int:
@@ -396,7 +398,9 @@ def make_place(folder: Path, *, campaign: bool = True) -> None:
         assert code in (0, 4), said
     rows = "".join(f"{at},{at % 3},{at * at / 7 + at % 5}\n" for at in range(30))
     (folder / "table.csv").write_text(f"n,k,T\n{rows}")
-    (folder / "plain.csv").write_text("time,a,b\n" + "".join(f"{at * 0.01:.2f},{at},{at * at}\n" for at in range(1, 60)))
+    (folder / "plain.csv").write_text(
+        "time,a,b\n" + "".join(f"{at * 0.01:.2f},{at},{at * at}\n" for at in range(1, 60))
+    )
     shutil.copy(_DATA / "pipeline.log", folder / "good.log")
     shutil.copy(_DATA / "two_threads_multiline.log", folder / "bad.log")
     for path in (folder, *folder.parents):  # another user has to come here

@@ -61,7 +61,7 @@ def test_changes_are_the_same_for_a_seed() -> None:
 def test_kills_command_lines_and_surroundings() -> None:
     """In a process of its own, which forks, and has no threads."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.attacks.slice"],
+        [sys.executable, "-m", "tests.attacks", "--slice"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

@@ -110,7 +110,7 @@ def test_changed_bytes_give_the_same_numbers_or_a_message(file: Path, seed: int)
 
 
 def test_what_would_end_the_reader_is_refused(tmp_path: Path) -> None:
-    """A byte too much in a page asks for exabytes of memory: the process that decodes it is ended by its own library."""
+    """A changed byte in a page asks for exabytes of memory: the process that decodes it ends."""
     folder = Path(__file__).parents[2] / "attacks" / "corpus" / "trace"
     killing = [gzip.decompress(path.read_bytes()) for path in sorted(folder.glob("*.gz"))]
     file = tmp_path / "trace.parquet"
