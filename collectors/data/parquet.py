@@ -133,7 +133,7 @@ def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) 
 
 
 def _place_of_seal(content: bytes) -> int | None:
-    """Return where the digest stands: in the metadata, which are at the end, before anything that they hold."""
+    """Return the place of the digest in the metadata at the file's end."""
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     at = content.find(_SEAL_BEGIN, max(0, footer))
     return None if at < 0 else at + len(_SEAL_BEGIN)

@@ -66,7 +66,9 @@ def _of_the_host(error: sqlite3.Error | MemoryError | OSError) -> str:
             "another user's, or the file damaged?"
         )
     if isinstance(error, MemoryError):
-        return "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data"
+        return (
+            "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data"
+        )
     return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
 
 
