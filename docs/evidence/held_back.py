@@ -336,7 +336,8 @@ The quickstart's program (`experiments/quickstart/blocksort`) on a smaller input
 a run, six metrics after alignment), intervals of processor time. One campaign gives each configuration one layout of
 its code, the other gives each run a layout of its own ([how events are
 counted](../explanation/software.md#layout)). Besides the baseline there are the anchor alone ({milestones} events a
-run) and *rare* (the anchor and others, {events:,} events in all), and a sham of each: the same rewriting, with no-ops in place of the counting.
+run) and *rare* (the anchor and others, {events:,} events in all), and a sham of each:
+the same rewriting, with no-ops in place of the counting.
 
 A draw takes {k} reference runs and r other runs from the pools and judges these as `unperturbed check` does: inner and
 outer check in one family at α = {alpha}, tolerance {tolerance}. Baseline runs held back and shams are held against the
