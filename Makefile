@@ -49,7 +49,8 @@ docs-pictures:
 	@tools/setup.sh test
 	@[ -f campaigns/quickstart/report.html ] || tools/quickstart.sh campaigns/quickstart
 	@[ -f campaigns/sizes/table.csv ] || .venv/bin/unperturbed run experiments/quickstart/sizes.yaml --campaign campaigns/sizes
-	$(python) -m docs.tutorials.pictures campaigns
+	$(python) -m docs.tutorials.pictures .
+	$(python) -m docs.tutorials.pagesampaigns
 
 bench:
 	@tools/setup.sh bench
