@@ -66,9 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _of_host(error: OSError | MemoryError) -> str:
     if isinstance(error, MemoryError):
-        return (
-            "there is not enough memory; raise the limit of this shell (ulimit -a) or container, or give less data"
-        )
+        return "there is not enough memory; raise the limit of this shell (ulimit -a) or container, or give less data"
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}"
 

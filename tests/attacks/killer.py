@@ -273,7 +273,7 @@ def _attack(
             pending.append((point[0], point[1], point[2] + 1))  # in a campaign of another kind
         if hit or (point is None and kind in ("program", "compiler", "watcher")):
             killed.kills[kind] += 1
-            if killed.kills.total() % 50 == 0:
+            if killed.kills.total() % 10 == 0:
                 done = f"{killed.kills.total()} kills, {len(killed.points)} points, {killed.campaigns} campaigns"
                 print(f"  {done}, {len(killed.faults)} faults", flush=True)
         if code in (0, 4):
