@@ -61,7 +61,8 @@ _FACTS: Mapping[str, Any] = {
     **dict.fromkeys(
         ("id", "purpose", "spec_text", "spec_path", "spec_digest", "name", "begun", "host", "program"), str
     ),
-    **dict.fromkeys(("reasons", "skipped", "programs", "description", "imported"), dict),
+    **dict.fromkeys(("reasons", "skipped", "programs", "imported"), dict),
+    "description": {"host": {"name": str, "system": str}, "processor": {"model": str}},
     "builds": {str: dict},
     "sites": {str: {str: int}},
     "inputs": {str: int},
@@ -229,6 +230,19 @@ class Manifest:
         shape = _FACTS.get(name, _FACTS.get(f"{name.partition(':')[0]}:"))
         if value is not None and shape is not None and not _has_shape(value, shape):
             raise self._damaged(f"the fact {name} is none")
+        return value
+
+    def required_fact(self, name: str) -> Any:
+        """Return a fact that every campaign with a finished run has.
+
+        Raises
+        ------
+        SpecError
+            The manifest is damaged, or has no such fact.
+        """
+        value = self.fact(name)
+        if value is None:
+            raise self._damaged(f"the fact {name} is missing")
         return value
 
     def counts(self) -> Mapping[State, int]:
