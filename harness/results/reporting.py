@@ -300,7 +300,7 @@ def _provenance(campaign: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapp
         return imported_provenance(campaign, campaign.imported, manifest)
     description: dict[str, dict[str, str]] = manifest.required_fact("description")
     expected, native = manifest.required_fact("expected"), manifest.required_fact("native")
-    passes, inputs = manifest.required_fact("passes"), manifest.required_fact("inputs")
+    passes = manifest.required_fact("passes")
     groups = {
         "campaign": {
             "name": campaign.name,
