@@ -104,7 +104,10 @@ def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[st
     elif reason := _kills_reader(content):
         raise DataError(f"{path}: not a readable Parquet file ({reason})")
     try:
-        return pl.read_parquet(io.BytesIO(content)), pl.read_parquet_metadata(io.BytesIO(content))
+        file = io.BytesIO(content)
+        metadata = pl.read_parquet_metadata(file)
+        file.seek(0)
+        return pl.read_parquet(file), metadata
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
         # A panic of the reader is a BaseException, which nothing else would catch.
         reason = str(error).strip().partition("\n")[0]

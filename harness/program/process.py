@@ -24,8 +24,6 @@ from unperturbed.harness.spec import PROGRAM_PATH, CampaignSpec, substitute
 _GRACE_S = 2.0
 """Time that a command which is stopped gets to end by itself."""
 
-_MAGIC = b"\x7fELF"
-
 
 @dataclass(frozen=True)
 class Command:
@@ -236,21 +234,8 @@ def cannot_preload(file: str | Path) -> str | None:
     as_other_group = state.st_mode & stat.S_ISGID and state.st_gid != os.getegid()
     if as_other_user or as_other_group:
         return "is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"
-    from elftools.common.exceptions import ELFError  # noqa: PLC0415  some 20 ms, for who preloads
-    from elftools.construct import ConstructError  # noqa: PLC0415
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+    from unperturbed.instrument.binaries import is_static  # noqa: PLC0415  some 20 ms, for who preloads
 
-    from unperturbed.instrument.binaries.elf import DAMAGE  # noqa: PLC0415
-
-    with program.open("rb") as stream:
-        try:
-            if stream.read(len(_MAGIC)) != _MAGIC or any(ELFFile(stream).iter_segments("PT_INTERP")):
-                return None
-        except (
-            ELFError,
-            ConstructError,
-            OSError,
-            *DAMAGE,
-        ):  # a damaged file, which the kernel refuses to run in its own words
-            return None
+    if not is_static(program):
+        return None
     return "is linked statically: no dynamic linker is there to load the sampler"

@@ -208,7 +208,7 @@ def _settings(campaign: CampaignSpec, manifest: Manifest, traces: Mapping[str, t
 def _headline(campaign: CampaignSpec, manifest: Manifest, states: list[RunState]) -> Headline:
     if campaign.imported is not None:
         return imported_headline(campaign.imported, manifest)
-    description = manifest.fact("description")
+    description = manifest.required_fact("description")
     program = campaign.program.debian or (campaign.program.source and Path(campaign.program.source).name)
     return Headline(
         program=str(program or shlex.split(campaign.program.run)[0]),
@@ -298,9 +298,9 @@ def _alignment(campaign: CampaignSpec, traces: Mapping[str, tuple[Trace, ...]]) 
 def _provenance(campaign: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[str, str]]:
     if campaign.imported is not None:
         return imported_provenance(campaign, campaign.imported, manifest)
-    description: dict[str, dict[str, str]] = manifest.fact("description")
-    expected, native = manifest.fact("expected"), manifest.fact("native")
-    passes = manifest.fact("passes")
+    description: dict[str, dict[str, str]] = manifest.required_fact("description")
+    expected, native = manifest.required_fact("expected"), manifest.required_fact("native")
+    passes = manifest.required_fact("passes")
     groups = {
         "campaign": {
             "name": campaign.name,
@@ -318,7 +318,8 @@ def _provenance(campaign: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapp
                 f"{native['seconds']:.3f} s, {native['user_s']:.3f} s of processor time, "
                 f"{native['max_rss_kib'] / 1024:.0f} MiB"
             ),
-            "inputs": ", ".join(f"{name} ({size:,} bytes)" for name, size in manifest.fact("inputs").items()) or "none",
+            "inputs": ", ".join(f"{name} ({size:,} bytes)" for name, size in manifest.required_fact("inputs").items())
+            or "none",
         },
         "what is counted": {
             **{f"pass {item['name']}": f"{item['source']}: {', '.join(item['metrics'])}" for item in passes},

@@ -27,7 +27,7 @@ _EXPORTED_BINDINGS = (1, 2, 10)
 _HIDDEN = (1, 2)
 _EXECUTABLE = 1
 _PROBE_NOTE = 3
-DAMAGE = (
+_DAMAGE = (
     struct.error,
     ValueError,
     LookupError,
@@ -220,8 +220,29 @@ def _read_version(path: Path, modified_ns: int, size: int) -> Binary:
             return _described(path, file)
     except OSError as error:  # also of places that no file has
         raise SpecError(f"{path}: the binary cannot be read ({error.strerror})") from None
-    except (*DAMAGE, ELFError, ConstructError) as error:
+    except (*_DAMAGE, ELFError, ConstructError) as error:
         raise SpecError(f"{path}: a damaged ELF file ({type(error).__name__}: {error})") from None
+
+
+def is_static(path: Path) -> bool:
+    """Return whether a program is an ELF binary that no dynamic linker loads; a damaged one is not called so.
+
+    The kernel refuses a damaged one in its own words.
+
+    Raises
+    ------
+    OSError
+        The file cannot be opened.
+    """
+    from elftools.common.exceptions import ELFError  # noqa: PLC0415
+    from elftools.construct import ConstructError  # noqa: PLC0415
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
+
+    with path.open("rb") as file:
+        try:
+            return file.read(4) == b"\x7fELF" and not any(ELFFile(file).iter_segments("PT_INTERP"))
+        except (*_DAMAGE, OSError, ELFError, ConstructError):
+            return False
 
 
 def _check_magic(path: Path, begin: bytes) -> None:

@@ -9,7 +9,7 @@ extern char **environ;
 static bool matches(const char *pattern, const char *word)
 {
     size_t size = strlen(pattern);
-    return pattern[size - 1] == '*' ? strncmp(pattern, word, size - 1) == 0 : strcmp(pattern, word) == 0;
+    return size && pattern[size - 1] == '*' ? strncmp(pattern, word, size - 1) == 0 : strcmp(pattern, word) == 0;
 }
 
 static bool is_listed(const words_t *patterns, const char *word)
@@ -28,7 +28,7 @@ static const char *language_of(const struct configuration *configuration, const 
         return NULL;
     for (size_t index = 0; index < configuration->endings.count; index++) {
         const char *entry = configuration->endings.items[index], *sign = strchr(entry, '=');
-        if ((size_t)(sign - entry) == strlen(point) && strncmp(entry, point, strlen(point)) == 0)
+        if (sign && (size_t)(sign - entry) == strlen(point) && strncmp(entry, point, strlen(point)) == 0)
             return sign + 1;
     }
     return NULL;

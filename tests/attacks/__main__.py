@@ -21,7 +21,7 @@ _SHARES = {"fuzz": 0.35, "c_readers": 0.1, "killer": 0.3, "surroundings": 0.15, 
 """Of the time; what is left is the soak's, which has a number of runs and no time."""
 
 _RUNS_A_MINUTE = 10
-_SEED, _KILLS, _LINES, _CELLS = 5, 2, 12, 4
+_SEED, _KILLS, _LINES, _CELLS = 5, 2, 6, 3
 
 
 def main() -> int:

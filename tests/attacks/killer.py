@@ -55,8 +55,8 @@ LOADED = (
     "unperturbed.analysis.alignment.dtw.kernels", "unperturbed.analysis.report", "elftools.elf.elffile", "numba", "yaml",
     "llvmlite.binding", "scipy.stats", "polars",
 )  # fmt: skip
-_NUMBERS = re.compile(r"[0-9a-f]{5,}(-[0-9a-f]{4,})*")
-"""Parts of names that differ from campaign to campaign: times, processes, digests."""
+_NUMBERS = re.compile(r"(toolchain/(?:sites|links)/)[^/]*")
+"""Names of notes, which differ from build to build: times, processes, digests."""
 
 _ASIDE = re.compile(r"(^|/)\.[^/]*\.\d+$|-journal$|-wal$|(^|/)record$|(^|/)(vgdb-pipe|unperturbed-)[^/]*$")
 """Files on their way to a name, and what a run needs only while it runs."""
@@ -182,7 +182,7 @@ class _Campaign:
     def files(self) -> set[str]:
         """Return what the campaign left, failed attempts apart."""
         names = {str(path.relative_to(self.place)) for path in self.place.rglob("*") if not path.is_dir()}
-        return {_NUMBERS.sub("#", name) for name in names if "-failed-" not in name}
+        return {_NUMBERS.sub(r"\1#", name) for name in names if "-failed-" not in name}
 
     def left(self) -> list[str]:
         """Return temporary files, here and in the cache."""
@@ -273,7 +273,7 @@ def _attack(
             pending.append((point[0], point[1], point[2] + 1))  # in a campaign of another kind
         if hit or (point is None and kind in ("program", "compiler", "watcher")):
             killed.kills[kind] += 1
-            if killed.kills.total() % 50 == 0:
+            if killed.kills.total() % 10 == 0:
                 done = f"{killed.kills.total()} kills, {len(killed.points)} points, {killed.campaigns} campaigns"
                 print(f"  {done}, {len(killed.faults)} faults", flush=True)
         if code in (0, 4):

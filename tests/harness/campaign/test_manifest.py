@@ -155,3 +155,13 @@ def test_a_file_that_is_no_manifest(tmp_path: Path) -> None:
     (tmp_path / "campaign.sqlite").write_text("some notes of mine, more than sixteen bytes long")
     with pytest.raises(SpecError, match="not a campaign's manifest"):
         Manifest(tmp_path / "campaign.sqlite")
+
+
+def test_facts_that_are_missing_or_of_another_shape_are_damage(tmp_path: Path) -> None:
+    with Manifest(tmp_path / "campaign.sqlite") as manifest:
+        manifest.set_facts(passes=[{"name": 3}], native={"seconds": float("nan")})
+        for name in ("passes", "native"):
+            with pytest.raises(SpecError, match=f"manifest is damaged .the fact {name} is none"):
+                manifest.fact(name)
+        with pytest.raises(SpecError, match="the fact description is missing"):
+            manifest.required_fact("description")
