@@ -62,7 +62,8 @@ State = Literal["planned", "running", "done", "failed"]
 _FACTS: Mapping[str, Shape] = {
     **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose"), str),
     **dict.fromkeys(("spec_digest", "spec_path", "spec_text"), str),
-    **dict.fromkeys(("candidates", "description", "programs", "reasons", "skipped"), dict),
+    **dict.fromkeys(("candidates", "programs", "reasons", "skipped"), dict),
+    "description": {"host": {"name": str, "system": str}, "processor": {"model": str}},
     "builds": {str: dict},
     "sites": {str: {str: int}},
     "inputs": {str: int},
@@ -237,6 +238,19 @@ class Manifest:
         shape = _PILOT if name.startswith("pilot:") else _FACTS.get(name)
         if value is not None and shape is not None and (fault := misfit(value, shape, f"the fact {name!r}")):
             raise self._damaged(fault)
+        return value
+
+    def required_fact(self, name: str) -> Any:
+        """Return a fact that every campaign with a finished run has.
+
+        Raises
+        ------
+        SpecError
+            The manifest is damaged, or has no such fact.
+        """
+        value = self.fact(name)
+        if value is None:
+            raise self._damaged(f"the fact {name} is missing")
         return value
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
