@@ -72,7 +72,9 @@ def main() -> None:
             done.touch()
     run = min((folder / "campaign/campaigns/compress/runs").glob("00[1-9]*"))
     subprocess.run(
-        [_UNPERTURBED, "structure", run, "--html", folder / "campaign/phases.html"], check=False, stdout=subprocess.DEVNULL
+        [_UNPERTURBED, "structure", run, "--html", folder / "campaign/phases.html"],
+        check=False,  # 4: words do not describe the run
+        stdout=subprocess.DEVNULL,
     )
     PICTURES.mkdir(parents=True, exist_ok=True)
     for shot in SHOTS:
@@ -99,7 +101,8 @@ def _picture(page: ReportPage, shot: Shot) -> bytes:
         page.js("document.querySelector(arguments[0]).scrollIntoView()", shot.selector)
         page.wait_drawn()
     top = page.js(
-        "return arguments[0] ? document.querySelector(arguments[0]).getBoundingClientRect().top + scrollY : 0", shot.selector
+        "return arguments[0] ? document.querySelector(arguments[0]).getBoundingClientRect().top + scrollY : 0",
+        shot.selector,
     )
     clip = {"x": 0, "y": top, "width": _WIDTH, "height": shot.height or _HEIGHT, "scale": 1}
     asked = {"captureBeyondViewport": True, "format": "png", "clip": clip}

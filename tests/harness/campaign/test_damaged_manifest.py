@@ -14,6 +14,7 @@ from unperturbed.errors import UnperturbedError
 from unperturbed.harness.campaign import Manifest, PlannedRun
 
 HOST = {"load_1min": 0.5, "steal_s": 0.0}
+_NATIVE = {"exit_code": 0, "seconds": 1.0, "user_s": 0.9, "system_s": 0.1, "max_rss_kib": 900}
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def file(tmp_path: Path) -> Path:
             spec_path="x.yaml",
             purpose="a campaign",
             passes=[{"name": "main", "source": "perf_event", "metrics": ["perf::page-faults"]}],
-            native={"seconds": 1.0},
+            native=_NATIVE,
         )
         runs = [PlannedRun(f"{number:04d}", "baseline", "main", number, 0, 0) for number in range(5)]
         manifest.plan(runs)
@@ -61,8 +62,8 @@ def _change(file: Path, statement: str, *values: Any) -> None:
         ("passes", "[5]", r"'passes'\[0\] is 5, not a table"),
         ("passes", '[{"name": "main"}]', r"'passes'\[0\] has no 'source'"),
         ("passes", '[{"name": "main", "source": "x", "metrics": [5]}]', r"metrics\[0\] is 5, not a text"),
-        ("native", '{"seconds": "x"}', "seconds is 'x', not a number"),
-        ("native", '{"seconds": true}', "seconds is True, not a number"),
+        ("native", json.dumps({**_NATIVE, "seconds": "x"}), "seconds is 'x', not a number"),
+        ("native", json.dumps({**_NATIVE, "seconds": True}), "seconds is True, not a number"),
         ("native", "[" * 100_000, "'native' is no JSON"),
     ],
 )

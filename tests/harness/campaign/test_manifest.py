@@ -158,10 +158,11 @@ def test_a_file_that_is_no_manifest(tmp_path: Path) -> None:
 
 
 def test_facts_that_are_missing_or_of_another_shape_are_damage(tmp_path: Path) -> None:
+    native = {"exit_code": 0, "seconds": float("nan"), "user_s": 0.0, "system_s": 0.0, "max_rss_kib": 0}
     with Manifest(tmp_path / "campaign.sqlite") as manifest:
-        manifest.set_facts(passes=[{"name": 3}], native={"seconds": float("nan")})
+        manifest.set_facts(passes=[{"name": 3}], native=native)
         for name in ("passes", "native"):
-            with pytest.raises(SpecError, match=f"manifest is damaged .the fact {name} is none"):
+            with pytest.raises(SpecError, match=f"manifest is damaged: the fact .{name}."):
                 manifest.fact(name)
         with pytest.raises(SpecError, match="the fact description is missing"):
             manifest.required_fact("description")
