@@ -66,7 +66,9 @@ def main() -> None:
         place = folder / AFTER.get(name, name)
         done = place / f".{name}"
         if not done.exists():
-            place.mkdir(parents=True, exist_ok=True)
+            if name not in AFTER:
+                shutil.rmtree(place, ignore_errors=True)
+                place.mkdir(parents=True)
             print(f"following {page.name}", flush=True)
             follow(page, place)
             done.touch()
