@@ -39,6 +39,7 @@ check:
 	.venv/bin/clang-format --dry-run --Werror $$(find analysis collectors experiments harness instrument tests -name '*.[ch]')  # an unpacked sdist has no git
 	$(python) tools/check_docstrings.py
 	$(python) tools/check_words.py
+	$(python) tools/check_prose.py
 	$(python) tools/check_distribution.py
 	$(python) -m mypy --strict -p unperturbed
 	$(python) -m mkdocs build --strict --quiet
@@ -49,8 +50,8 @@ docs-pictures:
 	@tools/setup.sh test
 	@[ -f campaigns/quickstart/report.html ] || tools/quickstart.sh campaigns/quickstart
 	@[ -f campaigns/sizes/table.csv ] || .venv/bin/unperturbed run experiments/quickstart/sizes.yaml --campaign campaigns/sizes
-	$(python) -m docs.tutorials.pictures .
-	$(python) -m docs.tutorials.pagesampaigns
+	$(python) -m docs.tutorials.pictures campaigns
+	$(python) -m docs.tutorials.pages
 
 bench:
 	@tools/setup.sh bench
