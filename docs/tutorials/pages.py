@@ -36,7 +36,7 @@ class Shot(NamedTuple):
 
 
 SHOTS = (
-    Shot("trust", "../quickstart/report.html", "#trust", 620),
+    Shot("trust", "../quickstart/report.html", "#trust", 605),
     Shot("first_answer_trust", "first_answer/campaigns/words/report.html", "#trust", 560),
     Shot("campaign_signals", "campaign/campaigns/compress/report.html", "#signals", 760),
     Shot("alignment", "campaign/align.html", "", 820),
