@@ -43,7 +43,7 @@ SHOTS = (
     Shot("subsets", "subsets/campaigns/search-partition/partition.html", "", 820),
     Shot("diagnosis", "diagnosis/drop.html", "", 820),
     Shot("causal_graph", "causal_model/model.html", "", 820),
-    Shot("phases", "campaign/phases.html", "", 820),
+    Shot("phases", "phases.html", "", 820),
 )
 
 EXHIBITS = {
@@ -51,7 +51,7 @@ EXHIBITS = {
     "alignment": "campaign/align.html",
     "partition": "subsets/campaigns/search-partition/partition.html",
     "diagnosis": "diagnosis/drop.html",
-    "phases": "campaign/phases.html",
+    "phases": "phases.html",
     "causal_model": "causal_model/model.html",
 }
 """Pages of the gallery, below the folder."""
@@ -72,10 +72,10 @@ def main() -> None:
             print(f"following {page.name}", flush=True)
             follow(page, place)
             done.touch()
-    run = min((folder / "campaign/campaigns/compress/runs").glob("00[1-9]*"))
+    run = folder.parent / "quickstart/runs/0010"
     subprocess.run(
-        [_UNPERTURBED, "structure", run, "--html", folder / "campaign/phases.html"],
-        check=False,  # 4: words do not describe the run
+        [_UNPERTURBED, "structure", run, "--html", folder / "phases.html"],
+        check=True,
         stdout=subprocess.DEVNULL,
     )
     PICTURES.mkdir(parents=True, exist_ok=True)
