@@ -121,7 +121,7 @@ def test_jump_and_threshold_of_a_curve_become_variables(
         == "A row is a cell of datatype: 6 cells of 300 runs, each with the parameters of its curve of L2M over n."
     )
     assert found["notes"][1].startswith("Not told by the runs of some cells: L2M_threshold_of_n (1)")
-    assert "The curves whose parameters these are" in page.read_text()
+    assert "The curves behind these parameters" in page.read_text()
     code, output, _ = run(capsys, lu, *words, *FAST)
     assert code == 0
     assert "95% confidence" in output
