@@ -79,7 +79,7 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
     if wanted:
         only_simulated = any(name in ways and ways[name].kind == "simulated" for name in wanted)
         simulates = source == "simulated" or (source in ("", "auto") and only_simulated)
-        return HardwareChoice(tuple(wanted), simulates, "asked for on the command line")
+        return HardwareChoice(tuple(wanted), simulates, "requested on the command line")
     counted = [name for name in _REAL if name in ways and ways[name].kind == "hardware"]
     if len(counted) > 1:
         return HardwareChoice(tuple(counted), False, "this processor counts them")
