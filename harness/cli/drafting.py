@@ -225,7 +225,7 @@ def draft(
     place = find_place(spec.name, command, arguments.campaign)
     if place.name != spec.name and arguments.campaign is None and not place.known:
         progress.note(
-            f"another command has {HOME / spec.name}; this one is kept in {place.campaign}. To go on with that one, "
+            f"another command has {HOME / spec.name}; this one is kept in {place.campaign}. To continue that one, "
             f"edit {HOME / spec.name}.yaml, and type `unperturbed run {HOME / spec.name}.yaml`"
         )
     spec = spec.renamed(place.name)
@@ -252,7 +252,7 @@ def draft(
     for remark in tried.remarks():
         progress.note(remark)
     save(place, tried.text(head_of(command, place.spec)))
-    progress.step(f"the spec that this stands for is {place.spec}")
+    progress.step(f"the spec of this command is {place.spec}")
     return Drafted(place.spec, place.campaign)
 
 

@@ -190,9 +190,8 @@ def _alignment_section(example: AlignmentExample | None, blocks: Blocks) -> Html
 def _introduction(example: AlignmentExample) -> Html:
     scores = np.asarray(example.milestone_scores)
     judged = (
-        f"Of the {counted(scores.size, 'aligned step')} that hold a milestone, "
-        f"{number(100 * float(np.mean(scores == 0)), 2)} % meet it in the very interval and "
-        f"{number(100 * float(np.mean(scores <= 1)), 2)} % within one."
+        f"{number(100 * float(np.mean(scores == 0)), 2)} % of the {counted(scores.size, 'aligned step')} with a "
+        f"milestone meet it in the same interval, and {number(100 * float(np.mean(scores <= 1)), 2)} % within one."
         if scores.size
         else "The runs share no milestone, so this alignment cannot be checked independently."
     )

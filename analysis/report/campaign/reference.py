@@ -49,7 +49,7 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         "time",
         "intervals",
         ("layout", "number of the layout of the program's code; 0 is the program as its build made it"),
-        ("environment +", "bytes added to the environment, so that the memory layout varies from run to run"),
+        ("environment +", "bytes added to the environment, to vary the memory layout from run to run"),
         ("load before", "the host's one-minute load average"),
         "load after",
         ("host meanwhile", "what the host did during the run; its whole state before and after is in verdicts.json"),

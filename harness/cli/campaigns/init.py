@@ -65,9 +65,9 @@ def _of_command(arguments: argparse.Namespace) -> Path:
     drafted = describe_command(arguments.program, Choices(name=arguments.name))
     spec: Path = arguments.out or Path(f"{drafted.name}.yaml")
     head = (
-        f"What `unperturbed run -- {' '.join(arguments.program)}` stands for. Edit it, then type\n\n"
-        f"    unperturbed run {spec}\n\n"
-        "`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md describes them."
+        f"The spec that `unperturbed run -- {' '.join(arguments.program)}` uses. Edit it, then type\n\n    "
+        f"unperturbed run {spec}\n\n`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md "
+        "describes them."
     )
     return _write(spec, drafted.text(head))
 
@@ -89,5 +89,5 @@ def _write(spec: Path, text: str) -> Path:
         with spec.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SpecError(f"{spec} is there already; give another path with --out, or remove it") from None
+        raise SpecError(f"{spec} already exists; give another path with --out, or remove it") from None
     return spec

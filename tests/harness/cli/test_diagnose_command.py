@@ -79,7 +79,7 @@ def test_find_stops_at_the_first(capsys: pytest.CaptureFixture[str], tmp_path: P
         ([REFERENCES[0], "nowhere.log"], "nowhere.log"),
         ([*REFERENCES, "--theta", "2"], "give a ratio from 0 to 1"),
         ([*REFERENCES, "--method", "paper"], "needs --distance"),
-        ([*REFERENCES, "--identity", "colour"], "identity is made of"),
+        ([*REFERENCES, "--identity", "colour"], "identity consists of"),
         (["-", "-"], "standard input holds one log"),
         ([*REFERENCES, REFERENCES[0], REFERENCES[0]], "is given twice as a reference"),
         ([*REFERENCES, REFERENCES[0], "--html", "/nowhere/page.html"], "there is no folder /nowhere"),
