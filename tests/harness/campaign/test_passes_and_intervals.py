@@ -116,7 +116,7 @@ def test_identical_baseline_runs_are_refused(campaign: Path) -> None:
 def test_a_coarse_clock_is_said() -> None:
     interval, note = pilot._interval_for(3000, 2_500_000_000, "process-cpu")
     assert interval >= 2_000_000
-    assert "3000 records were asked for" in note
+    assert "3000 records were requested" in note
     interval, note = pilot._interval_for(3000, 30_000_000_000, "monotonic")
     assert (interval, note) == (10_000_000, "")
     interval, note = pilot._interval_for(100, 3_000_000_000, "process-cpu")
