@@ -1,4 +1,4 @@
-"""Compare two builds, inputs or set-ups of a program: do their metrics correlate alike?"""
+"""Compare two builds, inputs or set-ups of a program by how their metrics correlate."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_a_knowledge_file_says_the_same_as_options(
     assert found["derived"]["total"] == "n * instr"
     (edge,) = [edge for edge in found["edges"] if (edge["source"], edge["target"]) == ("n", "time")]
     assert edge["required"]
-    assert {"name": "bytes", "why": "not asked for"} in found["left_out"]
+    assert {"name": "bytes", "why": "not requested"} in found["left_out"]
 
 
 @pytest.mark.parametrize(
