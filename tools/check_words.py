@@ -1,4 +1,4 @@
-"""Refuse turns of phrase that are not the field's, in names and in first lines of docstrings.
+"""Refuse turns of phrase that are not the field's: in names, in first lines of docstrings, in texts that users meet.
 
     python tools/check_words.py [FOLDER …]
 
@@ -50,6 +50,27 @@ IN_FIRST_LINES = {
 }
 """Turns that no first line of a docstring may have (regular expressions), and what to write."""
 
+IN_TEXTS = {
+    r"\b(?:is|are|was|were|be|been|not) (?:told(?! apart)|said|asked for|spelt|bettered)\b": "shown, requested",
+    r"\btells?\b(?! whether| apart)": "shows, reports",
+    r"\bbegun\b": "started",
+    r"\bstands?\b(?! for)": "is",
+    r"\b(?:holds?|held) (?:\w+ )?against\b|\blaid beside\b": "compare with",
+    r"\bhardly\b": "rarely, unlikely",
+    r"\b(?:goes|go) on with\b|\bcommand goes on\b": "continue, repeat the command",
+    r"\bis there (?:already|twice)\b": "already exists, appears twice",
+    r"\bis none\b(?! of)": "is not a …",
+    r"\bmade of\b": "consists of, computed from",
+    r"\bfor want of\b": "without",
+    r"\bflattered\b": "inflated",
+    r", so that\b": "so, to",
+    r"(?-i:^Of )": "N of M …",
+}
+"""Turns that no text may have that users meet (help, messages, tables, reports), and what to write."""
+
+_TEXT_WORDS = 3
+"""Literals of fewer words are keys, names and parts of tables."""
+
 
 def main(folders: list[str]) -> int:
     """Print every fault below the folders; return the exit code."""
@@ -66,6 +87,7 @@ def main(folders: list[str]) -> int:
 def faults(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield line, name and fault of everything that a file names or describes."""
     tree = ast.parse(path.read_text())
+    yield from _in_texts(tree)
     yield from _in_name(1, path.stem)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -81,6 +103,29 @@ def faults(path: Path) -> Iterator[tuple[int, str, str]]:
             for pattern, better in IN_FIRST_LINES.items():
                 if match := re.search(pattern, first, re.IGNORECASE):
                     yield getattr(node, "lineno", 1), name, f"first line has {match[0]!r}; rather: {better}"
+
+
+def _in_texts(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield the faults of string literals that are no docstring; the values in an f-string count as `{}`."""
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped.update(map(id, node.values))
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if len(text.split()) < _TEXT_WORDS:
+            continue
+        for pattern, better in IN_TEXTS.items():
+            if match := re.search(pattern, text, re.IGNORECASE):
+                start = " ".join(text.split())[:40]
+                yield node.lineno, f"text {start!r}", f"has {match[0]!r}; rather: {better}"
 
 
 def _in_name(line: int, name: str) -> Iterator[tuple[int, str, str]]:

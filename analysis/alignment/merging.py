@@ -326,7 +326,10 @@ def merge(
         sources.append(source)
         if spread is not None:
             name = f"spread:{source.title}"
-            meaning = f"how far alignments of run {source.run} by way of other repetitions end from the direct one"
+            meaning = (
+                f"by how many intervals alignments of run {source.run} through other repetitions differ from the "
+                "direct one"
+            )
             metrics[name] = Metric(name, "derived", "intervals", "gauge", "alignment", meaning)
             columns[name] = spread
     described = {name: source.run for source in sources for name in source.metrics}

@@ -83,7 +83,7 @@ def separation_sentence(found: Separation, alpha: float) -> str:
         other = found.other if found.determined == found.one else found.one
         return (
             f"{listing(found.given)} {'determine' if len(found.given) > 1 else 'determines'} {found.determined}, so "
-            f"that {other} adds nothing"
+            f"{other} adds nothing"
         )
     given = f" given {listing(found.given)}" if found.given else ""
     p_value = f" (p = {p_text(found.p_value)})" if not math.isnan(found.p_value) else ""

@@ -156,8 +156,8 @@ def learn(
     data = table if isinstance(table, Data) else prepare(to_polars(table), kinds=kinds, missing=missing)
     if data.rows < _FEWEST_ROWS:
         raise DataError(
-            f"{data.rows} rows are too few to learn from; {_FEWEST_ROWS} are the least, "
-            "and some ten a variable tell something"
+            f"{data.rows} rows are too few to learn from; {_FEWEST_ROWS} are the minimum, and about ten per variable "
+            "are needed for useful results"
         )
     given = knowledge or Knowledge()
     given = replace(given, inputs=tuple(dict.fromkeys([*given.inputs, *inputs])))

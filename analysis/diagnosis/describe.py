@@ -66,7 +66,7 @@ def facts(finding: Finding, unit: str) -> list[tuple[str, str]]:
         ("measured", f"{measured} {finding.amount_of}; an anomaly from {threshold} on; between references {floor}"),
         (
             "confidence",
-            "" if finding.confidence == "full" else "weaker: one reference does not tell how much clean runs differ",
+            "" if finding.confidence == "full" else "weaker: one reference does not show how much clean runs differ",
         ),
     ]
     return [(name, value) for name, value in pairs if value]

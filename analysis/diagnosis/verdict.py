@@ -134,9 +134,8 @@ def _notes(comparison: Comparison) -> list[str]:
     notes = []
     if len(comparison.references) == 1:
         notes.append(
-            "one reference: how much clean runs differ is not known, so that only large differences are called "
-            "anomalous, and smaller ones are "
-            "undecided; give several"
+            "one reference does not show how much clean runs differ: only large differences are called anomalous, "
+            "and smaller ones are undecided; give several"
         )
     for one in [*comparison.references, comparison.observed]:
         reading = one.trace.reading

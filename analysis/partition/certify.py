@@ -120,7 +120,7 @@ class Certification:
             failed.append(subset)
             if outcome is None:
                 most = self.evaluator.settings.max_repetitions
-                self.failed[subset] = f"{most} repetitions would hardly certify it at level {level:.2g}"
+                self.failed[subset] = f"{most} repetitions are unlikely to certify it at level {level:.2g}"
             else:
                 self.evaluator.level /= 2
                 shown = "; ".join(outcome.carried[:3])

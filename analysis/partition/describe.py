@@ -121,9 +121,8 @@ def forecast_words(plan: Plan) -> str:
     """Return how many runs were used, and how many were predicted."""
     predicted = plan.forecast
     return (
-        f"{counted(plan.runs_used, 'run')} after the first baseline; predicted were {predicted.low:,} if all metrics "
-        "went together, "
-        f"{predicted.expected:,} if about five did, {predicted.high:,} if no two did."
+        f"{counted(plan.runs_used, 'run')} after the first baseline; the prediction was {predicted.low:,} if all "
+        f"metrics went together, {predicted.expected:,} if about five did, {predicted.high:,} if no two did."
     )
 
 

@@ -19,8 +19,7 @@ from unperturbed.analysis.partition.strategies import Strategy, find_strategy, f
 
 _ADVICE = (
     "measure it at a larger interval, with the outside sampler where the processor counts, or count a rarer event "
-    "that tells the same; a sham "
-    "build tells whether it is the counting at all"
+    "with the same information; a sham build shows whether the counting causes it"
 )
 
 

@@ -323,7 +323,7 @@ class Baseline:
         if against is None:
             return made
         return replace(
-            made, notes=(*made.notes, f"held against run {comparable.run_names([against], 'reference')[0]} alone")
+            made, notes=(*made.notes, f"compared with run {comparable.run_names([against], 'reference')[0]} alone")
         )
 
     def stability(self, disturbed: Mapping[str, str] | None = None) -> Stability:

@@ -157,10 +157,9 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
             here, there = trace.metrics[name], reference.metrics[name]
             if (here.kind, here.source, here.components) != (there.kind, there.source, there.components):
                 raise DataError(
-                    f"{run}: metric {name!r} is {here.kind} ({here.source or 'no source given'}), in the "
-                    "baseline it is "
-                    f"{there.kind} ({there.source or 'no source given'}) or made of other events; measure it the "
-                    "same way"
+                    f"{run}: metric {name!r} is {here.kind} ({here.source or 'no source given'}), in the baseline it "
+                    f"is {there.kind} ({there.source or 'no source given'}) or computed from other events; measure "
+                    "it the same way"
                 )
         if len(trace) < MINIMUM_INTERVALS:
             raise DataError(

@@ -416,7 +416,7 @@ def _notes(
         sentences = []
         if no_spread[at]:
             sentences.append(
-                "all reference runs have the same coefficient: the sampling error within a run stands for their spread"
+                "all reference runs have the same coefficient: the sampling error within a run is used as their spread"
             )
         if r == 1:
             sentences.append("one checked run: its spread is taken to be the reference's")

@@ -47,15 +47,15 @@ VERDICT_TONES: Mapping[VerdictName, Tone] = {
 
 VERDICT_MEANINGS: Mapping[VerdictName, str] = {
     "perturbed": "shown to have changed by more than the tolerance",
-    "shifted": "shown to have changed, perhaps within the tolerance; more runs could tell",
-    "undecided": "no change is shown, nor that there is none; more runs could tell",
+    "shifted": "shown to have changed, perhaps within the tolerance; more runs could decide",
+    "undecided": "neither shown to have changed nor shown to stay within the tolerance; more runs could decide",
     "unperturbed": "shown to stay within the tolerance",
 }
 
 _ORIGINS: Mapping[OriginName, str] = {
-    "layout": "; not by the counting: its sham shows it too",
-    "counting": "; by the counting: its sham does not show it",
-    "both": "; by the counting and by what its sham shows",
+    "layout": "; not caused by the counting: its sham shows it too",
+    "counting": "; caused by the counting: its sham does not show it",
+    "both": "; caused by the counting and by what its sham shows",
     "unclear": "",
 }
 
@@ -66,11 +66,11 @@ def verdict_cell(verdict: VerdictName) -> Cell:
 
 
 def verdict_headline(verdict: Verdict) -> str:
-    """Return a verdict in one line: `steps is unperturbed: of 66 changes, 66 unperturbed`."""
+    """Return a verdict in one line: `steps is unperturbed (66 changes: 66 unperturbed)`."""
     counts = Counter(change.verdict for change in verdict.changes)
     parts = [f"{counts[name]} {name}" for name in VERDICT_SIGNS if counts[name]]
-    found = f"of {counted(len(verdict.changes), 'change')}, {listing(parts)}" if parts else "nothing could be compared"
-    return f"{verdict.configuration} is {verdict.verdict}: {found}"
+    found = f"{counted(len(verdict.changes), 'change')}: {listing(parts)}" if parts else "nothing could be compared"
+    return f"{verdict.configuration} is {verdict.verdict} ({found})"
 
 
 def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
@@ -132,7 +132,7 @@ _CHANGE_COLUMNS = (
     Column("p beyond", meaning="probability of such a change if it were within the tolerance; corrected likewise"),
     Column("p, false discoveries", meaning="the same, if a share of α of all findings may be false"),
     Column("smallest visible", meaning="smallest change that these runs would have shown four times in five"),
-    Column("runs needed", meaning="runs a configuration that would probably decide; – when decided or out of reach"),
+    Column("runs needed", meaning="runs per configuration that would probably decide; – when decided or out of reach"),
 )
 
 
@@ -290,11 +290,11 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
             else f"all {len(needed)} open changes"
         )
         have = f" (now {runs})" if runs is not None else ""
-        said.append(f"About {max(needed)} runs a configuration{have} would probably decide {decided}.")
+        said.append(f"About {max(needed)} runs per configuration{have} would probably decide {decided}.")
     if beyond:
         said.append(
-            f"{counted(beyond, 'change')} {'are' if beyond > 1 else 'is'} out of reach of more runs alone (more than "
-            "200): calm the host, lengthen the program's run, or accept a wider tolerance."
+            f"More than 200 runs would be needed to decide {counted(beyond, 'change')}: quiet the host, lengthen the "
+            "program's run, or accept a wider tolerance."
         )
     return tuple(said)
 

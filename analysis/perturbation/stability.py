@@ -145,8 +145,8 @@ class Stability:
             more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
             found.append(f"The baseline drifts: {named}{more}. What changed meanwhile on the host?")
         found += [
-            f"Baseline run {one.run} stands apart: {one.label} is {one.value:.3f}, in the others {one.others:.3f} "
-            f"(p {one.p_corrected:.2g}, corrected). Look at it, and leave it out if something disturbed it."
+            f"Baseline run {one.run} is an outlier: {one.label} is {one.value:.3f}, in the others {one.others:.3f} "
+            f"(p {one.p_corrected:.2g}, corrected). Check it, and leave it out if something disturbed it."
             for one in self.outliers
         ]
         found += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
@@ -158,10 +158,10 @@ class Stability:
         shown = "To show an unchanged program unperturbed, "
         if self.advised is None:
             return (
-                f"{shown}more than 200 runs a configuration would be needed{widest}: a longer interval or a wider "
+                f"{shown}more than 200 runs per configuration would be needed{widest}: a longer interval or a wider "
                 "tolerance helps."
             )
-        return f"{shown}about {self.advised} runs a configuration are advised{widest}."
+        return f"{shown}about {self.advised} runs per configuration are recommended{widest}."
 
 
 def assess_stability(
@@ -297,7 +297,7 @@ def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) 
 
 
 def advised_runs(rho: FloatArray, labels: Sequence[str], *, alpha: float, tolerance: float) -> tuple[int | None, str]:
-    """Return how many runs a configuration are advised, and the pair that needs most.
+    """Return how many runs per configuration are recommended, and the pair that needs most.
 
     With these an unchanged program would probably be shown to be unperturbed.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unperturbed.collectors.data import Trace
 
 CAPTIONS = {
-    "alignment-path": "Level or upright pieces: one run waits while the other goes on.",
+    "alignment-path": "Horizontal or vertical pieces: one run waits while the other continues.",
     "alignment-scores": "0 means that the aligned intervals hold the same milestone.",
 }
 """What stands below the figure of a name."""
@@ -162,7 +162,7 @@ def render_alignment(alignment: Alignment) -> str:
         sections.append(tag("section", tag("h2", "Judged by milestones"), scores))
     return _page(
         f"{example.first} and {example.second}, aligned",
-        "Unperturbed: which interval of one run is which of the other?",
+        "Unperturbed: which intervals of two runs show the same work?",
         example.description,
         sections,
         warning,

@@ -102,19 +102,18 @@ def _picture(diagnosis: Diagnosis) -> Html:
         "picture",
         frame(
             timelines(diagnosis),
-            f"Each lane: events of {several} upward, of the trace downward, in short intervals; heights are square "
-            "roots of counts, each lane "
-            "scaled to its highest. Marked: fewer or more events than references have around that time, so what is "
-            "late is missing first and "
-            "added later. Below: how much later each stream gets to the same point of its way; shaded: the "
-            "references' own range.",
+            f"Each lane shows events in short intervals: those of {several} upward, those of the trace downward. "
+            "Heights are square roots of counts, scaled to the highest of each lane. Marks show where the trace has "
+            "fewer or more events than the references have around that time, so late events appear as missing first "
+            "and as added later. Below: the delay with which each stream reaches the same point; shaded: the range "
+            "of the references.",
         ),
     )
 
 
 def _carriers(diagnosis: Diagnosis) -> Html:
     if not any(one.carriers for one in diagnosis.findings):
-        return _section("carriers", tag("p", "Nothing was found, so no event type carries it."))
+        return _section("carriers", tag("p", "No anomaly was found, so no event types are listed."))
     found = [one for one in diagnosis.findings if one.carriers]
     return _section("carriers", [describe.carriers_table(one, diagnosis.unit).to_html() for one in found])
 
@@ -123,7 +122,8 @@ def _noise(diagnosis: Diagnosis) -> Html:
     comparison = diagnosis.comparison
     if len(comparison.references) == 1:
         return _section(
-            "noise", tag("p", "One reference does not tell how much clean runs differ. Give several; six are good.")
+            "noise",
+            tag("p", ("One reference does not show how much clean runs differ. Give several; six are recommended.")),
         )
     varying, table = describe.noise_table(comparison)
     count = f"{varying:,} of {len(comparison.types):,} event types occur more often in one reference than in another."

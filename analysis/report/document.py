@@ -48,7 +48,7 @@ def document(title: str, *body: Content, version: str) -> str:
         Html(f"<style>{_asset('report.css')}</style>"),
     )
     footer = (
-        f"Made by Unperturbed {version}. This page is complete in itself and asks the network for nothing. Its figures "
+        f"Made by Unperturbed {version}. This page is self-contained and loads nothing from the network. Its figures "
         "are drawn by plotly.js (© Plotly, Inc., MIT licence)."
     )
     whole = tag(

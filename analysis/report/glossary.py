@@ -4,7 +4,7 @@ from __future__ import annotations
 
 GLOSSARY = {
     "alignment, warp path": "Which interval of one run shows the same work as which of another.",
-    "anchor": "One cheap software metric that every configuration but the baseline collects, so that all runs can be "
+    "anchor": "One cheap software metric that every configuration but the baseline collects. All runs can be "
     "aligned by it. The configuration that adds only this metric has the same name.",
     "anomaly": "What is wrong with a run, as its event log shows: a crash, lost events, desynchronisation, slow "
     "streaming.",

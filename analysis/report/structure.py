@@ -66,7 +66,7 @@ def render_structure(
     title = name if comparison is None else f"{name} against {comparison.second.sequence.name or 'second run'}"
     header = tag(
         "header",
-        tag("p", "Unperturbed: what is this run made of?", class_="kicker"),
+        tag("p", "Unperturbed: which phases recur in this run?", class_="kicker"),
         tag("h1", title),
         tag("p", composition.headline(), class_="answer"),
         tag("p", comparison.headline(), class_="answer") if comparison is not None else None,
@@ -80,7 +80,7 @@ def render_structure(
     if not composition.sequence.is_plain:
         if comparison is not None and comparison.unmatched:
             stretches = tag("div", describe.unmatched_table(comparison).to_html(), class_="tall")
-            sections.append(_section("unmatched", "What no word describes", [stretches]))
+            sections.append(_section("unmatched", "Stretches that no word describes", [stretches]))
         adequacy = _adequacy(composition.dictionary.adequacy, "shuffled sequences")
         sections.append(_section("adequacy", "Is the model adequate?", adequacy))
         if comparison is not None:
@@ -116,9 +116,9 @@ def _strips(composition: Composition, comparison: StructuralComparison | None, s
     words = [describe.shorten_word(use.letters) for use in uses]
     element = composition.sequence.element
     caption = (
-        f"Below each signal a strip: the words of {runs[0][0]}, in colour, and what none of them describes, in red. "
-        "Words that take the largest share of the run have colours of their own. Place the pointer on a stretch for "
-        f"its word, its {describe.plural(element)} and its edits."
+        f"The strip below each signal shows the words of {runs[0][0]} in colour, and stretches that none of them "
+        "describes in red. The words with the largest shares of the run have colours of their own. Place the "
+        f"pointer on a stretch for its word, its {describe.plural(element)} and its edits."
     )
     return [frame(strips(rows, words, word_colours([use.share for use in uses]), element), caption)]
 

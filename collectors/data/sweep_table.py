@@ -178,9 +178,8 @@ def _read(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     names = [entry["name"] for entry in described["columns"]]
     if frame.height != described["rows"] or frame.columns != names:
         raise DataError(
-            f"{source}: the table has {frame.height} rows of {', '.join(frame.columns)}, its description tells of "
-            f"{described['rows']} of "
-            f"{', '.join(names)}; have both written again: unperturbed run SPEC"
+            f"{source}: the table has {frame.height} rows of {', '.join(frame.columns)}, its description has "
+            f"{described['rows']} of {', '.join(names)}; have both written again: unperturbed run SPEC"
         )
     return frame, described
 

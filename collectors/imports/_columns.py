@@ -30,7 +30,7 @@ OPTIONS: Mapping[str, str] = {
     "time": "the column with the end of each interval (time, timestamp, end_ns or the like)",
     "begin": "the column with its beginning (the end of the row before)",
     "unit": "unit of both: s, ms, us or ns (by the end of the name, else s)",
-    "run": "the column that tells runs apart (run, if there is one; else a file is a run)",
+    "run": "the column that identifies runs (run, if there is one; else a file is a run)",
     "configuration": "the column with the configuration of each run (configuration, if there is one)",
     "metrics": "columns that are metrics, separated by commas (all other numeric ones)",
     "values": "counts: each row has the count of its interval; cumulative: counters run on from row to row (counts)",
@@ -221,7 +221,7 @@ def _trace(
     if len(wrong):
         at = int(wrong[0]) + 1
         what = "stands twice" if time[at] == time[at - 1] else "goes back here: rows are out of order"
-        refuse(path, f"the time of a run {what}; runs in one file are told apart by run=COLUMN", line_of(int(rows[at])))
+        refuse(path, f"the time of a run {what}; run=COLUMN separates the runs of one file", line_of(int(rows[at])))
     for role, stamps in times.items():
         late = np.flatnonzero(np.abs(stamps[rows] * factor) > _LATEST_NS)
         if len(late):

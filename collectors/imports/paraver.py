@@ -84,7 +84,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         task = tuple(fields[2:4]) if apart else ()
         thread = tuple(fields[2:5])
         if latest.get(thread) == line:
-            refuse(path, "this record is there twice, so that its counts would be counted twice", number)
+            refuse(path, "this record appears twice, so its counts would be counted twice", number)
         latest[thread] = line
         for kind, value in zip(found[::2], found[1::2], strict=True):
             if any(kind in types for types in _COUNTERS):

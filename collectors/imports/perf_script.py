@@ -79,7 +79,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         if times and time < times[-1]:
             refuse(path, "the time goes back here: samples are out of order, or of a second recording", number)
         if line == before:
-            refuse(path, "this sample is there twice, so that its period would be counted twice", number)
+            refuse(path, "this sample appears twice, so its period would be counted twice", number)
         before = line
         without_period |= found["period"] is None
         times.append(time)
@@ -88,7 +88,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     if not times:
         refuse(path, "no sample is in this file", 1)
     if without_period and max(periods) > 1:
-        refuse(path, "some samples have a period and some have none, so that they cannot be summed")
+        refuse(path, "some samples have a period and some have none, so they cannot be summed")
     place = (np.array(times, np.int64) - times[0]) // interval
     count = int(place[-1]) + 1
     check_intervals(count, path)

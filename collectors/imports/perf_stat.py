@@ -349,7 +349,7 @@ def _pivot(
         order = np.argsort(cell * len(places) + place, kind="stable")
         twice = order[1:][np.diff((cell * len(places) + place)[order]) == 0].min()
         name = events[event[twice]]
-        refuse(path, f"{name} is there twice for this interval", rows.lines[int(frame["row"][int(twice)])])
+        refuse(path, f"{name} appears twice for this interval", rows.lines[int(frame["row"][int(twice)])])
     if len(places) == 1 and len(cell) < size:
         missing = int(np.flatnonzero(np.bincount(cell, minlength=size) == 0)[0])
         at, name = missing // len(events), events[missing % len(events)]

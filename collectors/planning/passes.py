@@ -212,7 +212,7 @@ def _take_turns(events: Sequence[Event], source: Source, request: Request) -> tu
     problem = (
         _trial(source.name, events, request, multiplexed=True)
         if source.timed
-        else "multiplexed counts are read through perf_event, which tells how long each event ran"
+        else "multiplexed counts are read through perf_event, which reports how long each event ran"
     )
     return ([], {event.name: problem for event in events}) if problem else ([list(events)], {})
 

@@ -336,8 +336,8 @@ def plan(names: Sequence[str], request: Request) -> Planned:
     )
     if all(levels):
         problem = (
-            f"only one last-level cache is simulated, and {levels[0][0]} is asked for too: ask for one of the "
-            "two levels"
+            f"only one last-level cache is simulated, and {levels[0][0]} is requested too: request one of the two "
+            "levels"
         )
         why |= dict.fromkeys(levels[1], problem)
         possible = [name for name in possible if name not in why]

@@ -40,7 +40,7 @@ _SIGNS: Mapping[type[ast.AST], str] = {
     ast.Invert: "~",
 }
 
-_ALLOWED = "an expression is made of metric names, numbers, + - * / and parentheses"
+_ALLOWED = "an expression consists of metric names, numbers, + - * / and parentheses"
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def parse_metric_expression(text: str) -> MetricExpression:
     try:
         tree = parse(text, comments=True)
     except ExpressionError:
-        quotes = "; a name such as perf::page-faults stands in single quotes" if "::" in text else ""
+        quotes = "; a name such as perf::page-faults needs single quotes" if "::" in text else ""
         raise SpecError(f"`{text}` cannot be read: {_ALLOWED}{quotes}") from None
     names: dict[str, None] = {}
     arithmetic = _checked(tree, text, names, depth=1)
@@ -149,7 +149,7 @@ def _checked(node: ast.expr, text: str, names: dict[str, None], *, depth: int) -
                 raise SpecError("a number in the expression is too large")
             return node
         case _:
-            raise SpecError(f"{_describe(node, text)} cannot stand in an expression: {_ALLOWED}")
+            raise SpecError(f"{_describe(node, text)} is not allowed in an expression: {_ALLOWED}")
     names[metric] = None
     return ast.Name(id=metric)
 

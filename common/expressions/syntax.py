@@ -69,7 +69,7 @@ def parse(text: str, *, longest: int = _LONGEST, comments: bool = False) -> ast.
             warnings.simplefilter("ignore")  # remarks on style (`1if`, `'\\d'`): what is wrong is refused later
             tree = ast.parse(plain[start:], mode="eval").body
     except SyntaxError as error:
-        why = f"{error.msg}; a name with other signs than letters, digits and _ stands in backquotes"
+        why = f"{error.msg}; a name with other signs than letters, digits and _ needs backquotes"
         # Where the end is what is wrong, there is no offset.
         raise ExpressionError(text, start + error.offset if error.offset else len(text), why) from None
     except (RecursionError, MemoryError, ValueError) as error:
@@ -100,7 +100,7 @@ def literal(text: str, node: ast.expr) -> tuple[Value, ResultType]:
             return string, "text"
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -finite(text, node, number), "number"
-    raise ExpressionError(text, node.col_offset + 1, "a number, text, True or False stands here")
+    raise ExpressionError(text, node.col_offset + 1, "a number, text, True or False is expected here")
 
 
 def finite(text: str, node: ast.expr, value: float) -> float:
@@ -146,7 +146,7 @@ def _without_backquotes(text: str, *, comments: bool) -> str:
         if found["comment"]:
             if comments:
                 break
-            raise ExpressionError(text, found.start() + 1, "a name with # stands in backquotes")
+            raise ExpressionError(text, found.start() + 1, "a name with # needs backquotes")
         if found["open"]:
             raise ExpressionError(text, found.start() + 1, f"{found['open']} is not closed")
         if found["name"] is not None:

@@ -211,18 +211,14 @@ class Translator:
         raise self._error(node, f"column {name} holds {dtype}, neither numbers nor text")
 
     def _attribute(self, node: ast.Attribute) -> Term:
-        raise self._error(node, self._with_quotes_hint(node, "a name with a dot stands in backquotes"))
+        raise self._error(node, self._with_quotes_hint(node, "a name with a dot needs backquotes"))
 
     def _with_quotes_hint(self, node: ast.expr, otherwise: str) -> str:
         """Return how to quote a column's name with other signs if one begins here unquoted, else `otherwise`."""
         here = self._text[node.col_offset :]
         odd = [name for name in self._schema if here.startswith(name) and not name.isidentifier()]
         meant = max(odd, key=len, default="")
-        return (
-            f"a name with other signs than letters, digits and _ stands in backquotes: `{meant}`"
-            if meant
-            else otherwise
-        )
+        return f"a name with other signs than letters, digits and _ needs backquotes: `{meant}`" if meant else otherwise
 
     def _constant(self, node: ast.Constant) -> Term:
         match node.value:

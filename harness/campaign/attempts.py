@@ -92,9 +92,8 @@ class RunQueue:
             if not self.skip(run):
                 if limit is not None and time.monotonic() - started > limit * 3600:
                     raise RunError(
-                        f"max_hours ({limit:g}) is over: {self._position[run.id]} of {self._total} runs are done; "
-                        "the same "
-                        "command goes on with the rest"
+                        f"max_hours ({limit:g}) is reached: {self._position[run.id]} of {self._total} runs are done; "
+                        "repeat the command to make the rest"
                     )
                 yield run.id
             self._left[run.pass_name] -= 1

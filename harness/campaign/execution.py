@@ -287,7 +287,6 @@ def check_owner(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> Non
         )
     if known not in (None, campaign.digest) and manifest.has_done():
         raise SpecError(
-            f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, begun "
-            f"{manifest.fact('begun')}): "
-            "choose another folder with --campaign, or remove that one"
+            f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, started "
+            f"{manifest.fact('begun')}): choose another folder with --campaign, or remove that one"
         )

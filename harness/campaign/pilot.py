@@ -166,9 +166,8 @@ def _coarse(interval_ns: int, clock: str) -> str:
     if clock not in ("process-cpu", "thread-cpu") or interval_ns >= _JIFFIES * _jiffy_ns():
         return ""
     return (
-        f"Intervals of {interval_ns / 1e6:g} ms were asked for on the clock {clock}, which ticks every "
-        f"{_jiffy_ns() / 1e6:g} ms here: "
-        "they are as long as a tick or two. clock: monotonic keeps them."
+        f"Intervals of {interval_ns / 1e6:g} ms were requested on the clock {clock}, which ticks every "
+        f"{_jiffy_ns() / 1e6:g} ms here: they are as long as a tick or two. clock: monotonic keeps them."
     )
 
 
@@ -185,9 +184,8 @@ def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]
     if exact >= shortest:
         return int(exact), ""
     return shortest, (
-        f"{records} records were asked for; processor time ticks every {jiffy / 1e6:g} ms here, so the shortest "
-        "interval is "
-        f"{shortest / 1e6:g} ms and gives about {duration_ns // shortest}. A longer input gives more."
+        f"{records} records were requested; processor time ticks every {jiffy / 1e6:g} ms here, so the shortest "
+        f"interval is {shortest / 1e6:g} ms and gives about {duration_ns // shortest}. A longer input gives more."
     )
 
 

@@ -61,7 +61,7 @@ def prepare(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: 
         progress.note(why)
     wanted = configurations(campaign)
     if without := configurations_without_sham(campaign):
-        progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in there that could be left out")
+        progress.note(f"no sham of {' and '.join(without)}: nothing is compiled in that could be left out")
     workspace = build_and_stage(campaign, folder, manifest, progress)
     expected = _reference(campaign, folder, workspace.builds[REFERENCE], workspace.inputs, manifest, progress)
     named = {item.name: item for item in passes.passes}
@@ -99,7 +99,7 @@ def detect_host(campaign: CampaignSpec, manifest: Manifest, progress: Progress) 
     here = host.fingerprint(description)
     if (known := manifest.fact("host")) not in (None, here):
         raise HostError(
-            f"this campaign was begun on another host or kernel ({known}; this is {here}): counts of two hosts do "
+            f"this campaign was started on another host or kernel ({known}; this is {here}): counts of two hosts do "
             "not compare"
         )
     manifest.set_facts(host=here, description=description)
@@ -159,11 +159,9 @@ def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:
         if known is None:
             return None
         raise SpecError(
-            f"the program is another than when this campaign was begun (it was {known}, it is {now}): its source, "
-            "its input or a file "
-            "that its command names has changed, and runs of two programs do not compare. Choose another folder with "
-            "--campaign, or put the "
-            "program back"
+            f"the program has changed since this campaign was started (it was {known}, it is {now}): its source, its "
+            "input or a file that its command names is different, and runs of two programs do not compare. Choose "
+            "another folder with --campaign, or restore the program"
         )
     if known is not None:
         pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes")]

@@ -142,9 +142,8 @@ def no_verdict(campaign: CampaignSpec, passes: Passes) -> str:
     """Return why a campaign will give traces and no verdict; empty when it will give one."""
     if not shows_perturbation(passes.passes):
         return (
-            "none of the metrics is a hardware event, in which perturbation could show: this campaign gives traces, "
-            "and no verdict. "
-            "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
+            "none of the metrics is a hardware event, so perturbation cannot be detected: this campaign gives "
+            "traces, and no verdict. PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
         )
     if len(configurations(campaign)) == 1:
         return "the baseline is the only configuration: this campaign gives traces, and no verdict"

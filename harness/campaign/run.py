@@ -387,7 +387,7 @@ def _last_stderr(folder: Path) -> str:
     """Return the last lines of what the program wrote to stderr, for an error message."""
     file = folder / "stderr"
     text = file.read_bytes()[-_SHOWN_BYTES:].decode(errors="replace").strip() if file.is_file() else ""
-    return f"It said:\n{text}" if text else "It said nothing on stderr."
+    return f"It said:\n{text}" if text else "It wrote nothing to stderr."
 
 
 def _disk_full(folder: Path) -> bool:

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _show_error(str(error), error.exit_code, as_event=as_events)
         return error.exit_code
     except KeyboardInterrupt:
-        kept = "; nothing that was finished is lost, the same command goes on"
+        kept = "; finished runs are kept, and the same command resumes"
         if not as_events:
             print(file=sys.stderr)
         _show_error(

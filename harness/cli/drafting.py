@@ -76,40 +76,63 @@ def _faults_of_options() -> Iterator[None]:
 
 def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = False) -> None:
     """Add the options of `-- PROGRAM`; of two that are compared, those that concern both."""
-    options = parser.add_argument_group("for a program behind --", "what its spec, written beside the campaign, has")
+    options = parser.add_argument_group(
+        "for a program after --", ("settings of its spec, which is written beside the campaign")
+    )
     options.add_argument(
         "--metrics", default="", metavar="A,B", help="hardware metrics (default: four to six that this host can count)"
     )
-    options.add_argument("--interval", default="", metavar="T", help="`20 ms`, or a number of intervals (200)")
+    options.add_argument(
+        "--interval",
+        default="",
+        metavar="T",
+        help=("sampling interval such as `20 ms`, or a number of intervals (default: 200)"),
+    )
     if comparing:
-        options.add_argument("--runs", dest="baseline_runs", type=int, metavar="N", help="runs of each (10)")
+        options.add_argument(
+            "--runs", dest="baseline_runs", type=int, metavar="N", help=("runs of each program (default: 10)")
+        )
         parser.set_defaults(count="", runs=None)
     else:
         options.add_argument(
             "--count",
             default="",
             metavar="F,G",
-            help="library functions whose calls are counted (default: some that it calls, such as malloc)",
+            help="library functions whose calls to count (default: some that the program calls, such as malloc)",
         )
-        options.add_argument("--runs", type=int, metavar="N", help="runs with software metrics (10)")
-        options.add_argument("--baseline-runs", type=int, metavar="N", help="runs with hardware metrics alone (10)")
-    options.add_argument("--source", default="", metavar="NAME", help="papi, perf_event, simulated or auto (auto)")
-    options.add_argument("--sampler", default="", choices=("inside", "outside"), help="where samples are taken")
+        options.add_argument("--runs", type=int, metavar="N", help="runs with software metrics (default: 10)")
+        options.add_argument(
+            "--baseline-runs", type=int, metavar="N", help=("runs with hardware metrics alone (default: 10)")
+        )
+    options.add_argument(
+        "--source",
+        default="",
+        metavar="NAME",
+        help=("source of hardware metrics: papi, perf_event, simulated or auto (default: auto)"),
+    )
+    options.add_argument(
+        "--sampler",
+        default="",
+        choices=("inside", "outside"),
+        help=("where to take samples: inside the program or from another process"),
+    )
     options.add_argument(
         "--env",
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="pass a variable of the environment on, or set it; may be given again (of the others, PATH, "
-        "LD_LIBRARY_PATH, PYTHONPATH and OMP_NUM_THREADS are passed on)",
+        help="pass on or set an environment variable; may be given again (PATH, LD_LIBRARY_PATH, PYTHONPATH and "
+        "OMP_NUM_THREADS are always passed on)",
     )
     options.add_argument(
         "--input",
         default="",
         metavar="FILE",
-        help="the program's standard input; null for none (default: what stdin is redirected from; of a pipe, a copy)",
+        help=(
+            "file for the program's standard input, or null for none (default: the redirected stdin; a pipe is copied)"
+        ),
     )
-    options.add_argument("--name", default="", metavar="NAME", help="of the campaign (the program's)")
+    options.add_argument("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
 
 
 def add_progress_option(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +141,7 @@ def add_progress_option(parser: argparse.ArgumentParser) -> None:
         "--progress",
         choices=("text", "json"),
         default="text",
-        help="json: on stderr, an object a line for each event (docs/reference/command_line.md)",
+        help="json: write one JSON object per line to stderr for each event (docs/reference/command_line.md)",
     )
 
 
@@ -136,15 +159,16 @@ def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -
     if not arguments.program:
         if arguments.spec is None:
             raise SpecError(
-                "give a spec, or a program behind --: unperturbed run SPEC, or run -- ./program its arguments"
+                "give a spec, or a program after --: unperturbed run SPEC, or run -- ./program its arguments"
             )
         if given:
             raise SpecError(
-                f"{', '.join(given)}: this is of a program behind --; in a campaign with a spec, edit {arguments.spec}"
+                f"{', '.join(given)}: this option needs a program after --; in a campaign with a spec, edit "
+                f"{arguments.spec}"
             )
         return None
     if arguments.spec is not None:
-        raise SpecError(f"give a spec or a program behind --, not both: {arguments.spec}")
+        raise SpecError(f"give a spec or a program after --, not both: {arguments.spec}")
     from unperturbed.harness.drafts import describe_command
 
     return draft(
@@ -201,7 +225,7 @@ def draft(
     place = find_place(spec.name, command, arguments.campaign)
     if place.name != spec.name and arguments.campaign is None and not place.known:
         progress.note(
-            f"another command has {HOME / spec.name}; this one is kept in {place.campaign}. To go on with that one, "
+            f"another command has {HOME / spec.name}; this one is kept in {place.campaign}. To continue that one, "
             f"edit {HOME / spec.name}.yaml, and type `unperturbed run {HOME / spec.name}.yaml`"
         )
     spec = spec.renamed(place.name)
@@ -228,7 +252,7 @@ def draft(
     for remark in tried.remarks():
         progress.note(remark)
     save(place, tried.text(head_of(command, place.spec)))
-    progress.step(f"the spec that this stands for is {place.spec}")
+    progress.step(f"the spec of this command is {place.spec}")
     return Drafted(place.spec, place.campaign)
 
 

@@ -30,7 +30,7 @@ def campaign_folder(given: Path) -> Path:
     if not (given / "campaign.sqlite").is_file() and (advice := _of_another_tool(given)):
         raise SpecError(advice)
     if not given.exists():
-        raise SpecError(f"there is no file or folder {given}; `unperturbed list` shows the campaigns that there are")
+        raise SpecError(f"there is no file or folder {given}; `unperturbed list` shows all campaigns")
     if not given.is_file():
         return given.absolute()
     from unperturbed.harness.spec import load_spec

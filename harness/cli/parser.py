@@ -148,8 +148,8 @@ def make_parser(entries: Mapping[str, Entry]) -> CommandParser:
     parser = CommandParser(
         prog="unperturbed",
         usage="unperturbed COMMAND …     (unperturbed help COMMAND describes one)",
-        description="Measurement campaigns you can believe: which metrics of a program did measuring it spoil, and\n"
-        "which can be collected together?",
+        description="Measurement campaigns you can believe: find which metrics of a program measuring has changed, "
+        "and\nwhich can be collected together.",
         epilog=_listed(entries) + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -91,7 +91,7 @@ def run_and_show(
     report = folder / "report.html"
     code = show_judgement(campaign, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
     if drafted is not None and not arguments.json:
-        print(f"spec:   {drafted} (edit it to go on)")
+        print(f"spec:   {drafted} (edit it to continue)")
         wanted = runs_that_decide(judgement.verdicts)
         if wanted is not None:
             keys = "baseline_runs" if campaign.programs else "baseline_runs and runs"

@@ -56,7 +56,7 @@ def choose_counted(counts: Mapping[str, int]) -> Chosen:
     rarely = [f"{name} ({count})" for name, count in counts.items() if 0 < count < _OFTEN and name not in chosen]
     parts = [
         *([f"never happens: {', '.join(never)}"] if never else []),
-        *([f"hardly happens: {', '.join(rarely)}"] if rarely else []),
+        *([f"rarely happens: {', '.join(rarely)}"] if rarely else []),
     ]
     return Chosen(tuple(chosen), f"not counted, as it {'; '.join(parts)}" if parts else "")
 

@@ -63,7 +63,7 @@ def write_example(name: str, folder: Path) -> Path:
         raise SpecError(f"no example {name!r}; {did_you_mean(name, EXAMPLES, limit=1) or there}")
     spec, program = folder / f"{name}.yaml", folder / example.program
     if spec.exists():
-        raise SpecError(f"{spec} is there already; give another folder with --out, or remove it")
+        raise SpecError(f"{spec} already exists; give another folder with --out, or remove it")
     if not program.exists():  # two examples may share a program
         shutil.copytree(_FOLDER / example.program, program, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(_FOLDER / spec.name, spec)

@@ -79,7 +79,7 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
     if wanted:
         only_simulated = any(name in ways and ways[name].kind == "simulated" for name in wanted)
         simulates = source == "simulated" or (source in ("", "auto") and only_simulated)
-        return HardwareChoice(tuple(wanted), simulates, "asked for on the command line")
+        return HardwareChoice(tuple(wanted), simulates, "requested on the command line")
     counted = [name for name in _REAL if name in ways and ways[name].kind == "hardware"]
     if len(counted) > 1:
         return HardwareChoice(tuple(counted), False, "this processor counts them")
@@ -92,8 +92,8 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
     if len(of_kernel) > 1:
         return HardwareChoice(tuple(of_kernel), False, "this host has no PMU and no valgrind: the kernel's own events")
     raise HostError(
-        "this host can count nothing of a program: it has no PMU, and valgrind is not installed "
-        "(apt-get install valgrind); `unperturbed doctor` says more"
+        "this host can count nothing of a program: it has no PMU, and valgrind is not installed (apt-get install "
+        "valgrind); `unperturbed doctor` shows more"
     )
 
 

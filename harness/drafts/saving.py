@@ -73,10 +73,9 @@ def find_place(name: str, command: str, folder: Path | None) -> Saved:
 def head_of(command: str, spec: Path) -> str:
     """Return the comment with which the spec of a command begins."""
     return (
-        f"{_typed(command)}\n\n"
-        "It is what that command stands for. To go on from it, edit it, give it another name, and type\n\n"
-        f"    unperturbed run {spec}\n\n"
-        "`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md describes them."
+        f"{_typed(command)}\n\nIt is the spec of that command. To change it, edit it, give it another name, and "
+        f"type\n\n    unperturbed run {spec}\n\n`unperturbed schema` gives editors every key of a spec; "
+        "docs/reference/spec.md describes them."
     )
 
 
@@ -121,7 +120,9 @@ def set_runs(spec: Path, wanted: Mapping[str, int]) -> list[str]:
             continue
         if int(line[2]) >= number:
             if int(line[2]) > number:
-                notes.append(f"{spec} asks for {key}: {line[2]} already, and only more can be asked for here: edit it")
+                notes.append(
+                    f"{spec} asks for {key}: {line[2]} already, and options can only increase it: edit the spec"
+                )
             continue
         text = f"{text[: line.start()]}{line[1]}{number}{text[line.end() :]}"
         notes.append(f"{key} is {number} in {spec} now ({line[2]} before)")

@@ -125,7 +125,7 @@ def _find_build(folder: Path) -> _Build:
     if not sources:
         raise SpecError(
             f"{folder}: no Makefile, CMakeLists.txt, meson.build, configure or C or C++ source in it; for a program "
-            "that is there already give its command: unperturbed init -- ./program"
+            "that is already built, give its command: unperturbed init -- ./program"
         )
     compiler = "{cxx}" if any(name.endswith(_CXX) for name in sources) else "{cc}"
     name = Path(sources[0]).stem if len(sources) == 1 else campaign_name(folder.resolve().name)

@@ -168,9 +168,9 @@ def _with_calls_made(spec: CommandSpec, exit_code: int, place: Path) -> tuple[Co
     said = chosen.said
     if not chosen.metrics:
         said = (
-            "none of the calls that can be counted without building the program happens, so its numbers have nothing "
-            "to be held against and there is no verdict; count others by --count F,G, its own functions by a spec "
-            "(unperturbed init SOURCE-FOLDER), or hold it against another set-up (unperturbed compare -- A -- B)"
+            "none of the calls that can be counted without building the program happens, so its numbers have no "
+            "comparison and there is no verdict; count others by --count F,G, its own functions by a spec "
+            "(unperturbed init SOURCE-FOLDER), or compare it with another set-up (unperturbed compare -- A -- B)"
         )
     return replace(spec, calls={name: spec.calls[name] for name in chosen.metrics}), (said,) if said else ()
 
@@ -202,8 +202,8 @@ def _require_length(spec: CommandSpec, seconds: float, kind: str, run: _Once) ->
         )
     raise RunError(
         f"{shlex.join(spec.words)} takes {duration(seconds)}{f' {kind}' if kind else ''}: too few intervals of the "
-        f"least length fit in; give it more work, so that it takes {duration(spec.shortest_s)}"
-        f"{f' {kind}' if kind else ''} or more.{idle}{ended}"
+        f"least length fit in; give it work for at least {duration(spec.shortest_s)}{f' {kind}' if kind else ''}."
+        f"{idle}{ended}"
     )
 
 

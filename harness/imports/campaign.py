@@ -114,7 +114,7 @@ def import_campaign(
 
 def _require_free(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        what = "is a file" if not folder.is_dir() else "is there and not empty"
+        what = "is a file" if not folder.is_dir() else "exists and is not empty"
         raise SpecError(f"{folder} {what}: give a folder for the campaign that is not there yet")
 
 
@@ -127,7 +127,7 @@ def _read(chosen: ImportFormat, groups: Sequence[Group], options: Mapping[str, s
             if not group.name and not said:
                 raise SpecError(
                     f"{trace.attributes['file']} does not say which configuration its runs are of: put --as NAME "
-                    "behind the files of each"
+                    "after the files of each"
                 )
             name = group.name or said
             _check_name(name)

@@ -48,8 +48,7 @@ def read_screening(text: str, option: str) -> Screening:
     for name in every:
         if every.count(name) > 1:
             raise SpecError(
-                f"{option} {text}: {name} stands in two parts; it is of the application, a characteristic or of "
-                "performance"
+                f"{option} {text}: {name} is in two parts; it is of the application, a characteristic or of performance"
             )
     return Screening(application, by, performance)
 

@@ -131,7 +131,7 @@ def tabulate_curves(
     used = list(dict.fromkeys(name for one in curves for name in (*one.cells, *one.over, one.target)))
     for name in used:
         if name not in frame.columns:
-            raise SpecError(f"a curve is asked for of {name}, which the table has not")
+            raise SpecError(f"the curve needs {name}, which the table does not have")
     steady = [name for name in frame.columns if name not in used and _is_steady(frame, name, cells)]
     known = {name: kind for name, kind in kinds.items() if name in {*used, *steady}}
     data = prepare(frame.select(*used, *steady), kinds=known, missing=missing)
@@ -165,5 +165,5 @@ def _curve_notes(
         f"its curve of {curves}."
     )
     lacking = [f"{name} ({int(gaps(made[name]).sum())})" for name in results if gaps(made[name]).any()]
-    more = f"Not told by the runs of some cells: {', '.join(lacking)}."
+    more = f"Undetermined by the runs of some cells: {', '.join(lacking)}."
     return (rows_are, more) if lacking else (rows_are,)

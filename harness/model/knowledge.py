@@ -29,7 +29,7 @@ from unperturbed.harness.spec import Diagnostic, InvalidSpec, Position
 from unperturbed.harness.spec.yaml import MAX_BYTES, Document, YamlPath, decode, read_yaml
 
 _KINDS = ("discrete", "continuous")
-_NO_NAME = "a column's name is wanted here"
+_NO_NAME = "a column's name is expected here"
 _T = TypeVar("_T")
 
 
@@ -70,7 +70,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
         if not (isinstance(name, str) and name.strip()):
             raise _fault(_NO_NAME)
         if name in seen:
-            raise _fault(f"{name} stands here a second time; remove one")
+            raise _fault(f"{name} appears here a second time; remove one")
         seen.add(name)
         return name
 
@@ -88,7 +88,7 @@ def _read_arrows(value: Any) -> tuple[Arrow, ...]:
         try:
             return edge if isinstance(edge, tuple) else read_arrow(edge, "")
         except (SpecError, TypeError):
-            raise _fault("an edge is wanted here, the cause first: datatype -> C") from None
+            raise _fault("an edge is expected here, the cause first: datatype -> C") from None
 
     return tuple(_read_each(_items(value), read).values())
 
@@ -106,7 +106,7 @@ def _read_kinds(value: Any) -> dict[str, Kind]:
 def _read_derived(value: Any) -> dict[str, str]:
     def read(name: object, text: Any) -> str:
         if isinstance(text, dict | list) or not str(text).strip():
-            raise _fault("an expression is wanted here; one with braces stands in quotes")
+            raise _fault("an expression is expected here; one with braces needs quotes")
         try:
             check_syntax(str(text))
         except DataError as error:
@@ -252,7 +252,7 @@ def read_knowledge(path: Path) -> PriorKnowledge:
         text = decode(file.read(MAX_BYTES + 1), str(path))
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         raise SpecError(
-            f"{path}: nothing is said in it; say what is known (tiers: [[n, datatype], [instr], [T]]), or leave "
+            f"{path}: the file is empty; state what is known (tiers: [[n, datatype], [instr], [T]]), or leave "
             "--knowledge out"
         )
     document = read_yaml(text, str(path))

@@ -114,7 +114,7 @@ def _prepare_table(path: Path, prior: PriorKnowledge, missing: Literal["error", 
         if name in left_out and name not in frame.columns:
             raise SpecError(f"variables: {name} cannot be one: {left_out[name]}")
     given = [Exclusion(name, why) for name, why in left_out.items()]
-    given += [Exclusion(name, "not asked for") for name in frame.columns if name not in chosen and name not in left_out]
+    given += [Exclusion(name, "not requested") for name in frame.columns if name not in chosen and name not in left_out]
     if log_names:
         frame, _ = derive(frame, logarithms(prior.log), undefined="null" if missing == "drop" else "error")
     definitions = _of_logarithms(definitions, log_names)
@@ -210,7 +210,7 @@ def _simulated_artefacts(columns: Mapping[str, Column], asked: Sequence[str]) ->
         else:
             shared = ", ".join(part.split(":")[-1] for part in column.components if part in other.components)
             found[column.name] = (
-                f"simulated, and made of the same events as {other.name} ({shared}): related by construction"
+                f"simulated, and computed from the same events as {other.name} ({shared}): related by construction"
             )
     return found
 
@@ -328,9 +328,8 @@ def _notes(
         )
     if data.rows < _FEW_ROWS * len(data.names):
         notes.append(
-            f"{data.rows:,} rows of {len(data.names)} variables tell strong relations alone: what has no edge "
-            "may well be related, and among so "
-            "many pairs chance finds some."
+            f"{data.rows:,} rows of {len(data.names)} variables show only strong relations: variables without an "
+            "edge may still be related, and among so many pairs some edges are chance."
         )
     simulated = [name for name in data.names if name in columns and columns[name].kind == "simulated"]
     if simulated:

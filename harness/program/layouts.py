@@ -215,7 +215,7 @@ def _find_outputs(tree: Path, links: list[Link]) -> tuple[tuple[_Output, ...], s
             return (), f"{path.relative_to(tree)} was changed after it was linked"
         places.setdefault(number, []).append(str(path.relative_to(tree)))
     if not places:
-        return (), "no program that {cc} or {cxx} linked is there"
+        return (), "{cc} and {cxx} linked no program"
     outputs = (
         _Output(number, os.path.relpath(links[number].output, tree), tuple(places[number])) for number in sorted(places)
     )

@@ -105,7 +105,7 @@ class CampaignVerdicts(Framed, Result):
         for found in self.stability.values():
             sentences |= dict.fromkeys(found.sentences())
             if found.steady:
-                sentences[f"The baseline is steady over its {found.runs} runs: no drift, no run apart."] = None
+                sentences[f"The baseline is steady over its {found.runs} runs: no drift, no outlier."] = None
             if not self.verdicts:  # of what was checked, the verdicts say how many runs would decide
                 sentences[found.advice()] = None
         return tuple(sentences)
@@ -201,15 +201,15 @@ def check(campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptio
         found.note(*campaign.imported.notes)
     for name, other in campaign.programs.items():
         found.note(
-            f"{name} is another set-up of the program ({other.difference()}), sampled alike: what differs is its own, "
-            "not the work of counting."
+            f"{name} is another set-up of the program ({other.difference()}), sampled in the same way: differences "
+            "due to the set-up, not from counting."
         )
     if not verdicts:
         every = [trace for found in traces.values() for runs in found.values() for trace in runs]
         found.note(
-            "Only the baseline was measured, so there is nothing to hold against it."
+            "Only the baseline was measured, so there is nothing to compare with it."
             if any(trace.names("hardware", "simulated") for trace in every)
-            else "No hardware metric was measured, so there is nothing in which perturbation could show."
+            else "No hardware metric was measured, so perturbation cannot be detected."
         )
     return CampaignVerdicts(tuple(verdicts), traces, tuple(found.notes), found.stability, shams)
 
@@ -293,7 +293,7 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
     for item in planned:
         checked = pass_.traces.get(item.name, ())
         if len(checked) < min(_FEWEST, item.runs):
-            why = f"only {len(checked)} of {item.runs} runs are there to judge"
+            why = f"only {len(checked)} of {item.runs} runs can be judged"
             found.parts[item.name].append(_unchecked(campaign, item.name, why, how.method))
             continue
         inner = baseline.inner(checked, method=how.method)
@@ -377,7 +377,7 @@ def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
     if len(totals) != 1 or totals == {0}:
         counted = "never happened" if totals <= {0} else f"happened between {min(totals)} and {max(totals)} times a run"
         found.note(
-            f"The anchor {name!r} {counted}: it is no milestone to align by, and the subsets are aligned without it."
+            f"The anchor {name!r} {counted}: it cannot serve as a milestone, and the subsets are aligned without it."
         )
         return None
     try:
@@ -394,9 +394,8 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
     if not found.against_sham[item.name]:
         if verdict.verdict in SHOWN and found.parts[sham]:
             found.note(
-                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to tell layout and no-ops from counting in "
-                f"{item.name}: "
-                f"set runs: {MINIMUM_RUNS} or more, and the same command goes on."
+                f"{sham} has fewer than {MINIMUM_RUNS} runs, too few to separate layout and no-ops from counting in "
+                f"{item.name}: set runs: {MINIMUM_RUNS} or more, and repeat the command."
             )
         return verdict
     layout, counting = (
@@ -407,14 +406,14 @@ def _with_origins(item: Configuration, planned: Sequence[Configuration], found: 
     origins = [change.origin for change in verdict.changes if change.origin is not None]
     if origins:
         causes = {
-            "layout": "without any counting, with the rewritten code (where it lies, what the compiler made of it, the "
-            "no-ops that stand for the increments): its sham, which counts nothing, shows the same",
-            "counting": "with the counting",
-            "both": "with both, the counting and what the sham shows",
-            "unclear": "with either, which these runs cannot tell",
+            "layout": "due to the rewritten code without any counting (its layout, its compilation, the no-ops "
+            "that replace the increments), since the sham, which counts nothing, shows them too",
+            "counting": "due to the counting",
+            "both": "due to both, the counting and what the sham shows",
+            "unclear": "due to either, which these runs cannot decide",
         }
         parts = [f"{origins.count(name)} {words}" for name, words in causes.items() if name in origins]
-        found.note(f"{item.name}: of {len(origins)} changed pairs within a run come: {'; '.join(parts)}.")
+        found.note(f"{item.name}: {len(origins)} pairs within a run changed: {'; '.join(parts)}.")
     return verdict
 
 

@@ -105,9 +105,8 @@ def judge(
         verdicts = check(campaign, read_traces(folder, manifest, without=without), options)
         if without:
             left_out = (
-                f"Left out on request: run {', '.join(without)}. Verdicts from chosen runs are worth less: say so "
-                "where "
-                "you show them."
+                f"Left out on request: run {', '.join(without)}. Verdicts from selected runs are weaker evidence: "
+                "mention the selection wherever you show them."
             )
             verdicts = replace(verdicts, notes=(left_out, *verdicts.notes))
         content = content_of(campaign, verdicts, manifest)

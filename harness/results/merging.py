@@ -84,7 +84,7 @@ def merge_campaign(
     merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
     open_ones = sorted({verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
-    notes = [f"Not shown unperturbed, only not shown perturbed: {', '.join(open_ones)}."] if open_ones else []
+    notes = [f"Neither shown unperturbed nor shown perturbed: {', '.join(open_ones)}."] if open_ones else []
     return MergedCampaign(merged, rejected, (*notes, *checked.notes))
 
 

@@ -51,7 +51,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         purpose = manifest.fact("purpose") or CAMPAIGN
         imported = manifest.fact("imported")
     if text is None or path is None or "\0" in path:
-        raise SpecError(f"{folder} holds a campaign that never began; run its spec again")
+        raise SpecError(f"{folder} holds a campaign that never started; run its spec again")
     if purpose == SWEEP:
         raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
     if purpose != CAMPAIGN:

@@ -79,9 +79,8 @@ def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Mani
         notes=checked.notes
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(
-            f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}): when that was done "
-            "because of the verdicts then, "
-            "α no longer holds exactly."
+            f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}). If earlier verdicts "
+            "were the reason, α no longer holds exactly."
             for step in manifest.fact("extended") or []
         ),
     )
@@ -147,20 +146,17 @@ def _notes(manifest: Manifest, traces: Sequence[Trace]) -> tuple[str, ...]:
 _METHOD = (
     "Within a run: Spearman's ρ of each pair over the run's intervals, one value a run (paper, section 2.2).",
     "Across runs: each metric against itself after dynamic time warping; a run's value is its mean over the "
-    "reference runs, or over 40 of more, evenly over their order. Subsets are held "
-    "against the anchor's runs and aligned through its milestones, the anchor itself against the pure baseline "
-    "(section 2.3).",
+    "reference runs, or over 40 of more, evenly over their order. Subsets are compared with the anchor's runs and "
+    "aligned through its milestones, the anchor itself with the pure baseline (section 2.3).",
     "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the spread of both kinds of run "
     "pooled; the interval is the "
     "wider of that one and Welch's, each bound at α, carried to the scale of ρ by Zou's method (2007).",
     "Perturbed: significant at α after Holm's correction over all pairs and metrics of one configuration, and not "
-    "shown to lie within the "
-    "tolerance. Unperturbed: every interval lies within it. Beside it the p-value for false discoveries (Benjamini "
-    "and Hochberg), which decides "
-    "nothing.",
-    "Pairs with a software metric are held against a configuration that counts it among fewer others. Sham runs, "
-    "where there are any, tell a "
-    "change that comes with layout, or with the no-ops in place of the increments, from one by counting.",
+    "shown to lie within the tolerance. Unperturbed: every interval lies within it. The p-value for false "
+    "discoveries (Benjamini and Hochberg) is shown too, and decides nothing.",
+    "Pairs with a software metric are compared with a configuration that counts it among fewer others. Sham runs, "
+    "if there are any, separate changes caused by layout, or by the no-ops that replace the increments, from "
+    "changes caused by counting.",
 )
 
 
@@ -175,7 +171,7 @@ def _source(campaign: CampaignSpec, manifest: Manifest) -> CounterSource:
     sentences = [source.sentence.format(title=source.title, place=place) for source in found]
     return CounterSource(
         name=" and ".join(source.title for source in found) or NONE,
-        sentence=(" ".join(sentences) or "No hardware metric was asked for.") + refused,
+        sentence=(" ".join(sentences) or "No hardware metric was requested.") + refused,
         simulated=any(source.simulated for source in found),
     )
 

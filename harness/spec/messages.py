@@ -148,42 +148,42 @@ def _not_one_of(draft: Draft, value: object, expected: str) -> str:
     choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
     hint = draft.did_you_mean(value, choices) if isinstance(value, str) else ""
     listed = ", ".join(choices)
-    only = f"only `{listed}` is possible here" if len(choices) == 1 else f"one of {listed} is wanted here"
+    only = f"only `{listed}` is possible here" if len(choices) == 1 else f"one of {listed} is expected here"
     return f"`{_shown(value)}`: {only}{f'; {hint}' if hint else ''}"
 
 
 def _text_wanted(draft: Draft, path: YamlPath, value: object) -> str:
     written = draft.document.places[path].text
     if isinstance(value, bool):
-        return f'unquoted `{written}` is a truth value in YAML, and text is wanted here: quote it ("{written}")'
+        return f'unquoted `{written}` is a truth value in YAML, and text is expected here: quote it ("{written}")'
     if isinstance(value, int | float):
-        return f'`{written}` is a number, and text is wanted here: quote it ("{written}")'
+        return f'`{written}` is a number, and text is expected here: quote it ("{written}")'
     if isinstance(value, dict) and len(value) == 1 and None in value.values():
         inner = f"{{{next(iter(value))}}}"
-        return f'unquoted `{inner}` is a mapping in YAML, and text is wanted here: quote the whole text ("{inner}")'
-    return f"text is wanted here, not {_what(value)}"
+        return f'unquoted `{inner}` is a mapping in YAML, and text is expected here: quote the whole text ("{inner}")'
+    return f"text is expected here, not {_what(value)}"
 
 
 def _list_wanted(_draft: Draft, _path: YamlPath, value: object) -> str:
     if isinstance(value, str):
-        return f"a list is wanted here: write `[{_shown(value)}]`"
-    return f"a list is wanted here, not {_what(value)}"
+        return f"a list is expected here: write `[{_shown(value)}]`"
+    return f"a list is expected here, not {_what(value)}"
 
 
 def _mapping_wanted(_draft: Draft, path: YamlPath, value: object) -> str:
     keys = _properties(path)
     form = f"with {', '.join(keys)}" if keys else "(`name: value`)"
-    return f"a mapping {form} is wanted here, not {_what(value)}"
+    return f"a mapping {form} is expected here, not {_what(value)}"
 
 
 def _number_wanted(words: str) -> Callable[[Draft, YamlPath, object], str]:
     def sentence(draft: Draft, path: YamlPath, value: object) -> str:
         place = draft.document.places[path]
         if place.kind == "odd number":
-            return f"{words} is wanted here: write `{place.text}` as a plain decimal number"
+            return f"{words} is expected here: write `{place.text}` as a plain decimal number"
         if isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdecimal():
-            return f"{words} is wanted here: write `{value.strip()}` without quotes"
-        return f"{words} is wanted here, not {_what(value)}"
+            return f"{words} is expected here: write `{value.strip()}` without quotes"
+        return f"{words} is expected here, not {_what(value)}"
 
     return sentence
 
@@ -197,8 +197,8 @@ _WANTED: Mapping[str, Callable[[Draft, YamlPath, Any], str]] = {
     "model_type": _mapping_wanted,
     "int_type": _number_wanted("a whole number"),
     "float_type": _number_wanted("a number"),
-    "finite_number": lambda _draft, _path, _value: "a finite number is wanted here",
-    "bool_type": lambda _draft, _path, value: f"`true` or `false` is wanted here, not {_what(value)}",
+    "finite_number": lambda _draft, _path, _value: "a finite number is expected here",
+    "bool_type": lambda _draft, _path, value: f"`true` or `false` is expected here, not {_what(value)}",
 }
 
 

@@ -44,9 +44,8 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
         f"# {what}: `unperturbed partition {campaign.path.name}`, {datetime.now(UTC).date().isoformat()}, strategy "
         f"{plan.strategy}, "
         f"seed {plan.seed}, {plan.runs_used} runs.",
-        f"# With a chance of at most {plan.alpha:g} any of these subsets changes a correlation by more than "
-        f"{plan.tolerance:g}"
-        " (α and tolerance of the spec).",
+        f"# The chance that any of these subsets changes a correlation by more than {plan.tolerance:g} is at most "
+        f"{plan.alpha:g} (tolerance and α of the spec).",
         "# A certificate holds for this program, input, interval and host. plan.json has all the evidence.",
     ]
     head += [f"#   {subset.name}: {_evidence(subset)}" for subset in plan.subsets]

@@ -27,7 +27,7 @@ TOTALS = "UNPERTURBED_TOTALS"
 """Variable of the environment: file that a program linked by hand appends its counts to when it ends."""
 
 _TOTALS_SOURCE = """\
-/* Tells what was counted when the program ends, if it is asked: one line a metric. Runs once, after everything else. */
+/* Writes what was counted when the program ends, if it is asked: a line a metric. Runs once, after all else. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ class _Loader(yaml.SafeLoader):
             mark, name = key.start_mark, (key.tag, str(key.value))
             if name in first:
                 raise _RepeatedKeyError(
-                    f"{mark.line + 1}:{mark.column + 1}: the key `{key.value}` stands here a second time "
+                    f"{mark.line + 1}:{mark.column + 1}: the key `{key.value}` appears here a second time "
                     f"(first in line {first[name].line + 1}); remove one"
                 )
             first[name] = mark

@@ -76,7 +76,9 @@ def ask_compiler(settings: Settings, command: Command, language: str) -> Facts:
     else:
         result = _run([*command.compiler, *flags, "-dM", "-E", "-x", language, os.devnull])
         if result.returncode:
-            raise HostError(f"{command.compiler[-1]} does not tell its predefined macros: {_first_line(result.stderr)}")
+            raise HostError(
+                f"{command.compiler[-1]} does not print its predefined macros: {_first_line(result.stderr)}"
+            )
         found = re.findall(r"^#define (\w+) ?(.*)$", result.stdout.decode(errors="replace"), re.MULTILINE)
         wanted = {
             "__clang__",

@@ -304,7 +304,7 @@ def _note(settings: Settings, record: SourceRecord, *, of_all: bool) -> None:
     note = record.reason if of_all else "\0".join((record.folder, record.source, record.reason))
     if not is_first_note(settings, note):
         return
-    others = " (nor has any other source of which this holds; it is said once)" if of_all else ""
+    others = " (nor has any other source of which this is true; reported once)" if of_all else ""
     print(f"unperturbed cc: note: {record.source} has no counters: {record.reason}{others}", file=sys.stderr)
 
 

@@ -153,7 +153,7 @@ def _check_storage(variable: Any, data: bytes, function: Function | None, *, in_
     holder: Function | None = function
     while holder is not None:
         if _has_copies(holder):
-            raise _UngaugeableError(f"{name} stands in an inline function, whose variables only its own code can name")
+            raise _UngaugeableError(f"{name} is in an inline function, whose variables only its own code can name")
         holder = holder.outer
 
 

@@ -302,7 +302,7 @@ def why_order_stays(arguments: Sequence[str]) -> str:
     operands = _operands(parsed)
     groups = [operand.group for operand in operands if operand.group is not None]
     if len(groups) == len(set(groups)):
-        return "no two objects stand side by side in the link"
+        return "no two objects are side by side in the link"
     return _why_order_stays(parsed, operands)
 
 

@@ -267,7 +267,7 @@ def _answer(
     except ValueError:
         output = done.stderr.strip()[-1000:]
         raise HostError(
-            f"{interpreter}: it cannot tell where functions are; is it CPython 3.9 or later? It wrote:\n{output}"
+            f"{interpreter}: it cannot report where functions are; is it CPython 3.9 or later? It wrote:\n{output}"
         ) from None
     return answer
 

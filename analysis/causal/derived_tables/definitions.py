@@ -125,5 +125,5 @@ def logarithms(names: Iterable[str], *, function: Literal["log", "log2", "log10"
 def quoted(name: str) -> str:
     """Return a column's name quoted for an expression. DataError for a name with a backquote."""
     if "`" in name or not name:
-        raise DataError(f"the name {name!r} cannot stand in an expression; rename the column")
+        raise DataError(f"the name {name!r} is not allowed in an expression; rename the column")
     return f"`{name}`"

@@ -280,8 +280,8 @@ def _forecast(
     if effective < min(_FEWEST_EFFECTIVE, runs / 2):
         shown = ", ".join(f"{name}={value}" for name, value in given.items())
         raise DataError(
-            f"of {many} random runs hardly any ({effective:.1f}) agree with {shown}; ask for more runs, or "
-            "observe causes instead of effects"
+            f"too few of {many} random runs ({effective:.1f}) agree with {shown}; request more runs, or observe "
+            "causes instead of effects"
         )
     variables = {name: _variable_forecast(name, drawn[name], weights, level, name in given) for name in order}
     return Forecast(dict(given), intervention, variables, many, effective, seed, level, drawn, weights)

@@ -226,9 +226,8 @@ class CausalModel(Result):
             loose = {edge.source, edge.target} & asked.keys()
             if loose and not edge.directed:
                 raise DataError(
-                    f"the direction of {edge} is open, so that it is not known what setting "
-                    f"{' and '.join(sorted(loose))} does; "
-                    f"say it in the knowledge, by tiers or as required or forbidden"
+                    f"the direction of {edge} is open, so it is unknown what setting {' and '.join(sorted(loose))} "
+                    "does; say it in the knowledge, by tiers or as required or forbidden"
                 )
         return intervene(self._quantified(), asked, runs=runs, seed=seed, level=level)
 

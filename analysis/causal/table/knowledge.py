@@ -177,7 +177,8 @@ class Knowledge:
         for name in sorted(self.names):
             if name not in variables and name not in left_out and (name in elsewhere or name not in parts):
                 raise DataError(
-                    f"the knowledge speaks of what the table has not: {no_such_column(name, sorted(variables))}"
+                    "the knowledge names variables that the table does not have: "
+                    f"{no_such_column(name, sorted(variables))}"
                 )
         kept = set(variables)
         varied = {
@@ -240,7 +241,7 @@ def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
     found = tuple(given)
     for name in found:
         if not isinstance(name, str):
-            raise DataError(f"{what} is a list of names, and {name!r} is none")
+            raise DataError(f"{what} is a list of names, and {name!r} is not a name")
         if found.count(name) > 1:
             raise DataError(f"{what} names {name} twice")
     return found
@@ -251,7 +252,7 @@ def _edges(given: Iterable[Arrow], what: str) -> tuple[Arrow, ...]:
     for edge in given:
         ends = () if isinstance(edge, str) else tuple(edge)
         if len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-            raise DataError(f"{what} edges are pairs of names, the cause first; {edge!r} is none")
+            raise DataError(f"{what} edges are pairs of names, the cause first; {edge!r} is not a pair")
         found.append((ends[0], ends[1]))
     return tuple(dict.fromkeys(found))
 

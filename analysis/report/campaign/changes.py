@@ -55,7 +55,7 @@ def changes_section(
         )
     index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
     rest = (
-        f" The page has those of the {len(listed)} of {len(every)} changes that weigh most; the JSON report has all."
+        f" The page has the numbers of the {len(listed)} most serious of {len(every)} changes; the JSON report has all."
         if len(listed) < len(every)
         else ""
     )
@@ -64,7 +64,7 @@ def changes_section(
         tag("h2", "What changed"),
         tag(
             "p",
-            "ρ says how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
+            "ρ shows how closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in opposition. Each "
             "cell is the ",
             "change of ρ that a configuration brought. The symbol ✓ ✗ ~ ? is the verdict. The shade is the size of the "
             "change: blue "
@@ -85,9 +85,8 @@ def changes_section(
 
 
 _SOFTWARE_WORDS = (
-    "Held against a configuration that counts the software metric among fewer others, since the baseline counts "
-    "none: perturbation that no pair "
-    "of hardware metrics shows would show here."
+    "The baseline counts no software metric, so these pairs are compared with a configuration that counts the "
+    "metric among fewer others. They can show perturbation that no pair of hardware metrics shows."
 )
 _ACROSS_WORDS = "A metric of one run with another metric of another run, both ways averaged."
 
@@ -265,14 +264,14 @@ _FACTS = (
 
 
 _ORIGIN: Mapping[OriginName | None, str] = {
-    None: "not told: no sham runs",
+    None: "unknown: no sham runs",
     "layout": (
-        "the layout of the code, or the no-ops in place of the increments: the sham build, which counts "
-        "nothing, shows it too"
+        "the layout of the code, or the no-ops that replace the increments: the sham build, which counts nothing, "
+        "shows the change too"
     ),
     "counting": "the counting: runs that count differ from those of the sham build",
     "both": "the counting, and layout or no-ops: the sham build shows a change too",
-    "unclear": "counting, layout or no-ops: the sham runs do not tell",
+    "unclear": "counting, layout or no-ops: the sham runs do not decide",
 }
 
 
@@ -282,9 +281,7 @@ def details(listed: Listed) -> dict[str, Any]:
     entries = []
     for result, change in listed:
         decide = "–" if change.runs_to_decide is None else f"about {change.runs_to_decide} a configuration"
-        flattered = (
-            "The runs were aligned by this metric, so the correlation is flattered." if change.aligned_on else ""
-        )
+        flattered = "The runs were aligned by this metric, which inflates its correlation." if change.aligned_on else ""
         entries.append(
             {
                 "title": _title(change),

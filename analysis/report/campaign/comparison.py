@@ -137,10 +137,10 @@ def comparison_sentence(
     worse, better = (sum(other > one for one, other in both), sum(other < one for one, other in both))
     whole = counted(len(both), "verdict")
     if not worse + better:
-        return f"Both campaigns agree on all {whole} on a metric in a configuration."
+        return f"Both campaigns agree on all {whole} (one per metric and configuration)."
     parts = [f"{worse} more serious" if worse else "", f"{better} less serious" if better else ""]
     return (
-        f"{worse + better} of {whole} on a metric in a configuration differ: in {names[1]} "
+        f"{worse + better} of {whole} (one per metric and configuration) differ: in {names[1]} "
         f"{' and '.join(filter(None, parts))} than in {names[0]}."
     )
 
@@ -173,8 +173,8 @@ def _trust_section(
         tag("h2", "Metrics you may trust, in both"),
         tag(
             "p",
-            f"In each cell the left sign is of {names[0]}, the right one of {names[1]}; framed where they differ. – "
-            "was not checked there.",
+            f"In each cell, the left sign is for {names[0]} and the right sign for {names[1]}. A frame marks a "
+            "difference. – means not checked.",
         ),
         tag("ul", legend, class_="legend"),
         tag(
@@ -214,7 +214,7 @@ def _differences_section(contents: tuple[ReportContent, ReportContent], names: t
         tag("h2", "What differs"),
         tag("div", table("Facts that differ", ["fact", *names], differing), class_="wordy")
         if differing
-        else tag("p", "Nothing that the campaigns recorded."),
+        else tag("p", "All recorded facts are the same."),
         tag("details", tag("summary", "The spec, line by line"), tag("pre", spec)) if spec else None,
         tag(
             "details",
@@ -391,11 +391,11 @@ def _baselines_section(found: tuple[tuple[ConfigurationResult, ...], ...], names
         tag("h2", "The baselines"),
         tag(
             "p",
-            "How the metrics of the undisturbed program go together in each campaign. Points on the diagonal are the "
+            "Correlations of the undisturbed program's metrics in each campaign. Points on the diagonal are the "
             "same in both.",
         ),
         frame(baselines_figure(one, other, names)),
-        tag("div", table("ρ in both baselines, what differs most first", heads, rows, sortable=True), class_="tall"),
+        tag("div", table("ρ in both baselines, largest difference first", heads, rows, sortable=True), class_="tall"),
         id="baselines",
     )
 

@@ -87,7 +87,7 @@ def render(content: ReportContent) -> str:
     data = (
         tag("button", "verdicts.json", type="button", class_="save", data_packed=_TWIN, data_name="verdicts.json")
         if small
-        else Html("verdicts.json lies beside this page")
+        else Html("verdicts.json is in the folder of this page")
     )
     index = {change_key(result, change): place for place, (result, change) in enumerate(listed)}
     sections = [
@@ -161,7 +161,7 @@ def _signals_section(blocks: Blocks) -> Html:
         "section",
         tag("h2", "The signals over time"),
         shown(blocks),
-        tag("p", "No traces are at hand.", class_="empty") if "traces" not in blocks else None,
+        tag("p", "No traces are available.", class_="empty") if "traces" not in blocks else None,
         id="signals",
     )
 
@@ -173,7 +173,7 @@ def _correlation_section(blocks: Blocks) -> Html | None:
     return folded(
         "correlations",
         "Correlations",
-        "of the baseline run by run, and of each configuration against what its instrumentation added",
+        "of the baseline run by run, and of each configuration against its overhead",
         choice("scale", "Scale", list(SCALES.items()), "signed"),
         shown(blocks),
     )
@@ -190,16 +190,15 @@ def _alignment_section(example: AlignmentExample | None, blocks: Blocks) -> Html
 def _introduction(example: AlignmentExample) -> Html:
     scores = np.asarray(example.milestone_scores)
     judged = (
-        f"Of the {counted(scores.size, 'aligned step')} that hold a milestone, "
-        f"{number(100 * float(np.mean(scores == 0)), 2)} % meet it in the very interval and "
-        f"{number(100 * float(np.mean(scores <= 1)), 2)} % within one."
+        f"{number(100 * float(np.mean(scores == 0)), 2)} % of the {counted(scores.size, 'aligned step')} with a "
+        f"milestone meet it in the same interval, and {number(100 * float(np.mean(scores <= 1)), 2)} % within one."
         if scores.size
-        else "No milestone was collected in both runs, so nothing independent judges this alignment."
+        else "The runs share no milestone, so this alignment cannot be checked independently."
     )
     return tag(
         "p",
-        "Two runs are never equally fast. Dynamic time warping finds which interval of one belongs to which of the "
-        f"other; then metrics can be compared across runs. {example.description} {judged}",
+        "Two runs are never equally fast. Dynamic time warping finds the intervals that show the same work, so "
+        f"metrics can be compared across runs. {example.description} {judged}",
     )
 
 

@@ -44,12 +44,12 @@ def runs_section(runs: Sequence[RunRow]) -> Html | None:
         "run",
         "configuration",
         ("repetition", "which of the configuration's runs"),
-        ("attempt", "a failed run is tried again"),
+        ("attempt", "a failed run is repeated"),
         "state",
         "time",
         "intervals",
         ("layout", "number of the layout of the program's code; 0 is the program as its build made it"),
-        ("environment +", "bytes added to the environment, so that the memory layout varies from run to run"),
+        ("environment +", "bytes added to the environment, to vary the memory layout from run to run"),
         ("load before", "the host's one-minute load average"),
         "load after",
         ("host meanwhile", "what the host did during the run; its whole state before and after is in verdicts.json"),
@@ -182,7 +182,7 @@ def _metrics(described: Mapping[str, Metric]) -> Html | None:
         "read by",
         "unit",
         ("computed from", "metrics that share a part are correlated by construction and never form a pair"),
-        ("extrapolated", "counted in part of the time only, and scaled up"),
+        ("extrapolated", "counted only part of the time, and scaled up"),
     ]
     return tag("div", tag("h3", "Metrics"), table("Every metric on this page", heads, rows))
 
@@ -193,30 +193,30 @@ def _group(name: str, values: Mapping[str, str]) -> Html:
 
 
 _QUESTION = (
-    "The program was run partly with nothing but hardware metrics counted (the baseline), partly with counters for "
-    "events in its own code built in (the configurations). Where these change how hardware metrics rise and fall "
-    "together, the runs show a program that measuring has changed, not the one that you wanted to know."
+    "Some runs of the program counted only hardware metrics (the baseline). Others also counted events in its own "
+    "code (the configurations). If a configuration changes how hardware metrics rise and fall together, its runs "
+    "show a program that measuring has changed, not the original one."
 )
 
 _READING = (
     (
         "Metrics",
-        "Start with the first table. A ✓ needs no more reading: those numbers can be used. Below it stands what to do "
-        "about the others.",
+        "Start with the first table. You can use every number with a ✓. Below the table is what to do about the "
+        "others.",
     ),
-    ("Verdicts", "A card tells what each configuration added, and which change weighs most."),
+    ("Verdicts", "Each card shows what its configuration added, and its most serious change."),
     ("What changed", "For a ✗ or ?, find its column in the matrix. The rows on top changed most. Click a cell."),
     (
         "Forest plot",
-        "Below the matrix, look whether the bar touches the edge of the band. Short bars decide, long bars ask for "
-        "runs.",
+        "Below the matrix, check whether the bar touches the edge of the band. Short bars decide; long bars need "
+        "more runs.",
     ),
     ("Signals", "Look at the worst pair before and after: a cause is often visible where the software metric is busy."),
     (
         "Correlations",
-        "The baseline by run shows your noise; the other two show at which price in instructions a line breaks.",
+        "The baseline by run shows your noise; the other two show at which overhead in instructions a line breaks.",
     ),
-    ("Runs", "Before you trust any of it, see whether a run failed or the host was busy."),
+    ("Runs", "Before you trust the verdicts, check whether a run failed or the host was busy."),
 )
 
 
@@ -225,7 +225,7 @@ def reading_section() -> Html:
     return folded(
         "reading",
         "How to read this page",
-        "where to look first, and what its words mean",
+        "where to look first, and what the words mean",
         tag("p", _QUESTION),
         tag("ol", [tag("li", tag("b", f"{name}. "), said) for name, said in _READING]),
         tag("h3", "Words"),
@@ -262,9 +262,9 @@ def method_section(content: ReportContent, found: Sequence[ConfigurationResult])
         f"to lie beyond ±{correlation(tolerance)} (a minimum-effect test), shifted when only a change from zero is "
         f"shown, each at α = {number(alpha)} after correction for all changes of the configuration; else undecided. "
         "“Not significant” alone is never “unperturbed”.",
-        "A configuration is unperturbed only when every change of it is; else the most serious of its changes decides.",
-        "Pairs of which one side is computed from the other, and metrics without variation, are left out and named "
-        "above.",
+        "A configuration is unperturbed only if all its changes are; otherwise its most serious change decides.",
+        "Pairs in which one metric is computed from the other, and metrics without variation, are left out and "
+        "listed above.",
         "The paper draws |ρ| between 0.3 and 1; this page draws ρ with its sign over its whole range and offers the "
         "paper's scale.",
         *content.method,

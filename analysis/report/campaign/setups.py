@@ -53,16 +53,19 @@ def setups_sentence(found: Sequence[ConfigurationResult], content: ReportContent
         first, name = first_name(result), result.configuration
         tolerance = f"±{correlation(result.tolerance)}"
         if result.verdict == "unperturbed":
-            lead = f"{first} and {name} leave each other's numbers alone: no ρ differs by more than {tolerance}"
+            lead = f"the metrics of {first} and {name} correlate alike: no ρ differs by more than {tolerance}"
         elif result.verdict == "perturbed":
-            lead = f"{name}'s numbers do not go together as {first}'s do: {_how_many(result)} by more than {tolerance}"
+            lead = (
+                f"the metrics of {name} correlate differently from those of {first}: {_how_many(result)} by more "
+                f"than {tolerance}"
+            )
         elif result.verdict == "shifted":
             lead = (
-                f"{first} and {name} differ: {_how_many(result)}, and more runs would tell whether by more than "
-                f"{tolerance}"
+                f"the metrics of {first} and {name} do not correlate alike: {_how_many(result)}, and more runs would "
+                f"show whether by more than {tolerance}"
             )
         else:
-            lead = f"Whether {first} and {name} leave each other's numbers alone is not decided: {_how_many(result)}"
+            lead = f"it is undecided whether the metrics of {first} and {name} correlate alike: {_how_many(result)}"
         levels = (
             []
             if content is None
@@ -83,7 +86,7 @@ def _how_many(result: ConfigurationResult) -> str:
         having = sum(change.verdict == result.verdict for change in found)
         if having:
             parts.append(f"{having} of {counted(len(found), one, several)}")
-    verb = "are open" if result.verdict == "undecided" else "differ"
+    verb = "are undecided" if result.verdict == "undecided" else "differ"
     return f"{listing(parts) or 'some'} {verb}"
 
 
@@ -92,28 +95,31 @@ def setup_meaning(result: ConfigurationResult) -> str:
     first, name = first_name(result), result.configuration
     inner, outer = (result.check_verdict(check) == "perturbed" for check in _CHECKS)
     if result.verdict == "unperturbed":
-        return f"What the counters show of {name} they show of {first} too: findings on one hold for the other."
+        return f"The counters show the same for {name} and {first}: findings on one hold for the other."
     if result.verdict == "shifted":
-        return "A difference was shown, and these runs leave open whether it is larger than the tolerance."
+        return "There is a difference, but these runs do not show whether it exceeds the tolerance."
     if result.verdict == "undecided":
-        return "No difference was shown, but these runs leave room for one larger than the tolerance."
+        return "No difference was shown, but these runs cannot exclude one larger than the tolerance."
     if inner and outer:
-        return f"Its metrics go together in another way than {first}'s, and its runs cannot be laid beside {first}'s."
+        return (
+            f"Its metrics correlate differently from {first}'s, and its runs cannot be compared with {first}'s "
+            "interval by interval."
+        )
     if outer:
-        return f"Its runs cannot be laid beside {first}'s interval by interval."
-    return f"Within its runs, metrics go together in another way than in {first}'s."
+        return f"Its runs cannot be compared with {first}'s interval by interval."
+    return f"Within its runs, metrics correlate differently than in {first}'s."
 
 
 def setup_advice(result: ConfigurationResult) -> tuple[str, ...]:
     """Return what to do about a set-up that differs, one sentence each."""
     first, name = first_name(result), result.configuration
     said = [
-        f"Two builds or inputs: {name} behaves otherwise, so read its profile by itself; a bottleneck found in {first} "
-        f"need not be one in {name}. The levels say what became more or less.",
-        f"A tool attached in {name}: it changes what it looks at; do not take correlations from runs under it.",
+        f"Two builds or inputs: {name} behaves differently, so read its profile separately; a bottleneck of {first} "
+        f"need not be one of {name}. The levels show what increased or decreased.",
+        f"A tool attached in {name}: the tool changes what it observes; do not take correlations from runs under it.",
     ]
     if result.check_verdict("inner") == "unperturbed":
-        said.append("Within a run both agree: only laying their runs side by side fails.")
+        said.append("Within a run both agree; only the comparison of their aligned runs fails.")
     return tuple(said)
 
 
@@ -128,11 +134,11 @@ def levels_section(content: ReportContent) -> Html | None:
     rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in made.rows]
     return tag(
         "section",
-        tag("h2", "Levels: how much more, how much less"),
+        tag("h2", "Levels: what increased, what decreased"),
         tag(
             "p",
-            "Totals of a whole run, mean over the runs. A verdict speaks of how metrics go together, which may stay "
-            f"({VERDICT_SIGNS['unperturbed']}) when a level falls by half.",
+            "Totals of a whole run, mean over the runs. A verdict is about correlations, which can stay the same "
+            f"({VERDICT_SIGNS['unperturbed']}) even if a level falls by half.",
         ),
         table("Levels of both", heads, rows),
         id="levels",

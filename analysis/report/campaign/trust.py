@@ -125,7 +125,9 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
         return f"Every metric that was checked can be trusted{everywhere}."
     if not trusted:
         if configurations == 1:
-            return "No metric is shown to be unperturbed; the cells show of how many checks each has failed or is open."
+            return (
+                "No metric is shown to be unperturbed; the cells show how many checks of each failed or are undecided."
+            )
         return f"No metric can be trusted{everywhere}; the columns show where each can."
     names = listing([plain_name(name) for name in trusted]) if len(trusted) <= _NAMED else ""
     return (
@@ -141,11 +143,12 @@ def agreement_sentence(rows: Sequence[MetricRow]) -> str:
     if not checked:
         return "No metric was checked."
     if not alike:
-        return "No metric is shown to go together with all others as it does in the baseline."
+        return "No metric is shown to correlate with all others as it does in the baseline."
     names = listing([plain_name(row.name) for row in alike]) if len(alike) <= _NAMED else ""
+    correlate = "correlates" if len(alike) == 1 else "correlate"
     return (
-        f"{len(alike)} of {counted(len(checked), 'metric')} {'goes' if len(alike) == 1 else 'go'} together with all "
-        f"others as in the baseline{f': {names}' if names else ''}."
+        f"{len(alike)} of {counted(len(checked), 'metric')} {correlate} with all others as in the baseline"
+        f"{f': {names}' if names else ''}."
     )
 
 
@@ -201,12 +204,12 @@ def trust_section(
     legend = [tag("li", badge(verdict), f" {VERDICT_MEANINGS[verdict]}") for verdict in reversed(tuple(VERDICT_SIGNS))]
     return tag(
         "section",
-        tag("h2", "Metrics that go together alike" if comparing else "Metrics you may trust"),
+        tag("h2", "Metrics that correlate alike" if comparing else "Metrics you may trust"),
         tag(
             "p",
             tag("b", agreement_sentence(rows) if comparing else trust_sentence(rows, len(columns))),
-            " A cell shows the most serious verdict of all checks "
-            "that hold the metric, and how many of them have it. Click it for the worst.",
+            " A cell shows the most serious verdict of all checks of the metric, and how many checks have it. Click "
+            "it for the worst.",
         ),
         tag(
             "ul",
@@ -235,7 +238,7 @@ def _cell(
         if row.software and row.name not in result.software:
             return Cell("", title=f"{result.configuration} does not collect it", class_="none")
         reason = next((why for name, why in result.excluded if row.name in name.split(" – ")), "")
-        unheld = "no configuration of fewer metrics counts it, so nothing shows what it would be there"
+        unheld = "no configuration with fewer metrics counts it, so there is nothing to compare it with"
         return Cell("–", title=reason or (unheld if row.software else "not checked"), class_="none")
     share = f"{found.serious} of {found.changes}"
     shown: list[Content] = [

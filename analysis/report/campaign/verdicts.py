@@ -53,7 +53,7 @@ def top(content: ReportContent, found: Sequence[ConfigurationResult]) -> Html:
         "header",
         tag(
             "p",
-            "Unperturbed: do these set-ups leave each other's numbers alone?"
+            "Unperturbed: do the metrics of these set-ups correlate alike?"
             if all_setups(found)
             else "Unperturbed: which numbers has measuring changed?",
             class_="kicker",
@@ -145,7 +145,7 @@ def failures(content: ReportContent) -> Html | None:
     return tag(
         "aside",
         tag("strong", f"✗ {counted(len(content.failures), 'failure')}: "),
-        "what these would have given is missing from the verdicts.",
+        "their results are missing from the verdicts.",
         tag("ul", [tag("li", failure) for failure in content.failures]),
         class_="banner failures",
         aria_label="Failures",
@@ -238,8 +238,8 @@ def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportConte
         return setups_sentence(found, content)
     if not found:
         return (
-            "There is no verdict: there was nothing to check, or no configuration has enough finished runs. The notes "
-            "and the failures say which."
+            "There is no verdict: there was nothing to check, or no configuration has enough finished runs. The "
+            "notes and the failures show which."
         )
     names = {
         verdict: [result.configuration for result in found if result.verdict == verdict] for verdict in VERDICT_SIGNS
@@ -258,7 +258,7 @@ def campaign_sentence(found: Sequence[ConfigurationResult], content: ReportConte
     elif names["shifted"]:
         lead = (
             f"No change beyond the tolerance was shown, but {_are(names.pop('shifted'), 'shifted')}: something "
-            "changed, and more runs would tell whether it matters"
+            "changed, and more runs would show whether it exceeds the tolerance"
         )
     else:
         lead = f"No perturbation was shown, but {listing(names.pop('undecided'))} stayed undecided"
@@ -273,7 +273,7 @@ def _are(names: Sequence[str], verdict: str) -> str:
 
 
 def check_sentence(result: ConfigurationResult, check: str) -> str:
-    """Return how one check of a configuration ended: `2 of 36 pairs perturbed, 5 undecided`."""
+    """Return how one check of a configuration ended: `36 pairs: 2 perturbed, 5 undecided and 29 unperturbed`."""
     changes = [change for change in result.changes if change.check == check]
     if not changes:
         return "not checked"
@@ -282,13 +282,13 @@ def check_sentence(result: ConfigurationResult, check: str) -> str:
     if counts["unperturbed"] == len(changes):
         return f"all {counted(len(changes), noun)} unperturbed"
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICT_SIGNS if counts[verdict]]
-    return f"of {counted(len(changes), noun)}, {listing(parts)}"
+    return f"{counted(len(changes), noun)}: {listing(parts)}"
 
 
 _MEANS: Mapping[VerdictName, str] = {
     "unperturbed": "Its metrics can be collected together, and its runs compared with the others.",
-    "shifted": "A change was shown, and these runs leave open whether it is larger than the tolerance.",
-    "undecided": "No change was shown, but these runs leave room for one larger than the tolerance.",
+    "shifted": "A change was shown, but these runs do not show whether it exceeds the tolerance.",
+    "undecided": "No change was shown, but these runs cannot exclude one larger than the tolerance.",
 }
 
 
@@ -300,18 +300,18 @@ def result_sentence(result: ConfigurationResult) -> str:
     if result.verdict != "perturbed":
         return _MEANS[result.verdict]
     if inner == "perturbed" and outer == "perturbed":
-        return "Its hardware numbers no longer describe the untouched program, neither within a run nor across runs."
+        return "Its hardware numbers no longer describe the untouched program, either within a run or across runs."
     if outer == "perturbed":
-        return "Its runs can no longer be read side by side with runs of the reference."
+        return "Its runs can no longer be compared with runs of the reference interval by interval."
     if inner != "perturbed":
-        return "Its software metrics no longer go with the others as they do where fewer are collected."
+        return "Its software metrics no longer correlate with the others as they do when fewer are collected."
     return "Inside its runs, hardware metrics no longer move together as they do in the untouched program."
 
 
 def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
     """Return what to do about the verdict, one sentence each."""
     if result.verdict == "unperturbed":
-        said = f"Nothing: what is measured of {result.configuration} holds for {first_name(result)} too."
+        said = f"Nothing: measurements of {result.configuration} hold for {first_name(result)} too."
         return (said if result.setup else "Nothing: use the numbers of these runs.",)
     if result.setup and result.verdict == "perturbed":
         return setup_advice(result)
@@ -321,35 +321,34 @@ def advice(result: ConfigurationResult, content: ReportContent) -> tuple[str, ..
 def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
     if result.is_sham:
         return (
-            "Nothing is counted in a sham: what moved comes with the rewritten code. `layouts: varied` puts layout "
-            "into what counts as usual.",
+            "A sham counts nothing, so the change comes from the rewritten code. `layouts: varied` includes the "
+            "effect of layout in the variation between runs.",
         )
     anchor = content.settings.anchor
     origins = {change.origin for change in result.having("perturbed")}
     own = [name for name in result.software if name != anchor]
     said = [f"Take the hardware numbers from the {listing(result.references)} runs, not from these."]
     if anchor is not None and not own:
-        said.append(f"Choose a cheaper anchor than {anchor}: every other configuration holds it too.")
+        said.append(f"Choose a cheaper anchor than {anchor}: every other configuration contains it too.")
     elif len(own) > 1:
         said.append(f"Collect {listing(own)} in runs of their own (one subset each in the spec) and check again.")
     elif own:
         said.append(
-            f"{own[0]} perturbs by itself: count a rarer event in its place, or read it apart from hardware metrics."
+            f"{own[0]} perturbs by itself: count a rarer event instead, or do not combine it with hardware metrics."
         )
     if "layout" in origins and origins <= {"layout", "unclear", None}:
         said.append(
-            "The sham build shows the same: it is the layout of the code or the no-ops in place of the increments, "
-            "not the counting. "
-            "`layouts: varied` puts layout into what counts as usual."
+            "The sham build shows the same change: it comes from the layout of the code or the no-ops that replace "
+            "the increments, not from the counting. `layouts: varied` includes the effect of layout in the "
+            "variation between runs."
         )
     if result.check_verdict("inner") == "unperturbed":
-        said.append("Within a run all is well: the runs can be used one by one, but not merged with others.")
+        said.append("Within a run nothing is perturbed: use the runs one by one, but do not merge them with others.")
     return tuple(said)
 
 
 def _advice_open(result: ConfigurationResult, content: ReportContent) -> tuple[str, ...]:
     said = runs_advice(result.changes, content.settings.runs)
     return said or (
-        "This is out of reach of more runs alone: calm the host, lengthen the program's run, or accept a wider "
-        "tolerance.",
+        "More runs alone cannot decide this: quiet the host, lengthen the program's run, or accept a wider tolerance.",
     )

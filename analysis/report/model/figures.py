@@ -115,7 +115,7 @@ class _Drawing:
                 bargap=0.15,
                 legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
             ),
-            f"{plot_text(self._name)}: its data, and what the formula makes of "
+            f"{plot_text(self._name)}: its data, and its formula from "
             f"{', '.join(map(plot_text, mechanism.parents)) or 'nothing'}",
             group=identity,
             chosen=self._views[0][0],
@@ -167,7 +167,7 @@ class _Drawing:
         y, moved = self._moved(cause, mechanism)
         groups = self._groups(cause, mechanism)
         if cause not in mechanism.used:
-            self._notes.append(f"{self._name} has an edge from {cause}, and its formula does without it.")
+            self._notes.append(f"{self._name} has an edge from {cause}, but its formula does not use it.")
         ticks: dict[str, Any] = {}
         if self._is_discrete(cause):
             categories = self._data.categories(cause)

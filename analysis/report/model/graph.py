@@ -52,7 +52,7 @@ def graph_svg(model: CausalModel) -> Html:
         "height": f"{layout.height:.0f}",
         "viewBox": f"0 0 {layout.width:.0f} {layout.height:.0f}",
     }
-    description = f"Graph of {len(names)} variables and {len(model.edges)} edges; the table of edges says the same."
+    description = f"Graph of {len(names)} variables and {len(model.edges)} edges; the table of edges shows the same."
     picture = tag("svg", _markers(), lines, nodes, role="group", aria_label=description, class_="graph", **size)
     return tag("div", picture, class_="scroll", tabindex="0", role="region", aria_label="The graph")
 

@@ -87,19 +87,19 @@ def render_model(
         _section("formulas", "Formulas", _formulas(model)),
     ]
     if curves:
-        sections.append(_section("curves", "The curves whose parameters these are", [_curve(one) for one in curves]))
+        sections.append(_section("curves", "The curves behind these parameters", [_curve(one) for one in curves]))
     if model.equivalences:
         sections.append(
-            _section("equivalences", "What carries the same information", [_sentences(map(str, model.equivalences))])
+            _section("equivalences", "Variables with the same information", [_sentences(map(str, model.equivalences))])
         )
     if open_ends:
-        sections.append(_section("undecided", "What was not decided", [_sentences(open_ends)]))
+        sections.append(_section("undecided", "Undecided", [_sentences(open_ends)]))
     if markov is not None or screenings:
         sections.append(_section("checks", "Does the model agree with the data?", _checks(markov, screenings)))
     sections += [
         _section("separations", "Why other edges are missing", _separations(model)),
         _section("variables", "Variables", _variables(model, left_out, derived or {})),
-        _section("settings", "What was known, and how it was learnt", [_settings(model)]),
+        _section("settings", "Background knowledge and method", [_settings(model)]),
     ]
     script = resources.files(__package__).joinpath("model.js").read_text(encoding="utf-8")
     return document(
@@ -129,7 +129,7 @@ def _graph(model: CausalModel) -> list[Html]:
         tag("li", "round: discrete"),
     ]
     sentence = (
-        "Causes stand left of their effects. Click an edge or a variable for the curve, the data and the formula."
+        "Causes are to the left of their effects. Click an edge or a variable for the curve, the data and the formula."
     )
     regressions = [_regression(model, name, at) for at, name in enumerate(model.data.names) if name in model.mechanisms]
     last = [name for name in _order(model) if model.parents(name)]
@@ -192,9 +192,8 @@ def _formulas(model: CausalModel) -> list[Html]:
                 [name, tag("code", mechanism.formula), number(mechanism.bits, 4), f"{len(mechanism.parameters)}"]
             )
     caption = (
-        "Each variable by its causes: the shortest description of all that were tried. [condition] is 1 where it "
-        "holds and 0 elsewhere; "
-        "± is the standard deviation of what is left"
+        "Each variable as a formula of its causes: the shortest description of all candidates. [condition] is 1 "
+        "where it holds and 0 elsewhere; ± is the standard deviation of the residuals"
     )
     return [tag("div", table(caption, ("variable", "formula", "bits", "fitted numbers"), rows), class_="wordy")]
 
@@ -231,7 +230,8 @@ def _separations(model: CausalModel) -> list[Html]:
     apart = names * (names - 1) // 2 - len(model.separations) - len(model.edges)
     sentence = (
         tag(
-            "p", f"{counted(apart, 'further pair')} can have no edge by what was known beforehand, and were not tested."
+            "p",
+            (f"{counted(apart, 'further pair')} cannot have an edge by the background knowledge, and were not tested."),
         )
         if apart > 0
         else None

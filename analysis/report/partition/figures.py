@@ -84,9 +84,8 @@ def steps_figure(plan: Plan, metrics: Sequence[str]) -> Figure | None:
         "search-steps",
         data,
         figure,
-        "The search from left to right: a column for each measurement, as wide as its runs, with the metrics that it "
-        "held and its "
-        "verdict. The same is in the table of all measurements.",
+        "The search from left to right: one column per measurement, as wide as its runs, with its metrics and its "
+        "verdict. The table of all measurements shows the same.",
     )
 
 

@@ -131,7 +131,7 @@ def _result(content: ReportContent, name: str, verdict: Verdict | None, metrics:
 def _unfinished(plan: Plan) -> Html | None:
     if plan.complete:
         return None
-    go_on = "The same command goes on where it ended" + (
+    go_on = "Repeat the command to continue the search" + (
         ", with a higher limit." if plan.stopped.startswith("max_") else "."
     )
     return tag(

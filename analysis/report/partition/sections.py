@@ -100,7 +100,7 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
         tag("h2", "The plan"),
         tag(
             "p",
-            "One row a metric, one column a subset: what stands in a column is measured in the same runs. ",
+            "One row per metric, one column per subset: the metrics of a column are measured in the same runs. ",
             ["The subsets are in plan.yaml, which ", tag("code", "unperturbed run"), " takes."]
             if plan.subsets
             else "There is no subset, so there is no column.",
@@ -134,7 +134,7 @@ def _sums(plan: Plan, kind: CostKind | None, *, whole: bool) -> list[Cell | Cont
 
 def _left_out(plan: Plan) -> list[tuple[VerdictName, list[str], str, str]]:
     """Return what is in no subset: verdict, metrics, reason, advice; one entry a reason."""
-    helps = _WHAT_MAY_HELP if plan.complete else f"letting the search go on; else {_WHAT_MAY_HELP}"
+    helps = _WHAT_MAY_HELP if plan.complete else f"continuing the search; else {_WHAT_MAY_HELP}"
     found: dict[tuple[VerdictName, str, str], list[str]] = {}
     for one in plan.unmeasurable:
         found.setdefault(("perturbed", one.reason, one.advice), []).append(one.metric)
@@ -160,7 +160,7 @@ def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
     ]
     evidence: list[Html] = []
     if figure is not None:
-        evidence.append(tag("h3", "What was found of them"))
+        evidence.append(tag("h3", "Their measurements"))
         if len(figure.choices) > 1:
             evidence.append(choice(figure.group, "Metrics", [(name, name) for name in figure.choices], figure.chosen))
         evidence.append(
@@ -190,7 +190,7 @@ def evidence_section(
         The cost that is shown.
     """
     if not plan.subsets:
-        said = "No subset is certified, so there is no evidence to show. What was tried is shown below."
+        said = "No subset is certified, so there is no evidence to show. The attempts are shown below."
         return tag("section", tag("h2", "Evidence"), tag("p", said, class_="empty"), id="evidence")
     return tag(
         "section",
@@ -227,7 +227,7 @@ def _evidence(
     left = max((len(result.of(check)) for check in ("inner", "outer")), default=0) - FOREST_ROWS
     caption = f"The {FOREST_ROWS} changes of each kind that reach farthest; plan.json has all. " if left > 0 else ""
     if any(change.aligned_on for change in result.changes):
-        caption += "† The runs were aligned by this metric, so its correlation across runs is flattered. "
+        caption += "† The runs were aligned by this metric, which inflates its correlation across runs. "
     return tag(
         "article",
         tag(
@@ -260,9 +260,9 @@ def search_section(plan: Plan, steps: Figure | None, runs: Figure) -> Html:
             tag("h3", "Every candidate, in order"),
             frame(
                 steps,
-                "From left to right, a column a measurement, as wide as its runs; filled rows are the metrics that "
-                "it held. Pale: the search. "
-                "Solid: certification by fresh runs, which alone counts. Rows stand as in the plan above.",
+                "Each column from left to right is a measurement, as wide as its runs; filled rows are its metrics. "
+                "Pale: the search. Solid: certification by fresh runs, which alone counts. Rows are in the order of "
+                "the plan above.",
             ),
             tag("div", _measurements(plan), class_="tall"),
         ]
@@ -311,7 +311,6 @@ def tolerance_words(plan: Plan) -> str:
     """Return what a certificate promises."""
     size = f"more than {correlation(plan.tolerance)}" if plan.tolerance is not None else "more than the tolerance"
     return (
-        f"With a chance of at most {number(plan.alpha, 3)} is any of these certificates wrong: that a subset changes "
-        "a correlation by "
-        f"{size}. They hold for this program, input, interval and host."
+        f"The chance that any of these certificates is wrong, because its subset changes a correlation by {size}, is "
+        f"at most {number(plan.alpha, 3)}. They hold for this program, input, interval and host."
     )

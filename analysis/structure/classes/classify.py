@@ -94,8 +94,8 @@ def _classify_by_known_elements(classes: GivenClasses, known: Mapping[Any, Any],
     met = np.array([item in known for item in elements.items], bool)
     if len(met) and not met.any():
         raise DataError(
-            f"none of these {len(met):,} elements, such as {elements.items[0]!r}, is among those that the classes are "
-            "made of: the two have nothing in common"
+            f"none of these {len(met):,} elements, such as {elements.items[0]!r}, is among those of the classes: the "
+            "two have nothing in common"
         )
     labels = np.full(len(elements), len(classes), np.int64)
     labels[met] = classes.assign(item for item, is_known in zip(elements.items, met.tolist(), strict=True) if is_known)

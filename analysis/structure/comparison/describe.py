@@ -54,7 +54,7 @@ def _why_no_words(sequence: StructuralSequence) -> str:
     if len(sequence.occurring_classes) < 2:
         odd = counted(len(sequence.foreign_stretches), "stretch", "stretches")
         return "there is a single phase" + (f", but for {odd} unlike it" if sequence.foreign_stretches else "")
-    return "no other order is possible, so that words add nothing, and how long each lasts is all there is"
+    return "no other order is possible, so words add nothing beyond the duration of each"
 
 
 def difference_sentence(comparison: StructuralComparison) -> str:

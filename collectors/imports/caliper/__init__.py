@@ -137,7 +137,7 @@ def _timed(snapshots: list[Snapshot], time: str, path: Path) -> Iterator[tuple[s
         elif before and at < before[0]:
             refuse(path, f"the time goes back in {one.where}: snapshots are out of order", one.line)
         if before and before[1].values == one.values and not lengths:
-            refuse(path, f"{one.where} is there twice", one.line)
+            refuse(path, f"{one.where} appears twice", one.line)
         last[place] = (at, one)
         yield place, at, one
 

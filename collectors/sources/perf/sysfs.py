@@ -128,7 +128,7 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
             raise SpecError(f"{pmu.name} has no term {key!r}; it has {', '.join(sorted(pmu.formats)) or 'none'}")
         if field not in configs or bits >> 64:
             raise SpecError(
-                f"{pmu.name}: {key}={number:#x} cannot be asked for: its place is {pmu.formats.get(key, '64 bits')}"
+                f"{pmu.name}: {key}={number:#x} does not fit: its field is {pmu.formats.get(key, '64 bits')}"
             )
         configs[field] |= bits
     return configs["config"], configs["config1"], configs["config2"]

@@ -1,4 +1,4 @@
-"""Align two runs: warp path, scores, what is not to be trusted."""
+"""Align two runs of the same work: warp path, scores, and where the path is unreliable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 class Command:
-    """Align two runs of one program: warp path, scores, and what is not to be trusted."""
+    """Align two runs of one program: warp path, scores, and where the path is unreliable."""
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the runs and how to align them."""
@@ -28,34 +28,36 @@ class Command:
         parser.add_argument(
             "--on",
             metavar="METRICS",
-            help="metrics to align on, separated by commas (IPC; where there is none, all hardware metrics)",
+            help="comma-separated metrics to align on (default: IPC, or all hardware metrics if there is no IPC)",
         )
         parser.add_argument(
             "--method",
             choices=("dtw", "milestones", "paper"),
             default="dtw",
-            help="dtw: warp time (default); milestones: interpolate between the anchor's milestones; paper: warp time"
-            " as the paper does, without penalty, guide, mending and even pace",
+            help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
+            "paper: dynamic time warping as in the paper, without penalty, guide, mending and even pace",
         )
         parser.add_argument(
-            "--anchor", metavar="COUNTER", help="a counter of deterministic milestones that the path is made to pass"
+            "--anchor", metavar="COUNTER", help="counter of deterministic milestones that the path must pass through"
         )
         parser.add_argument(
-            "--anchors", type=int, metavar="N", help="milestones that may be used, mostly in flat stretches (all)"
+            "--anchors", type=int, metavar="N", help="use at most N milestones, mostly in flat stretches (default: all)"
         )
         parser.add_argument(
             "--penalty",
             type=float,
             metavar="P",
-            help="of a step that is not diagonal (5 median distances of freely aligned intervals)",
+            help="cost of a step that is not diagonal (default: 5 median distances of freely aligned intervals)",
         )
         parser.add_argument(
-            "--region", metavar="START:STOP", help="show where RUN_B does the work of these intervals of RUN_A"
+            "--region",
+            metavar="START:STOP",
+            help=("show which intervals of RUN_B do the same work as these intervals of RUN_A"),
         )
         parser.add_argument(
-            "--html", type=Path, metavar="FILE", help="write a page with the runs, the path and the scores"
+            "--html", type=Path, metavar="FILE", help="write an HTML page with the runs, the path and the scores"
         )
-        parser.add_argument("--json", action="store_true", help="print all as JSON, the path too")
+        parser.add_argument("--json", action="store_true", help="print everything as JSON, including the path")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Align, print, draw; 0 when it could be done."""
@@ -103,7 +105,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.penalty is not None and not 0 <= arguments.penalty < float("inf"):
         raise SpecError(f"--penalty {arguments.penalty:g}: give a number, 0 or more")
     if arguments.anchors is not None and not arguments.anchor:
-        raise SpecError("--anchors needs --anchor: whose milestones?")
+        raise SpecError("--anchors limits the milestones of --anchor: give --anchor too")
     if arguments.anchors is not None and arguments.anchors < 0:
         raise SpecError(f"--anchors {arguments.anchors}: give a number, 0 or more")
     if arguments.html:
@@ -154,7 +156,8 @@ def _show(alignment: Alignment) -> None:
         console.print(describe.scores_table(alignment.scores).to_rich())
     else:
         console.print(
-            "No other software counter is in both runs with the same total, so nothing independent judges this path."
+            "The runs share no other software counter with the same total, so this path cannot be checked "
+            "independently."
         )
     for note in describe.notes(alignment):
         console.print(f"[yellow]note:[/yellow] {escape(note)}")

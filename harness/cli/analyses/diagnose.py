@@ -1,4 +1,4 @@
-"""Compare an event log with logs of good runs: which anomaly, how strong, since when, where."""
+"""Find anomalies in an event log by comparing it with logs of good runs."""
 
 from __future__ import annotations
 
@@ -42,78 +42,91 @@ class Command:
             "logs",
             nargs="*",
             metavar="REFERENCE… TRACE",
-            help="logs of runs that went well, six are good; the last is the one to diagnose, - is standard input",
+            help="logs of good runs (six are recommended), then the log to diagnose; - is standard input",
         )
         asked = parser.add_mutually_exclusive_group()
         asked.add_argument(
             "--distance",
             choices=DISTANCES,
-            help="compute this distance of the paper, and look only for the kinds that it belongs to",
+            help="compute this distance of the paper, and look only for the kinds of anomaly that it belongs to",
         )
         asked.add_argument(
             "--find", action="store_true", help="stop at the first anomaly, in the paper's order of distances"
         )
         asked.add_argument(
-            "--all", action="store_true", help="every kind, and every distance of the paper for each plugin"
+            "--all",
+            action="store_true",
+            help=("look for every kind of anomaly, and compute every distance of the paper for each plugin"),
         )
         parser.add_argument(
             "--method",
             choices=("effects", "paper"),
             default="effects",
-            help="effects (default): physical effects beyond the references' noise; paper: any distance above 0 is an"
-            " anomaly (needs a distance)",
+            help="effects (default): an anomaly is a physical effect beyond the references' noise; paper: it is any "
+            "distance above 0 (needs a distance)",
         )
-        parser.add_argument("--theta", type=float, metavar="θ", help="of the occurrence distance (0.25)")
+        parser.add_argument(
+            "--theta", type=float, metavar="θ", help=("ratio θ of the occurrence distance (default: 0.25)")
+        )
         parser.add_argument(
             "--identity",
             default="level,function,object,word",
             metavar="FIELDS",
-            help="fields by which two GStreamer events are the same (level,function,object,word; the paper's:"
-            " level,function,word)",
+            help="fields that identify a GStreamer event (default: level,function,object,word; the paper's: "
+            "level,function,word)",
         )
         parser.add_argument(
             "--format",
             choices=_FormatNames(),
             metavar="FORMAT",
-            help="of all logs: %(choices)s (by default each log's first lines decide)",
+            help="format of all logs: %(choices)s (default: detected from each log's first lines)",
         )
         parser.add_argument(
-            "--unit", choices=("ns", "us", "ms", "s", "ticks"), help="of timestamps, where the format has none"
+            "--unit", choices=("ns", "us", "ms", "s", "ticks"), help="unit of timestamps, if the format defines none"
         )
         parser.add_argument(
             "--columns",
             metavar="PART=NAME,…",
-            help="of csv: which columns hold time, name, plugin, level (time=when,name=what)",
+            help="columns of a csv log that hold time, name, plugin, level (time=when,name=what)",
         )
         parser.add_argument(
             "--pattern",
             metavar="REGEX",
-            help="of a line in any other log, with the groups time and name, perhaps plugin and level",
+            help=(
+                "regular expression for a line of any other log, with the groups time and name, optionally "
+                "plugin and level"
+            ),
         )
         parser.add_argument(
-            "--process", type=int, metavar="N", help="of a GStreamer log that several processes wrote: which one"
+            "--process",
+            type=int,
+            metavar="N",
+            help=("process to diagnose in a GStreamer log that several processes wrote"),
         )
         parser.add_argument(
-            "--most-late", type=int, metavar="TICKS", help="by which an event may stand behind later ones"
+            "--most-late", type=int, metavar="TICKS", help="accept events that are late in the log by at most this time"
         )
         parser.add_argument(
             "--most-bad",
             type=float,
             default=0.1,
             metavar="SHARE",
-            help="of lines that hold no event, before a log is refused (0.1)",
+            help="refuse a log if more than this share of its lines hold no event (default: 0.1)",
         )
         parser.add_argument(
             "--calibrate",
             type=Path,
             metavar="FOLDER",
-            help="fit thresholds to the labelled logs of FOLDER/labels.csv (columns log, group, label), and write"
-            " FOLDER/thresholds.json",
+            help="fit thresholds to the labelled logs in FOLDER/labels.csv (columns log, group, label) and write "
+            "FOLDER/thresholds.json",
         )
-        parser.add_argument("--thresholds", type=Path, metavar="FILE", help="thresholds that --calibrate fitted")
+        parser.add_argument("--thresholds", type=Path, metavar="FILE", help="file of thresholds that --calibrate wrote")
         parser.add_argument("--json", action="store_true", help="print the diagnosis as JSON")
         parser.add_argument(
-            "--html", type=Path, metavar="FILE", help="write a page with both timelines, differences marked"
+            "--html",
+            type=Path,
+            metavar="FILE",
+            help=("write an HTML page with both timelines and their differences marked"),
         )
         parser.add_argument(
             "--export",
@@ -176,7 +189,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
         return
     if len(arguments.logs) < 2:
         given = f"only {arguments.logs[0]} is given" if arguments.logs else "no log is given"
-        raise SpecError(f"{given}: give at least one log of a run that went well, and last the one to diagnose")
+        raise SpecError(f"{given}: give at least one log of a good run, then the log to diagnose")
     if arguments.logs.count("-") > 1:
         raise SpecError("standard input holds one log: give - once")
     twice = [
@@ -184,12 +197,13 @@ def _refuse(arguments: argparse.Namespace) -> None:
     ]
     if twice:
         raise SpecError(
-            f"{twice[0]} is given twice as a reference: how much clean runs differ is seen from different ones"
+            f"{twice[0]} is given twice as a reference: give different runs, since references show how much "
+            "clean runs differ"
         )
     if arguments.theta is not None and not 0 <= arguments.theta <= 1:
         raise SpecError(f"--theta {arguments.theta:g}: give a ratio from 0 to 1")
     if arguments.theta is not None and not (arguments.distance == "occurrence" or arguments.all or arguments.find):
-        raise SpecError("--theta is of the occurrence distance: give --distance occurrence, --find or --all too")
+        raise SpecError("--theta belongs to the occurrence distance: give --distance occurrence, --find or --all too")
     if arguments.pattern and arguments.format:
         raise SpecError("--pattern is a format of its own: leave out --format")
     if not 0 <= arguments.most_bad <= 1:

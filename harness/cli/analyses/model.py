@@ -1,4 +1,4 @@
-"""What causes what in a table of runs, by which formula, and what happens when something is set."""
+"""Learn a causal model from a table of runs: causes, formulas, and forecasts of interventions."""
 
 from __future__ import annotations
 
@@ -24,38 +24,36 @@ class Command:
             "table",
             type=Path,
             metavar="TABLE_OR_CAMPAIGN",
-            help="a CSV or Parquet file, one row a run; or the folder of a sweep",
+            help="a CSV or Parquet file with one row per run, or the folder of a sweep",
         )
         columns = parser.add_argument_group("columns")
-        columns.add_argument(
-            "--variables", metavar="NAMES", help="analyse these columns alone, separated by commas (all)"
-        )
+        columns.add_argument("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")
         columns.add_argument(
             "--derive",
             action="append",
             default=[],
             metavar="'NAME = EXPRESSION'",
-            help="a derived variable; give it several times",
+            help="a derived variable; may be given again",
         )
         columns.add_argument(
-            "--log", metavar="NAMES", help="analyse the logarithms of these columns in place of them, as log_NAME"
+            "--log", metavar="NAMES", help="comma-separated columns to replace by their logarithms, as log_NAME"
         )
         columns.add_argument(
             "--derivative",
             action="append",
             default=[],
             metavar="'NAME = d COLUMN / d PARAMETER'",
-            help="a partial derivative; a row is then a step of the parameter, all others held fixed",
+            help="a partial derivative; each row is then a step of the parameter with all others held fixed",
         )
         columns.add_argument(
             "--curve",
             action="append",
             default=[],
             metavar="'TARGET over NUMBERS in DISCRETE'",
-            help="the parameters of a curve; a row is then a cell of the discrete variables",
+            help="the parameters of a curve; each row is then a cell of the discrete variables",
         )
         columns.add_argument(
-            "--kinds", metavar="NAME=KIND,…", help="discrete or continuous, where what is inferred is wrong"
+            "--kinds", metavar="NAME=KIND,…", help="discrete or continuous, where the inferred kind is wrong"
         )
         columns.add_argument(
             "--missing",
@@ -63,21 +61,31 @@ class Command:
             default="error",
             help="rows that lack a value: refuse the table, or drop them",
         )
-        known = parser.add_argument_group("what is known beforehand")
+        known = parser.add_argument_group("background knowledge")
         known.add_argument(
-            "--knowledge", type=Path, metavar="FILE", help="a YAML file that says the same as these options"
+            "--knowledge", type=Path, metavar="FILE", help="a YAML file with the same information as these options"
         )
         known.add_argument(
             "--tiers",
             metavar="'A,B / C / D'",
-            help="the order of causes: no column is caused by one that stands in a later tier",
+            help="order of causes: a column of a later tier never causes one of an earlier tier",
         )
         known.add_argument("--inputs", metavar="NAMES", help="parameters that were varied: nothing causes them")
         known.add_argument("--outputs", metavar="NAMES", help="columns that cause nothing")
         known.add_argument(
-            "--require", action="append", default=[], metavar="'A->B'", help="an edge that is there; several by commas"
+            "--require",
+            action="append",
+            default=[],
+            metavar="'A->B'",
+            help=("comma-separated edges that the graph must have"),
         )
-        known.add_argument("--forbid", action="append", default=[], metavar="'A->B'", help="an edge that is not there")
+        known.add_argument(
+            "--forbid",
+            action="append",
+            default=[],
+            metavar="'A->B'",
+            help=("comma-separated edges that the graph must not have"),
+        )
         learning = parser.add_argument_group("learning")
         learning.add_argument(
             "--test",
@@ -90,33 +98,37 @@ class Command:
             "information, for reproduction), or one that is installed",
         )
         learning.add_argument(
-            "--alpha", type=float, default=0.01, metavar="P", help="chance of a dependence where there is none (0.01)"
+            "--alpha",
+            type=float,
+            default=0.01,
+            metavar="P",
+            help=("false-alarm rate of the independence test (default: 0.01)"),
         )
         learning.add_argument(
             "--subsamples",
             type=int,
             default=10,
             metavar="N",
-            help="parts of the table that stability is judged by (10); 0: none",
+            help="number of subsamples that measure the stability of edges (default: 10; 0: none)",
         )
-        learning.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn at random (0)")
-        asked = parser.add_argument_group("what is asked of the model")
-        asked.add_argument("--do", metavar="NAME=VALUE,…", help="say what happens when these are set")
+        learning.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+        asked = parser.add_argument_group("questions to the model")
+        asked.add_argument("--do", metavar="NAME=VALUE,…", help="forecast the effect of setting these variables")
         asked.add_argument(
             "--check-markov",
             action="store_true",
-            help="test each independence that the graph claims, and graphs with exchanged variables for comparison",
+            help="test each independence that the graph implies, and compare with graphs whose variables are permuted",
         )
         asked.add_argument(
             "--screens-off",
             action="append",
             default=[],
             metavar="'A,B | C,D | E'",
-            help="test whether C and D carry all that A and B do to E",
+            help="test whether C and D carry every effect of A and B on E",
         )
-        parser.add_argument("--json", action="store_true", help="print all as JSON")
+        parser.add_argument("--json", action="store_true", help="print everything as JSON")
         for name, what in (
-            ("html", "a page with the graph, formulas and data"),
+            ("html", "write an HTML page with the graph, formulas and data"),
             ("dot", "Graphviz"),
             ("graphml", "GraphML"),
             ("gml", "GML (DoWhy reads it)"),
@@ -125,7 +137,7 @@ class Command:
         parser.add_argument(
             "-o", "--out", type=Path, metavar="FILE", help="write the model: .dot, .gml, .graphml or .json"
         )
-        parser.add_argument("--format", metavar="NAME", help="of --out, where its suffix does not decide")
+        parser.add_argument("--format", metavar="NAME", help="format of --out (default: by its suffix)")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Learn the model, write the requested files, print the result."""

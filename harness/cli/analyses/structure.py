@@ -1,4 +1,4 @@
-"""Which phases recur in a run, in which order, and how a second run differs in structure."""
+"""Find the phases that recur in a run, and how a second run differs in structure."""
 
 from __future__ import annotations
 
@@ -27,43 +27,55 @@ class Command:
             "run", type=Path, metavar="RUN", help="a run's folder or its trace.parquet; with --accesses a text file"
         )
         parser.add_argument(
-            "--against", type=Path, metavar="RUN_B", help="a second run, described by the first one's words"
+            "--against", type=Path, metavar="RUN_B", help="a second run, to be described with the words of the first"
         )
         parser.add_argument(
-            "--accesses", action="store_true", help="the files hold accesses, one a line: pages, modules, disk blocks"
+            "--accesses", action="store_true", help="the files hold accesses, one per line: pages, modules, disk blocks"
         )
         parser.add_argument(
             "--on",
             metavar="METRICS",
-            help="metrics that intervals are classified by, separated by commas (all hardware metrics)",
+            help="comma-separated metrics to classify intervals by (default: all hardware metrics)",
         )
         parser.add_argument(
-            "--per", metavar="COUNTER", help="what counts are divided by: a counter, time or none (instructions)"
+            "--per", metavar="COUNTER", help="divide counts by this: a counter, time or none (default: instructions)"
         )
         parser.add_argument(
             "--classes",
             metavar="K",
-            help="so many classes; or quantiles:K, ranges:K, most-used:K (as many as take the fewest bits)",
+            help=(
+                "number of classes, or quantiles:K, ranges:K, most-used:K (default: the number that takes the "
+                "fewest bits)"
+            ),
         )
         parser.add_argument(
-            "--dwell", type=int, default=1, metavar="N", help="a run of fewer intervals joins a neighbour (1)"
+            "--dwell",
+            type=int,
+            default=1,
+            metavar="N",
+            help=("merge stretches of fewer than N intervals into a neighbour (default: 1)"),
         )
         parser.add_argument(
             "--method",
             choices=("description_length", "paper", "monotone"),
             default="description_length",
-            help="how words are learned: fewest bits, or the paper's alternation of kernel and decomposition, which is "
-            "also called monotone",
+            help="how to learn words: by the fewest bits (default), or by the paper's alternation of kernel and "
+            "decomposition, also called monotone",
         )
-        parser.add_argument("--longest", type=int, default=32, metavar="N", help="symbols of a word (32)")
         parser.add_argument(
-            "--bound", type=float, metavar="EDITS", help="a(L): most edits of an adequate model (by shuffled sequences)"
+            "--longest", type=int, default=32, metavar="N", help=("maximum number of symbols in a word (default: 32)")
         )
-        parser.add_argument("--seed", type=int, default=0, help="of all that is drawn at random (0)")
         parser.add_argument(
-            "--html", type=Path, metavar="FILE", help="write a page: the metric, and below it a strip of words"
+            "--bound",
+            type=float,
+            metavar="EDITS",
+            help=("a(L), the maximum edits of an adequate model (default: from shuffled sequences)"),
         )
-        parser.add_argument("--json", action="store_true", help="print all as JSON")
+        parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+        parser.add_argument(
+            "--html", type=Path, metavar="FILE", help="write an HTML page with the metric and a strip of words below it"
+        )
+        parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Learn, print, draw; return 4 when the words do not describe the run, or the second one."""

@@ -13,7 +13,9 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=("perturbed", "shifted", "undecided"),
-        help="exit with 4 for this verdict and more serious ones (analysis.fail_on of the spec, else perturbed)",
+        help=(
+            "exit with 4 for this verdict and more serious ones (default: analysis.fail_on of the spec, else perturbed)"
+        ),
     )
 
 
@@ -22,7 +24,7 @@ def add_no_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-check",
         action="store_true",
-        help="measure only and keep the runs; `unperturbed check` of the folder, here or on another host, judges them",
+        help="measure without verdicts; run `unperturbed check` on the folder later, here or on another host",
     )
 
 

@@ -1,4 +1,4 @@
-"""Baseline, inner and outer verdicts of a campaign again."""
+"""Judge a campaign again: baseline, inner and outer verdicts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Command:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the campaign's folder."""
         parser.description = (
-            "Baseline, inner and outer verdicts of a campaign again. Writes report.html and verdicts.json into its "
-            "folder, unless --no-write or --method paper is given."
+            "Judge a campaign again: baseline, inner and outer verdicts. Writes report.html and verdicts.json into "
+            "its folder, unless --no-write or --method paper is given."
         )
         parser.usage = (
             "unperturbed check CAMPAIGN|SPEC [options]\n"
@@ -26,19 +26,28 @@ class Command:
         parser.add_argument("campaign", type=Path, nargs="?", metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
         imported = parser.add_argument_group("runs that other tools recorded")
         imported.add_argument(
-            "--from", dest="format", metavar="FORMAT", help="their format, as perf-stat (unperturbed import list)"
+            "--from",
+            dest="format",
+            metavar="FORMAT",
+            help=("format of the files, such as perf-stat (`unperturbed import list` lists all)"),
         )
-        imported.add_argument("--baseline", nargs="+", default=[], metavar="FILES", help="files of the baseline's runs")
+        imported.add_argument(
+            "--baseline", nargs="+", default=[], metavar="FILES", help=("files with the baseline's runs")
+        )
         imported.add_argument(
             "--checked",
             nargs="+",
             action="append",
             default=[],
             metavar="FILES",
-            help="files of runs to hold against it; again for each further configuration",
+            help="files with runs to compare with the baseline; give it again for each further configuration",
         )
         imported.add_argument(
-            "--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the format, as time=COLUMN"
+            "--option",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help=("an option of the format, such as time=COLUMN"),
         )
         parser.add_argument("--no-write", action="store_true", help="show the verdicts and write nothing")
         parser.add_argument("--open", action="store_true", help="open the report in a browser")
@@ -46,14 +55,18 @@ class Command:
             "--method",
             choices=("runs", "paper"),
             default="runs",
-            help="paper: judge by the paper's own rule, perturbed is what deviates more than any baseline run (the "
-            "report stays as it is); runs: by the variation between runs (runs)",
+            help="runs (default): judge by the variation between runs; paper: judge by the paper's rule, which "
+            "calls perturbed what deviates more than any baseline run (the report is left as it is)",
         )
         parser.add_argument(
-            "--across", action="store_true", help="across aligned runs, hold each metric against each other one too"
+            "--across", action="store_true", help="also compare each metric with every other metric across aligned runs"
         )
         parser.add_argument(
-            "--without", action="append", default=[], metavar="RUN", help="leave a run out, as 0007; may be given again"
+            "--without",
+            action="append",
+            default=[],
+            metavar="RUN",
+            help=("leave out this run, such as 0007; may be given again"),
         )
         add_fail_on(parser)
         parser.add_argument("--json", action="store_true", help="print the verdicts as JSON instead of a table")
@@ -102,7 +115,9 @@ def _check_imported(arguments: argparse.Namespace) -> int:
         raise SpecError("runs of other tools need all three: --from FORMAT --baseline FILES --checked FILES")
     if arguments.campaign is not None or arguments.open:
         what = "--open" if arguments.campaign is None else str(arguments.campaign)
-        raise SpecError(f"{what} and --from exclude each other; `unperturbed import` makes a campaign that stays")
+        raise SpecError(
+            f"{what} and --from exclude each other; to keep these runs as a campaign, use `unperturbed import`"
+        )
     warm_once("alignment")
     several = len(arguments.checked) > 1
     groups = [Group("baseline", arguments.baseline)]

@@ -1,4 +1,4 @@
-"""Do two builds, inputs or set-ups of a program leave each other's numbers alone?"""
+"""Compare two builds, inputs or set-ups of a program by how their metrics correlate."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _EPILOG = """\
   unperturbed compare -- ./sort data -- env MALLOC_ARENA_MAX=1 ./sort data
   unperturbed compare -- ./sort data -- perf record -o /dev/null ./sort data     another tool attached
 
-Both are measured alike, in shuffled order, by hardware metrics alone; the first is the baseline. In a spec that builds
-its program: `programs:` (docs/reference/spec.md). A tool that starts the program can be compared where the processor
-counts, not where counts are simulated."""
+Both are measured in the same way, in shuffled order, with hardware metrics alone. The first is the baseline. A spec
+that builds its programs compares them by `programs:` (docs/reference/spec.md). A tool that starts the program can be
+compared on a host with hardware counters, not with simulated ones."""
 
 
 class Command:
@@ -32,12 +32,12 @@ class Command:
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
         parser.add_argument(
-            "--campaign", type=Path, metavar="FOLDER", help="where everything is kept (default: campaigns/<A>-and-<B>)"
+            "--campaign", type=Path, metavar="FOLDER", help="folder of the campaign (default: campaigns/<A>-and-<B>)"
         )
         add_fail_on(parser)
         add_no_check(parser)
         parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
-        parser.add_argument("--dry-run", action="store_true", help="show the plan; run and write nothing")
+        parser.add_argument("--dry-run", action="store_true", help="show the plan without running or writing anything")
         add_progress_option(parser)
         parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
         add_program_options(parser, comparing=True)
@@ -52,7 +52,7 @@ class Command:
         first, second = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else ([], [])
         if not first or not second:
             raise SpecError(
-                "give two commands, each behind --: unperturbed compare -- ./a its arguments -- ./b its arguments"
+                "give two commands, each after --: unperturbed compare -- ./a its arguments -- ./b its arguments"
             )
         progress = TerminalProgress(chosen_progress(arguments))
         drafted = draft(

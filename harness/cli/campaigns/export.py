@@ -1,4 +1,4 @@
-"""Write a trace, a campaign's runs or a sweep's table in a format of other tools."""
+"""Export a trace, a campaign's runs or a sweep's table to a format of other tools."""
 
 from __future__ import annotations
 
@@ -34,36 +34,43 @@ class Command:
             "--out",
             type=Path,
             metavar="FILE",
-            help="the file to write (campaign.SUFFIX in the campaign's folder, or beside the trace)",
+            help="file to write (default: campaign.SUFFIX in the campaign's folder, or beside the trace)",
         )
         parser.add_argument(
             "--format",
             metavar="NAME",
-            help="perfetto, csv, parquet, arrow, pyperf, paraver, ctf, openmetrics, or one that is installed "
-            "(by FILE's suffix)",
+            help="perfetto, csv, parquet, arrow, pyperf, paraver, ctf, openmetrics, or an installed format "
+            "(default: by FILE's suffix)",
         )
         parser.add_argument(
             "--configuration",
             action="append",
             default=[],
             metavar="NAME",
-            help="of a campaign, only runs of this configuration; may be given again",
+            help="only runs of this configuration of a campaign; may be given again",
         )
         parser.add_argument(
-            "--run", action="append", default=[], metavar="ID", help="only this run of it; may be given again"
+            "--run", action="append", default=[], metavar="ID", help="only this run of a campaign; may be given again"
         )
         parser.add_argument(
             "--split",
             choices=("configuration", "run"),
-            help="write a file for each, its name in the file's name; all have the same columns",
+            help=(
+                "write a file for each configuration or run, with its name in the file's name; all files have "
+                "the same columns"
+            ),
         )
         parser.add_argument(
             "--aligned",
             action="store_true",
-            help="where the format has a time axis: bring all runs to the axis of one, of the anchor's if there is any",
+            help=(
+                "map all runs to the time axis of one run, an anchor's if there is one (formats with a time axis only)"
+            ),
         )
         parser.add_argument(
-            "--phases", action="store_true", help="there too: show the words of `unperturbed structure` as slices"
+            "--phases",
+            action="store_true",
+            help=("show the words of `unperturbed structure` as slices (formats with a time axis only)"),
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -112,7 +119,7 @@ def _output_path(source: Path, kind: Kind, arguments: argparse.Namespace) -> Pat
     if arguments.out is not None:
         return Path(arguments.out.absolute())
     if arguments.format is None:
-        raise SpecError("give --format NAME, or a file by -o whose suffix says the format")
+        raise SpecError("give --format NAME, or -o FILE with the suffix of a format")
     found = formats(kind).get(arguments.format)
     suffix = found.suffixes[0] if found else ".unknown"  # an unknown name is refused where the format is chosen
     if source.is_file():
@@ -131,7 +138,7 @@ def _check(arguments: argparse.Namespace, kind: Kind, chosen: Format) -> None:
 
     for option in ("configuration", "run", "split", "aligned"):
         if getattr(arguments, option) and kind != "campaign":
-            raise SpecError(f"--{option} chooses among the runs of a campaign; {arguments.source} is none")
+            raise SpecError(f"--{option} chooses among the runs of a campaign; {arguments.source} is not a campaign")
     if arguments.phases and kind == "table":
         raise SpecError(f"--phases: {arguments.source} is a sweep, whose table has no time axis")
     for option in ("aligned", "phases"):

@@ -1,4 +1,4 @@
-"""Make a campaign of runs that other tools recorded: perf stat, tables and others."""
+"""Make a campaign from runs that other tools recorded: perf stat, tables and others."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Command:
         parser.usage = "unperturbed import FORMAT FILES… --as NAME [FILES… --as NAME] -o CAMPAIGN [options]"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
-        parser.add_argument("format", metavar="FORMAT", help="the name of the format (import list: show them)")
+        parser.add_argument("format", metavar="FORMAT", help="name of the format (`unperturbed import list` lists all)")
         parser.add_argument(
             "words",
             nargs=argparse.REMAINDER,
             type=as_given,
             metavar="FILES… --as NAME",
-            help="files, folders or patterns of one configuration, then its name; again for each further one. Without "
-            "--as, files say their configurations themselves",
+            help="files, folders or patterns of one configuration, then its name; give it again for each further "
+            "configuration. Without --as, the files name their configurations themselves",
         )
         _add_options(parser)
 
@@ -79,18 +79,20 @@ class Command:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", type=Path, metavar="CAMPAIGN", help="the folder to make")
+    parser.add_argument("-o", "--out", type=Path, metavar="CAMPAIGN", help="folder of the campaign to make")
     parser.add_argument(
-        "--baseline", metavar="NAME", help="the configuration that others are held against (baseline, else the first)"
+        "--baseline",
+        metavar="NAME",
+        help=("configuration that the others are compared with (default: baseline, else the first)"),
     )
     parser.add_argument(
         "--option",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="an option of the format, as time=COLUMN; among the files, without --option too",
+        help="an option of the format, such as time=COLUMN; among the files, --option may be left out",
     )
-    parser.add_argument("--align-on", metavar="METRICS", help="metrics to align runs on, separated by commas")
+    parser.add_argument("--align-on", metavar="METRICS", help="comma-separated metrics to align runs on")
 
 
 def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
@@ -106,7 +108,7 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
         if word == "--as" or word.startswith("--as="):
             name = word[5:] if word != "--as" else left.pop(0) if left else ""
             if not name or not files:
-                raise SpecError(f"--as {name}: put the files before it and a name behind it: FILES… --as NAME")
+                raise SpecError(f"--as {name}: put the files before it and a name after it: FILES… --as NAME")
             groups.append(Group(name, files))
             files = []
         elif word.startswith("-") and word != "-":
@@ -117,7 +119,7 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
         else:
             files.append(word)
     if files and groups:
-        raise SpecError(f"{files[0]}: put --as NAME behind the files of each configuration")
+        raise SpecError(f"{files[0]}: put --as NAME after the files of each configuration")
     return [*groups, *([Group("", files)] if files else [])], options
 
 

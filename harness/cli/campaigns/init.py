@@ -1,4 +1,4 @@
-"""Write a commented spec to begin with: of a command, of a folder of source code, or an example."""
+"""Write a commented spec to start from: for a command, for a folder of source code, or an example."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Command:
         """Add the forms."""
         parser.usage = "unperturbed init [options] (SOURCE-FOLDER | --example NAME | -- ./program its arguments)"
         parser.add_argument(
-            "source", type=Path, nargs="?", metavar="SOURCE-FOLDER", help="a folder of C or C++ source, to be built"
+            "source", type=Path, nargs="?", metavar="SOURCE-FOLDER", help="folder with C or C++ source to build"
         )
         parser.add_argument(
-            "--example", metavar="NAME", help="an example with its program: verdicts, sweep or python (list: show them)"
+            "--example", metavar="NAME", help="example with its program: verdicts, sweep or python (list: show all)"
         )
-        parser.add_argument("--name", default="", metavar="NAME", help="of the campaign (default: the program's)")
+        parser.add_argument("--name", default="", metavar="NAME", help="name of the campaign (default: the program's)")
         parser.add_argument(
             "-o",
             "--out",
             type=Path,
             metavar="PATH",
-            help="the file to write, of an example the folder (default: NAME.yaml here)",
+            help="file to write, or folder for an example (default: NAME.yaml here)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -36,8 +36,8 @@ class Command:
         forms = [arguments.source is not None, arguments.example is not None, bool(arguments.program)]
         if sum(forms) != 1:
             raise SpecError(
-                "give one of: a folder of source code, --example NAME, or a command behind -- "
-                "(unperturbed init -- ./program its arguments)"
+                "give one of: a folder of source code, --example NAME, or a command after -- (unperturbed init -- "
+                "./program its arguments)"
             )
         if arguments.example is not None:
             return _example(arguments.example, arguments.out or Path())
@@ -65,9 +65,9 @@ def _of_command(arguments: argparse.Namespace) -> Path:
     drafted = describe_command(arguments.program, Choices(name=arguments.name))
     spec: Path = arguments.out or Path(f"{drafted.name}.yaml")
     head = (
-        f"What `unperturbed run -- {' '.join(arguments.program)}` stands for. Edit it, then type\n\n"
-        f"    unperturbed run {spec}\n\n"
-        "`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md describes them."
+        f"The spec that `unperturbed run -- {' '.join(arguments.program)}` uses. Edit it, then type\n\n    "
+        f"unperturbed run {spec}\n\n`unperturbed schema` gives editors every key of a spec; docs/reference/spec.md "
+        "describes them."
     )
     return _write(spec, drafted.text(head))
 
@@ -89,5 +89,5 @@ def _write(spec: Path, text: str) -> Path:
         with spec.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SpecError(f"{spec} is there already; give another path with --out, or remove it") from None
+        raise SpecError(f"{spec} already exists; give another path with --out, or remove it") from None
     return spec

@@ -1,4 +1,4 @@
-"""Campaigns below a folder and their state: runs done, failed and left, and verdicts."""
+"""List the campaigns below a folder: runs done, failed and left, and verdicts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Command:
             type=Path,
             nargs="?",
             metavar="FOLDER",
-            help="where to look, some levels deep (default: campaigns, where there is such a folder, else this one)",
+            help="folder to search, some levels deep (default: campaigns if it exists, else the current folder)",
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
@@ -80,7 +80,7 @@ def _show(found: Sequence[CampaignSummary]) -> None:
     console.print(Table(columns, rows).to_rich())
     left = [summary for summary in found if summary.phase == "stopped"]
     if left:
-        console.print(f"The run command of a stopped campaign goes on with it ({len(left)} here).")
+        console.print(f"To resume a stopped campaign ({len(left)} here), repeat its run command.")
 
 
 def _runs(summary: CampaignSummary) -> str:

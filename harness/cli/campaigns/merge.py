@@ -1,4 +1,4 @@
-"""One trace with every metric of a campaign."""
+"""Merge the runs of a campaign into one trace with every metric."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ class Command:
             "--out",
             type=Path,
             metavar="FILE",
-            help="the trace to write: .parquet, or .csv for the values alone (CAMPAIGN/merged.parquet)",
+            help="trace to write: .parquet, or .csv for the values alone (default: CAMPAIGN/merged.parquet)",
         )
         parser.add_argument(
-            "--format", metavar="NAME", help="parquet, csv, or one that is installed (by FILE's suffix)"
+            "--format", metavar="NAME", help="parquet, csv, or an installed format (default: by FILE's suffix)"
         )
-        parser.add_argument("--anchors", type=int, metavar="N", help="milestones of the anchor that may be used (all)")
+        parser.add_argument(
+            "--anchors", type=int, metavar="N", help=("use at most N milestones of the anchor (default: all)")
+        )
         parser.add_argument(
             "--force",
             action="store_true",
-            help="merge configurations too that the outer check shows perturbed, marked so",
+            help="also merge configurations that the outer check shows perturbed, and mark them",
         )
         parser.add_argument(
             "--without",
             action="append",
             default=[],
             metavar="CONFIGURATION",
-            help="leave a configuration out; may be given again",
+            help="leave out this configuration; may be given again",
         )
         parser.add_argument("--json", action="store_true", help="print what was merged as JSON instead of a table")
 
@@ -85,8 +87,8 @@ def _show(found: MergedCampaign, out: Path) -> None:
     console = terminal()
     console.print(describe.merge_table(found.merged, found.rejected).to_rich())
     console.print(
-        "Spread: intervals by which alignments by way of the other repetitions end elsewhere than the direct one;"
-        " interval by interval it is in the columns spread:…"
+        "Spread: by how many intervals alignments through other repetitions differ from the direct one; the columns "
+        "spread:… hold it for each interval"
     )
     for source in found.merged.sources:
         if source.alignment and source.alignment.warning:

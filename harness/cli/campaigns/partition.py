@@ -21,34 +21,42 @@ class Command:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the spec, the folder, and how to search."""
         parser.add_argument(
-            "spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets play no part"
+            "spec", type=Path, metavar="SPEC", help="the experiment's YAML file; its subsets are ignored"
         )
         parser.add_argument(
             "--campaign",
             type=Path,
             metavar="FOLDER",
-            help="where everything is kept (default: campaigns/<name of the spec>-partition)",
+            help="folder of the search (default: campaigns/<name of the spec>-partition)",
         )
         parser.add_argument(
             "--strategy",
             default="first-fit",
             choices=("first-fit", "restarts", "halving", "costly-alone"),
-            help="how candidates are chosen (first-fit)",
+            help="how to choose candidates (default: first-fit)",
         )
         parser.add_argument(
-            "--repetitions", type=int, default=3, metavar="N", help="runs of a candidate at first, a pass (3)"
+            "--repetitions", type=int, default=3, metavar="N", help="initial runs of a candidate per pass (default: 3)"
         )
         parser.add_argument(
             "--max-repetitions",
             type=int,
             default=20,
             metavar="N",
-            help="runs of a candidate that stays undecided, a pass (20)",
+            help="maximum runs per pass of a candidate that stays undecided (default: 20)",
         )
         parser.add_argument(
-            "--max-runs", type=int, metavar="N", help="runs after which the best plan so far is taken (the spec's)"
+            "--max-runs",
+            type=int,
+            metavar="N",
+            help=("stop after this many runs with the best plan so far (default: the spec's)"),
         )
-        parser.add_argument("--max-hours", type=float, metavar="H", help="hours after which it is (the spec's)")
+        parser.add_argument(
+            "--max-hours",
+            type=float,
+            metavar="H",
+            help=("stop after this many hours with the best plan so far (default: the spec's)"),
+        )
         parser.add_argument("--json", action="store_true", help="print the plan and its evidence as JSON")
         add_progress_option(parser)
         parser.add_argument("--open", action="store_true", help="open the plan's page in a browser at the end")

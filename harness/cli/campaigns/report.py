@@ -19,7 +19,10 @@ class Command:
             "--compare",
             type=Path,
             metavar="OTHER",
-            help="write comparison.html too: this campaign beside OTHER, a campaign's folder or spec, left as it is",
+            help=(
+                "also write comparison.html: this campaign beside OTHER, a campaign's folder or spec, which is "
+                "not changed"
+            ),
         )
         parser.add_argument("--open", action="store_true", help="open it in a browser")
 

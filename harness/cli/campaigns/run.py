@@ -31,23 +31,23 @@ class Command:
             type=Path,
             nargs="?",
             metavar="SPEC",
-            help="the experiment's YAML file; without one, give a program and its arguments behind --",
+            help="the experiment's YAML file; without one, give a program and its arguments after --",
         )
         parser.add_argument(
             "--campaign",
             type=Path,
             metavar="FOLDER",
-            help="where everything is kept (default: campaigns/<name of the spec>)",
+            help="folder of the campaign (default: campaigns/<name of the spec>)",
         )
         add_fail_on(parser)
         add_no_check(parser)
         parser.add_argument(
-            "--json", action="store_true", help="print the verdicts (of a sweep, what its table holds) as JSON"
+            "--json", action="store_true", help="print the verdicts (for a sweep, a description of its table) as JSON"
         )
         parser.add_argument(
             "--dry-run",
             action="store_true",
-            help="show the plan, its builds and how long it takes, as far as that is known; run and write nothing",
+            help="show the plan, its builds and, if known, its duration, without running or writing anything",
         )
         add_progress_option(parser)
         parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")

@@ -1,4 +1,4 @@
-"""Where a spec's software metrics count, what they cannot see, and what an event costs."""
+"""Show where a spec's software metrics count, what they cannot see, and what an event costs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Command:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the spec."""
         parser.add_argument("spec", type=Path, metavar="SPEC", help="an experiment's YAML file")
-        parser.add_argument("--all", action="store_true", help=f"list every place, not the first {_SHOWN} of a metric")
+        parser.add_argument(
+            "--all", action="store_true", help=(f"list every place, not only the first {_SHOWN} of each metric")
+        )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
     def run(self, arguments: argparse.Namespace) -> int:

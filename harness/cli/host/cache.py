@@ -1,4 +1,4 @@
-"""What is kept in the user's cache: look at it, clear it, or compile ahead what analyses need."""
+"""Show or clear the user's cache, or compile ahead what the analyses need."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Command:
         from unperturbed.harness.cli.warming import WARMERS
 
         todo = parser.add_subparsers(dest="action", required=True, metavar="info|clear|warm")
-        info = todo.add_parser("info", help="show what is kept, and how large it is")
+        info = todo.add_parser("info", help="show what the cache holds, and its size")
         info.add_argument("--json", action="store_true", help="print it as JSON")
-        clear = todo.add_parser("clear", help="remove it; not while a campaign runs")
+        clear = todo.add_parser("clear", help="clear the cache; not while a campaign runs")
         clear.add_argument(
             "parts", nargs="*", metavar="PART", help=f"only these: {', '.join(_PARTS)} (default: everything)"
         )
-        warm = todo.add_parser("warm", help="compile the loops of the analyses now, so that no first answer waits")
+        warm = todo.add_parser("warm", help="compile the loops of the analyses now, not at their first use")
         warm.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(WARMERS)} (default: all)")
 
     def run(self, arguments: argparse.Namespace) -> int:

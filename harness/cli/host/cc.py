@@ -8,7 +8,7 @@ from pathlib import Path
 from unperturbed.errors import SpecError
 
 _EPILOG = """\
-Try metrics in a program before a spec is written, or count in one that a spec cannot build. A campaign needs no such
+Try metrics in a program before you write a spec, or count in one that a spec cannot build. A campaign needs no such
 build: it makes its own, one for each configuration, with the compilers {cc} and {cxx} of the spec's `build:`.
 
   cat > metrics.yaml                     software:
@@ -17,11 +17,11 @@ build: it makes its own, one for each configuration, with the compilers {cc} and
   unperturbed cc --metrics metrics.yaml -- gcc x.o -o x       # link by it too: the program gets the runtime
   UNPERTURBED_TOTALS=totals.txt ./x                           # at its end it appends lines such as: steps 1000
 
-With --sham everything is the same but the counting. Compare the two programs, and the one built without `unperturbed
-cc`, by any tool; or set `campaign: {sham: true}` in a spec, which builds and runs such programs by itself.
+--sham builds the same program without the counting. Compare the two programs, and the one built without `unperturbed
+cc`, with any tool; or set `campaign: {sham: true}` in a spec, which builds and runs such programs by itself.
 
-With --layout TEXT the link step shuffles the objects and shifts the sections at random, always in the same way for
-one TEXT: link a program by several texts to see what of its numbers is layout. In a spec: `campaign: {layouts:
+With --layout TEXT the link step shuffles the objects and shifts the sections at random, in the same way for the same
+TEXT. Link a program with several texts to see how much layout changes its numbers. In a spec: `campaign: {layouts:
 varied}`.
 
 As CMake's launcher: -DCMAKE_C_COMPILER_LAUNCHER="unperturbed;cc;--metrics;/absolute/metrics.yaml;--", and
@@ -29,7 +29,7 @@ CMAKE_CXX_COMPILER_LAUNCHER, CMAKE_C_LINKER_LAUNCHER, CMAKE_CXX_LINKER_LAUNCHER 
 
 Metrics of `preload:`, `python:` and `probe:` count in a campaign only; a warning names them.
 
-exit code: the compiler's; 2 wrong metrics file or usage; 3 the compiler cannot be run. That a metric has no place is
+exit code: the compiler's; 2 wrong metrics file or usage; 3 the compiler cannot be run. A metric without a place gives
 a warning on standard error.
 """
 
@@ -47,13 +47,13 @@ class Command:
         parser.add_argument(
             "--sham",
             action="store_true",
-            help="put a no-op of the same length in the place of every increment: the layout without the counting",
+            help="replace every increment by a no-op of the same length: the same layout without the counting",
         )
         parser.add_argument(
             "--layout",
             default="",
             metavar="TEXT",
-            help="link in another layout of the same code: the one that is drawn from TEXT",
+            help="link the same code in another layout, with TEXT as the random seed",
         )
         parser.add_argument(
             "compiler", nargs=argparse.REMAINDER, metavar="-- CC ARGS…", help="the compiler and its arguments"

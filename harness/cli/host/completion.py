@@ -9,8 +9,8 @@ _EPILOG = """\
   zsh     unperturbed completion zsh > ~/.zfunc/_unperturbed      (with  fpath+=~/.zfunc  before compinit in ~/.zshrc)
   fish    unperturbed completion fish > ~/.config/fish/completions/unperturbed.fish
 
-Or for one session of bash: source <(unperturbed completion bash). The script holds everything: a key press starts no
-Python. Write it again when the tool is updated."""
+Or for one session of bash: source <(unperturbed completion bash). The script is self-contained: a key press starts no
+Python. Write it again after an update of the tool."""
 
 _FISH_PROGRAMS = "complete -c unperturbed -n 'contains -- -- (commandline -opc)' -F"
 """The words behind `--` are another program's: files, which the other two shells offer there by themselves."""
@@ -23,7 +23,7 @@ class Command:
         """Add the shell."""
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = _EPILOG
-        parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
+        parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to complete in")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the script; return 0."""

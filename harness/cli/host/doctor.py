@@ -1,4 +1,4 @@
-"""What this host can count, what is noisy, and what to do about it."""
+"""Check what this host can count, what is noisy, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every metric of this host: source, unit, meaning, and how many fit one run."""
+"""List every metric of this host: source, unit, meaning, and how many fit one run."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Command:
             help="only metrics that match: a glob on names ('perf::L1-*', 'sched:*'), or a part of a name or meaning",
         )
         parser.add_argument(
-            "--json", action="store_true", help="print everything as JSON, what cannot be counted included"
+            "--json", action="store_true", help="print everything as JSON, including what cannot be counted"
         )
         parser.add_argument(
-            "--all", action="store_true", help="show what cannot be counted here too, each with its reason"
+            "--all", action="store_true", help="also show what cannot be counted here, each with its reason"
         )
         from unperturbed.collectors.sources import source_names
 

@@ -218,7 +218,7 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
     console = terminal()
     comparing = bool(campaign.programs) and {one.configuration for one in checked.verdicts} <= set(campaign.programs)
     if checked.verdicts:
-        question = "do they leave each other's numbers alone?" if comparing else "was it perturbed?"
+        question = "do their metrics correlate alike?" if comparing else "was it perturbed?"
         if comparing:
             console.print(f"baseline (A): {escape(campaign.program.run)}", soft_wrap=True)
         console.print(verdict_table(checked.verdicts, f"{campaign.name}: {question}").to_rich())
@@ -231,8 +231,7 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
         console.print(_kinds_of_rho(checked), soft_wrap=True)
         if checked.verdicts[0].method == "paper":
             console.print(
-                "By the paper's rule: perturbed is what deviates more than any baseline run. It has no error rate to "
-                "rely on."
+                "The paper's rule calls perturbed what deviates more than any baseline run. Its error rate is unknown."
             )
     for item in configurations(campaign):
         if item.name == BASELINE:
@@ -276,7 +275,7 @@ def _what_it_is(item: Configuration, campaign: CampaignSpec) -> str:
     if item.program:
         return f"is another set-up of the program ({campaign.programs[item.program].difference()})"
     if item.sham_of is not None:
-        return f"is {item.sham_of} with nothing counted"
+        return f"is {item.sham_of} without the counting"
     if not item.software:
         return "was imported"
     return f"counts {', '.join(item.software)}"
@@ -310,5 +309,5 @@ def show_failures(failures: Sequence[str], missing: Sequence[str]) -> None:
         console.print(f"[red]failed:[/red] {escape(failure)}", soft_wrap=True)
     if missing:
         console.print(
-            f"[red]not made:[/red] runs {', '.join(missing)}; the same run command goes on with them", soft_wrap=True
+            f"[red]not made:[/red] runs {', '.join(missing)}; repeat the run command to make them", soft_wrap=True
         )

@@ -44,7 +44,7 @@ def show_fitted_strictness(fitted: Sequence[FittedStrictness], written: Path) ->
 
 
 def _show_finding(console: Console, finding: Finding, unit: str) -> None:
-    certain = "" if finding.decides else " [yellow](perhaps: one reference does not tell)[/yellow]"
+    certain = "" if finding.decides else " [yellow](perhaps: one reference is not enough to decide)[/yellow]"
     console.print(f"\n[bold]{escape(finding.kind)}[/bold]: {escape(finding.summary)}{certain}")
     for name, value in describe.facts(finding, unit):
         console.print(f"{name:>10}  {escape(value)}", soft_wrap=True)
@@ -53,7 +53,7 @@ def _show_finding(console: Console, finding: Finding, unit: str) -> None:
 
 
 def _show_distance(console: Console, distance: PaperDistance) -> None:
-    floor = "" if distance.floor is None else f"; of other references up to {distance.floor:.6g}"
+    floor = "" if distance.floor is None else f"; other references: up to {distance.floor:.6g}"
     console.print(
         f"\n{distance.name} distance from the first reference: {distance.value:.6g}"
         f" (normalised {distance.normalised:.4f}){floor}"

@@ -62,7 +62,7 @@ def show(host: Examination, spec: Readiness | None) -> None:
     counts = Counter(finding.status for finding in (*host.counting, *host.noise))
     parts = [f"[{style}]{_SIGNS[status]} {status} {counts[status]}[/{style}]" for status, style in _STYLES.items()]
     console.print(
-        f"\n{', '.join(parts)}. Nothing was changed; commands that change the host are typed as root.", soft_wrap=True
+        f"\n{', '.join(parts)}. Nothing was changed. Run commands that change the host as root.", soft_wrap=True
     )
     if spec is not None:
         _show_spec(console, spec)

@@ -85,14 +85,14 @@ def show_plan(plan: Plan, folder: Path, notes: Sequence[str] = ()) -> None:
     if not plan.complete:
         go_on = ", with a higher limit" if plan.stopped.startswith("max_") else ""
         console.print(
-            f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; the same command goes on{go_on}", soft_wrap=True
+            (f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; repeat the command to continue{go_on}"),
+            soft_wrap=True,
         )
     for note in notes:
         console.print(f"[dim]note:[/dim] {escape(note)}", soft_wrap=True)
     certificates = (
-        f" With a chance of at most {plan.alpha:g} any of these certificates is wrong (a correlation changed by more "
-        "than "
-        f"{plan.tolerance:g})."
+        " The chance that any of these certificates is wrong (a correlation changed by more than "
+        f"{plan.tolerance:g}) is at most {plan.alpha:g}."
     )
     console.print(
         f"{plan.runs_used} runs after the first baseline.{certificates if plan.subsets else ''}", soft_wrap=True

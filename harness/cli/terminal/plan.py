@@ -108,8 +108,10 @@ def _show(ready: Readiness, described: Mapping[str, Any]) -> None:
         console.print(f"about [bold]{duration(described['seconds'], whole=True)}[/bold] to go")
     else:
         slow = any(item["source"] == "simulated" for item in described["passes"])
-        each_run = "25 to 60 times as long as the program, being simulated" if slow else "as long as the program"
-        console.print(f"a run takes {each_run}; a pilot run will tell")
+        each_run = (
+            ("25 to 60 times as long as the program, because it is simulated") if slow else "as long as the program"
+        )
+        console.print(f"a run takes {each_run}; a pilot run will measure it")
     for problem in ready.problems:
         console.print(f"[bold red]{BAD}[/bold red] {escape(problem.finding.what)}", soft_wrap=True)
     if ready.no_verdict and not ready.problems:

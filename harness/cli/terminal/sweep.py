@@ -64,7 +64,7 @@ def _show_missing(table: SweepTable) -> None:
     unmade = len(table.missing) - len(failed)
     if unmade:
         console.print(
-            f"[red]not made:[/red] {counted(unmade, 'row')}; the same run command goes on with them", soft_wrap=True
+            f"[red]not made:[/red] {counted(unmade, 'row')}; repeat the run command to make them", soft_wrap=True
         )
     if table.missing and not table.frame.height:
         console.print("No row is complete, so there is no table yet.", soft_wrap=True)

@@ -54,7 +54,7 @@ def pmu(host: Host) -> Finding:
         "PMU",
         "bad",
         f"hybrid processor with a PMU for each kind of core ({each}), and this process may run on all",
-        "An event counts on one kind only, and stands still while the program is on the other; cycles of the two do "
+        "An event counts on one kind only, and pauses while the program is on the other; cycles of the two do "
         "not compare.",
         f"taskset -c {ranges(cores[strongest])} unperturbed run SPEC",
     )

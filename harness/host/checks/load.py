@@ -127,7 +127,7 @@ def swap(host: Host) -> Finding:
     if not lines:
         return Finding("swap", "good", "no swap")
     if used == 0:
-        return Finding("swap", "good", f"swap is there and unused (swappiness {eagerness})")
+        return Finding("swap", "good", f"swap is configured and unused (swappiness {eagerness})")
     why = (
         "A page of the program that is fetched from it costs milliseconds in the middle of an interval. (swapon -a "
         "undoes this.)"
@@ -160,7 +160,7 @@ def quota(host: Host) -> Finding | None:
         if limit is not None:
             what = f"the control group of this process may use {limit:g} CPUs"
             why = (
-                "Once its share of each 100 ms is used up, everything in it stands still until the next: gaps in "
+                "Once its share of each 100 ms is used up, everything in it pauses until the next: gaps in "
                 "the midst of runs."
             )
             if host.container == "docker":

@@ -60,7 +60,7 @@ class Metrics:
         """Return the message for a name where a software metric is wanted."""
         kind = KINDS.get(self.measured.get(name, ""), "a derived metric" if name in self.derived else "")
         if kind:
-            return f"`{name}` is {kind}, and a software metric is wanted here"
+            return f"`{name}` is {kind}, and a software metric is expected here"
         if not self.software:
             return f"unknown software metric `{name}`: `measure:` has no `software`"
         return (
@@ -93,7 +93,7 @@ def _check_listed(draft: Draft, key: str) -> None:
     for path, name in draft.texts("measure", key):
         home = key_of(name)
         if name in seen:
-            draft.report(path, f"`{name}` stands here twice")
+            draft.report(path, f"`{name}` appears twice here")
         elif home is None:
             draft.report(path, f"unknown metric `{name}`; {_hint(draft, key, name)}")
         elif home != key:
@@ -120,7 +120,7 @@ def _check_derived(draft: Draft, metrics: Metrics, name: str, path: YamlPath) ->
         if part in metrics.measured:
             continue
         if part in metrics.derived or part == name:
-            draft.report(path, f"`{part}` is derived itself: write out what it is made of")
+            draft.report(path, f"`{part}` is derived itself: write its expression instead")
         elif home is not None:
             draft.report(path, f"`{part}` is not measured: add it to `{home}`")
         else:

@@ -26,8 +26,9 @@ class Analysis(Section):
     )
     anchor: Text | None = Field(
         default=None,
-        description="A cheap software metric that is put into every configuration but the baseline, so that all can be "
-        "aligned by it. Alone with the baseline's metrics it is a configuration of its own, which is checked first.",
+        description="A cheap software metric that is put into every configuration but the baseline, to align all "
+        "runs by it. Alone with the baseline's metrics it is a configuration of its own, which is "
+        "checked first.",
         examples=["blocks"],
     )
     alpha: Annotated[float, MAY_CHANGE, Because("from one half on, a coin would judge as well")] = Field(
@@ -75,7 +76,7 @@ def _check(draft: Draft) -> None:
     seen: set[str] = set()
     for path, name in draft.texts("analysis", "align_on"):
         if name in seen:
-            draft.report(path, f"`{name}` stands here twice")
+            draft.report(path, f"`{name}` appears twice here")
         elif metrics.software_in(name):
             what = "is not measured in the baseline, so no run can be aligned with it on this metric"
             draft.report(path, f"`{name}` {what}")

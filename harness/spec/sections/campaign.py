@@ -37,16 +37,16 @@ class Design(Section):
     baseline_runs: Annotated[
         int,
         MAY_CHANGE,
-        Because("with fewer, the spread between runs, which every change is held against, is all but unknown"),
+        Because("with fewer, the spread between runs, with which every change is compared, is almost unknown"),
     ] = Field(default=10, ge=5, le=10_000, description="Runs of the baseline: the program without software metrics.")
     runs: Annotated[
-        int, MAY_CHANGE, Because("with fewer, a configuration's own spread between runs is all but unknown")
+        int, MAY_CHANGE, Because("with fewer, a configuration's own spread between runs is almost unknown")
     ] = Field(
         default=5,
         ge=3,
         le=10_000,
         description="Runs of every other configuration; the anchor has five at least, being the reference of the "
-        "subsets' alignment. More may be asked for later: the campaign goes on with the further runs.",
+        "subsets' alignment. You can increase it later: the campaign then makes the further runs.",
     )
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
         default_factory=empty,
@@ -57,9 +57,10 @@ class Design(Section):
     )
     sham: Annotated[bool, MAY_CHANGE] = Field(
         default=False,
-        description="Run a sham of the anchor and of each subset too: the same program with a no-op in the place of "
-        "every increment. What changes there is layout (and instructions that do nothing), not counting. Its "
-        "configuration is named `sham-` and the other's name. May be set later: the campaign goes on with the shams.",
+        description="Also run a sham of the anchor and of each subset: the same program with a no-op instead of "
+        "every increment. Changes there come from layout (and instructions that do nothing), not from "
+        "counting. Its configuration is named `sham-` and the other's name. You can set it later: the "
+        "campaign then runs the shams.",
     )
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(
         default="fixed",
@@ -71,15 +72,15 @@ class Design(Section):
         default=None,
         ge=1,
         le=MOST_POINTS,
-        description="Points of a sweep, drawn at random by the seed, where one of its parameters is drawn. More may be "
-        "asked for later: the sweep goes on with the further points.",
+        description="Points of a sweep, drawn at random by the seed, where one of its parameters is drawn. You can "
+        "increase it later: the sweep then runs the further points.",
         examples=[400],
     )
     repetitions: Annotated[int, MAY_CHANGE] = Field(
         default=1,
         ge=1,
         le=10_000,
-        description="Times that each point of a sweep is measured; each is a row of its table. More may be asked for "
+        description="Times that each point of a sweep is measured; each is a row of its table. You can increase it "
         "later.",
     )
     seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random in the campaign.")
@@ -96,7 +97,7 @@ class Design(Section):
         default=None, ge=1, description="Most runs that the plan may have; the campaign is refused otherwise."
     )
     max_hours: Annotated[float | None, MAY_CHANGE] = Field(
-        default=None, gt=0, le=100_000, description="Hours after which no further run is begun."
+        default=None, gt=0, le=100_000, description="Hours after which no further run starts."
     )
 
 
@@ -120,7 +121,7 @@ def _check(draft: Draft) -> None:
         seen: set[str] = set()
         for place, metric in draft.texts(*path):
             if metric in seen:
-                draft.report(place, f"`{metric}` stands here twice")
+                draft.report(place, f"`{metric}` appears twice here")
             elif metrics.measured.get(metric) != "software":
                 draft.report(place, metrics.not_software(draft, metric))
             seen.add(metric)
@@ -182,6 +183,6 @@ campaign:
     notes="""\
 - Every software metric is in a subset, or is the anchor. A subset cannot be named `baseline`, `anchor`, `pilot` or
   `reference`, nor begin with `sham-`.
-- `layouts: varied` needs a `build` by `{cc}` or `{cxx}`: a program that is there already has one layout.
+- `layouts: varied` needs a `build` by `{cc}` or `{cxx}`: a program that is built elsewhere has one layout.
 """,
 )

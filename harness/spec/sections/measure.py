@@ -190,7 +190,7 @@ class Measure(Section):
     derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
         default_factory=empty,
         description="Metrics computed from others interval by interval, with + - * / and parentheses. Division by zero "
-        "gives no value in that interval. A name that is no identifier stands in single quotes.",
+        "gives no value in that interval. A name that is no identifier needs single quotes.",
         examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}],
         json_schema_extra={"default": {}},
     )
@@ -248,7 +248,7 @@ _CONFLICTS: tuple[tuple[Mapping[str, Any], str, str], ...] = (
         (
             {"multiplex": True, "source": source},
             "source",
-            "only perf_event tells how long each event that takes turns was counted: take perf_event or auto",
+            "only perf_event reports how long each event that takes turns was counted: take perf_event or auto",
         )
         for source, record in find_sources().items()
         if not record.timed
@@ -292,7 +292,7 @@ def _check_outside(draft: Draft) -> None:
         )
     for path, name in draft.texts("measure", "os"):
         if name in _UNSEEN_OUTSIDE:
-            what = f"the kernel does not tell another process about `{name}`; take `{_UNSEEN_OUTSIDE[name]}`"
+            what = f"the kernel does not report `{name}` to another process; take `{_UNSEEN_OUTSIDE[name]}`"
             draft.report(path, what)
 
 

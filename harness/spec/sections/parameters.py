@@ -45,7 +45,7 @@ _MEANINGLESS: Mapping[tuple[str, str], str] = MappingProxyType(
         ("campaign", "sham"): _NO_VERDICT,
         ("campaign", "layouts"): "a sweep runs each build as it is",
         ("campaign", "order"): (
-            "the runs of a sweep are always shuffled by the seed, so that drift of the host meets all points alike"
+            "the runs of a sweep are always shuffled by the seed, to spread drift of the host over all points"
         ),
         ("analysis", "align_on"): _NO_VERDICT,
         ("analysis", "anchor"): _NO_VERDICT,
@@ -82,7 +82,7 @@ def _check_placeholder(draft: Draft, path: YamlPath, field: str, placeholder: st
     name, known = placeholder.removeprefix(PARAMETER), draft.keys("parameters")
     if field not in OF_PARAMETERS.fields:
         what = f"{_FIELDS_OF_ALL[field]}; hand the parameter over in `run`, `environment` or `stdin`"
-        draft.report(path, f"`{{{placeholder}}}` cannot stand in `{field}`: {what}")
+        draft.report(path, f"`{{{placeholder}}}` is not allowed in `{field}`: {what}")
     elif not known:
         if not draft.has("parameters"):
             draft.report(path, f"`{{{placeholder}}}` stands for nothing: the spec has no `parameters:`")

@@ -63,9 +63,9 @@ class Program(Section):
     )
     build: Text | None = Field(
         default=None,
-        description="Command that builds the program, run in a copy of its source, once for each configuration. `{cc}` "
-        "and `{cxx}` are the instrumenting compilers. Without it nothing is built, and `run` names a program that is "
-        "there already.",
+        description="Command that builds the program, run in a copy of its source, once for each configuration. "
+        "`{cc}` and `{cxx}` are the instrumenting compilers. Without it nothing is built, and `run` "
+        "names an existing program.",
         examples=["make CC={cc}"],
     )
     compilers: Compilers = Field(
@@ -222,7 +222,7 @@ def check_placeholders(draft: Draft, path: YamlPath, field: str, text: str) -> N
             draft.report(path, f"unknown placeholder `{{{name}}}`; did you mean `{{{PARAMETER}{name}}}`?")
         elif name not in allowed:
             known = name in PLACEHOLDERS
-            what = f"`{{{name}}}` cannot stand in `{field}`" if known else f"unknown placeholder `{{{name}}}`"
+            what = f"`{{{name}}}` is not allowed in `{field}`" if known else f"unknown placeholder `{{{name}}}`"
             here = f"here one may write {', '.join(f'{{{one}}}' for one in allowed)}"
             hint = draft.did_you_mean(name, allowed, before="{", after="}") or here
             draft.report(path, f"{what}; {hint} (the text itself is written `{{{{{name}}}}}`)")
@@ -323,7 +323,7 @@ def _check_inputs(draft: Draft) -> None:
         name = PurePosixPath(text).name
         if name in taken:
             what = f"`{text}` and `{taken[name]}` would both become `{{inputs}}/{name}`: rename one"
-            draft.report(path, f"`{text}` stands here twice" if taken[name] == text else what)
+            draft.report(path, f"`{text}` appears twice here" if taken[name] == text else what)
             continue
         taken[name] = text
         if not _is_file(draft.folder / text):
@@ -358,7 +358,7 @@ def _check_outputs(draft: Draft) -> None:
         if text.startswith(("/", "{")) or ".." in PurePosixPath(text).parts:
             draft.report(path, f"`{text}`: an output is named relative to the working folder, and lies in it")
         if text in seen:
-            draft.report(path, f"`{text}` stands here twice")
+            draft.report(path, f"`{text}` appears twice here")
         seen.add(text)
 
 

@@ -70,8 +70,8 @@ def check_cache(cache: Cache) -> Cache:
     way = cache.ways * cache.line
     if cache.size <= cache.line or cache.size % way:
         raise ValueError(
-            f"{format_size(cache.size)} is not made of {cache.ways} ways of {line} lines: the size must be a multiple "
-            "of ways × line, and more than one line"
+            f"{format_size(cache.size)} does not consist of {cache.ways} ways of {line} lines: the size must be a "
+            "multiple of ways × line, and more than one line"
         )
     sets = cache.size // way
     if sets & (sets - 1):

@@ -119,7 +119,7 @@ def _refuse_text(value: Any) -> Any:
     if isinstance(value, str):
         text = " ".join(value.split())[:60]
         raise ValueError(  # noqa: TRY004  pydantic turns it into a message
-            f"an event is wanted here: write `{{enter: {text}}}` to count the entries of a function"
+            f"an event is expected here: write `{{enter: {text}}}` to count the entries of a function"
         )
     return value
 

@@ -67,7 +67,7 @@ class Between:
 
 def _number(value: Any) -> int | float:
     if _kind(value) != "a number":
-        raise ValueError(f"a number is wanted here, not {_kind(value)}")
+        raise ValueError(f"a number is expected here, not {_kind(value)}")
     return _bounded(value)
 
 
@@ -78,7 +78,7 @@ def _value(value: Any) -> Value:
     if kind == "an empty text":
         raise ValueError("this text is empty, and would be no word of a command")
     if kind not in ("a number", "a text"):
-        raise ValueError(f"a number or a text is wanted here, not {kind}")
+        raise ValueError(f"a number or a text is expected here, not {kind}")
     return value if kind == "a text" else _bounded(value)
 
 
@@ -113,14 +113,14 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
     seen: set[Value] = set()
     for value in values:
         if value in seen:
-            raise ValueError(f"`{value}` stands here twice")
+            raise ValueError(f"`{value}` appears twice here")
         seen.add(value)
     return values
 
 
 def _two_bounds(values: tuple[int | float, ...]) -> tuple[int | float, int | float]:
     if len(values) != 2:
-        raise ValueError(f"two numbers are wanted here, not {len(values)}: {_BOUNDS}")
+        raise ValueError(f"two numbers are expected here, not {len(values)}: {_BOUNDS}")
     low, high = values
     if not low < high:
         raise ValueError(f"{low} is not less than {high}: {_BOUNDS}")

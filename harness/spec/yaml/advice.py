@@ -90,7 +90,7 @@ def _quote(sign: str) -> Callable[[_Failure], Diagnostic]:
 
 def _bad_beginning(failure: _Failure) -> Diagnostic:
     if failure.rest.startswith("\t"):
-        return Diagnostic(failure.here, "a tab stands here: YAML wants spaces")
+        return Diagnostic(failure.here, "a tab is not allowed here: YAML requires spaces")
     sign = failure.rest[:1]
     return Diagnostic(failure.here, f'text that begins with `{sign}` must be quoted: "{sign}…"')
 
@@ -104,16 +104,16 @@ def _unexpected_colon(failure: _Failure) -> Diagnostic:
     if ":" in failure.before:
         return Diagnostic(here, "a second `: ` in one line: text that holds `: ` must be quoted as a whole")
     what = "is this line indented deeper than the line above, which has a value already?"
-    return Diagnostic(here, f"`:` cannot stand here: {what}")
+    return Diagnostic(here, f"`:` is not allowed here: {what}")
 
 
 def _unexpected_in_block(failure: _Failure) -> Diagnostic:
     here, begins = failure.here, failure.opened.line
     if failure.rest == "-" or failure.rest.startswith("- "):
-        return Diagnostic(here, f"a list item stands among the keys of the mapping that begins in line {begins}")
+        return Diagnostic(here, f"a list item is among the keys of the mapping that begins in line {begins}")
     if _TEXT_AFTER_VALUE.search(failure.line):
         what = 'quote the whole, as in run: "{build}/program"'
-        return Diagnostic(here, f"text goes on after a brace or quote is closed: {what}")
+        return Diagnostic(here, f"there is text after a closed brace or quote: {what}")
     what = f"neither the mapping nor the list that begins in line {begins}"
     return Diagnostic(here, f"this line fits {what}: check its indentation")
 
@@ -170,7 +170,7 @@ _ADVICE: tuple[tuple[str, Callable[[_Failure], Diagnostic]], ...] = (
     (
         "document start|directive|incompatible",
         _here(
-            "something stands before the first key or after the end: a spec is one mapping, with no lines that begin "
+            "there is something before the first key or after the end: a spec is one mapping, with no lines that begin "
             "with `%`"
         ),
     ),

@@ -143,7 +143,7 @@ def read_yaml(text: str, name: str) -> Document:
     """
     reader = _Reader(name)
     if odd := _NOT_TEXT.search(text):
-        what = f"the character U+{ord(odd[0]):04X} cannot stand in a text: the file is binary or damaged"
+        what = f"the character U+{ord(odd[0]):04X} is not allowed in a text: the file is binary or damaged"
         reader.fail(_end_of(text[: odd.start()]), what)
     root = reader.compose(text)
     data = reader.value(root, (), _position(root.start_mark), 1)
@@ -240,7 +240,7 @@ class _Reader:
             place, name = _position(inner.start_mark), self._key(inner)
             if name in data:
                 first = self.places[*path, name].key.line
-                self.report(place, f"the key `{name}` stands here a second time (first in line {first}); remove one")
+                self.report(place, f"the key `{name}` appears here a second time (first in line {first}); remove one")
             elif name is not None:
                 data[name] = self.value(value, (*path, name), place, depth + 1)
         return data

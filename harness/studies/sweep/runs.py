@@ -105,7 +105,7 @@ def run_sweep(campaign: CampaignSpec, folder: Path, progress: Progress, *, backe
     Raises
     ------
     SpecError, HostError
-        As `run_campaign`; or this host counts otherwise than when the sweep was begun.
+        As `run_campaign`; or this host counts otherwise than when the sweep was started.
     RunError
         The build failed, the program failed at every point that was tried, or `max_hours` is over. A single run that
         fails is recorded, and does not end the sweep. However it ends, the table of what is complete is written.
@@ -155,9 +155,9 @@ def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
     if known not in (None, counting) and manifest.has_done():
         differing = sorted(name for name in {*known, *counting} if known.get(name) != counting.get(name))
         raise HostError(
-            f"this host counts otherwise than when the sweep was begun ({', '.join(differing)}): a column cannot be "
-            "counted by two sources. Allow "
-            "counters as they were then (`unperturbed doctor`), or choose another folder with --campaign"
+            f"this host counts otherwise than when the sweep was started ({', '.join(differing)}): a column cannot "
+            "be counted by two sources. Allow counters as they were then (`unperturbed doctor`), or choose another "
+            "folder with --campaign"
         )
     manifest.set_facts(steps=counting)
 
@@ -255,9 +255,8 @@ class _SweepQueue(RunQueue):
         self._failed[point] = error = self._manifest.failures()[-1].error
         if not self._expected and len(self._failed) >= _FEWEST_POINTS:
             raise RunError(
-                f"the program failed at each of the first {len(self._failed)} points, so it will at all. The last "
-                "said: "
-                f"{error}"
+                f"the program failed at each of the first {len(self._failed)} points, so it will fail at all. The "
+                f"last error: {error}"
             )
 
 

@@ -156,7 +156,7 @@ def test_an_edge_that_no_formula_uses_is_told_of():
 
 
 def test_two_rows_are_refused():
-    with pytest.raises(DataError, match="2 rows are too few to learn from; 3 are the least"):
+    with pytest.raises(DataError, match="2 rows are too few to learn from; 3 are the minimum"):
         learn(pl.DataFrame({"x": [1.0, 2.5], "y": [2.0, 7.25]}))
 
 
@@ -276,7 +276,7 @@ class TestBadInput:
             (
                 {"knowledge": Knowledge(tiers=[["m"]])},
                 DataError,
-                "the knowledge speaks of what the table has not: no column 'm'",
+                "the knowledge names variables that the table does not have: no column 'm'",
             ),
             ({"kinds": {"m": "discrete"}}, DataError, "no column 'm'"),
             ({"kinds": {"n": "number"}}, DataError, 'n is to be "discrete" or "continuous", not \'number\''),

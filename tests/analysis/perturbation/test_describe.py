@@ -23,7 +23,7 @@ def verdict() -> Verdict:
 
 def test_a_verdict_is_a_result(verdict: Verdict, tmp_path: Path) -> None:
     assert repr(verdict) == f"<Verdict: {verdict.headline()}>"
-    assert verdict.headline().startswith(f"{verdict.configuration} is {verdict.verdict}: of 6 changes, ")
+    assert verdict.headline().startswith(f"{verdict.configuration} is {verdict.verdict} (6 changes: ")
     frame = verdict.to_frame()
     assert (frame.height, frame["first"].to_list()) == (6, [change.first for change in verdict.changes])
     assert verdict.to_dict() == verdict.to_json()

@@ -94,7 +94,7 @@ def test_a_baseline_tells_how_steady_it_is():
     assert [one.run for one in unsteady.outliers] == ["odd"]
     assert unsteady.outliers[0].value < 0.2 < unsteady.outliers[0].others < 0.6
     said = unsteady.sentences()
-    assert any(sentence.startswith("Baseline run odd stands apart: ρ of H") for sentence in said)
+    assert any(sentence.startswith("Baseline run odd is an outlier: ρ of H") for sentence in said)
     assert "Baseline run baseline-3 was made on a disturbed host: 2.00 s stolen by other guests." in said
     steady = Baseline(runs[:9]).stability()
     assert steady.steady

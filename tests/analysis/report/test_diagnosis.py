@@ -99,12 +99,12 @@ def test_what_a_lane_marks_is_where_it_differs(late: Diagnosis) -> None:
 def test_clean_undecided_and_without_a_unit(references: list[EventTrace]) -> None:
     clean = _text(render_diagnosis(diagnose(references, _read("clean-2"))))
     assert "The trace is clean, against 3 references." in clean
-    assert "no event type carries it" in clean
+    assert "so no event types are listed" in clean
     lone = diagnose(_beats("a"), _beats("a", step=130))
     assert lone.verdict == "undecided"
     text = _text(render_diagnosis(lone))
     assert "The trace is undecided: perhaps slow streaming, against 1 reference." in text
-    assert "One reference does not tell" in text
+    assert "One reference does not show" in text
     assert " ticks" in text
     assert timelines(lone).layout["xaxis"]["title"]["text"].endswith("ticks")
 

@@ -66,7 +66,7 @@ def test_what_no_word_of_the_first_run_describes_is_listed_and_red(
     assert not found.adequacy.is_adequate
     text = _text(render_structure(first, found, signals=[("value", one) for one in drawn]))
     assert "The first run's words do not describe run 2" in text
-    assert "What no word describes" in text
+    assert "Stretches that no word describes" in text
     longest = max(found.unmatched, key=lambda span: span.stop - span.first)
     cells = [str(longest.first), str(longest.stop), str(longest.stop - longest.first)]
     assert re.search(r"\s*".join(cells), text)

@@ -107,7 +107,7 @@ def test_what_is_no_table_is_said(tmp_path: Path) -> None:
 def test_a_csv_and_a_description_of_two_moments_are_not_read_together(tmp_path: Path) -> None:
     write_sweep(tmp_path, _frame([(5, "int", 0.25, 7)]), COLUMNS, FACTS)
     _frame([]).write_csv(tmp_path / "table.csv")
-    with pytest.raises(DataError, match=r"the table has 0 rows .* its description tells of 1 of"):
+    with pytest.raises(DataError, match=r"the table has 0 rows .* its description has 1 of"):
         read_sweep(tmp_path / "table.csv")
     (tmp_path / "table.json").write_text('{"format": 99}')
     with pytest.raises(DataError, match="written by a newer version"):

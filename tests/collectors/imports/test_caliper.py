@@ -148,7 +148,7 @@ BAD = {
     "no snapshot": (BASE, "run.cali: no snapshot is in this file: it is cut off"),
     "out of order": ("".join([*LINES[:-2], LINES[-1], LINES[-2]]), "run.cali:26: the time goes back in this snapshot"),
     "a line missing": ("".join(LINES[:11] + LINES[12:]), "run.cali:21: node 23 is described in no line before"),
-    "a snapshot twice": (GOOD + LINES[-1], "run.cali:27: this snapshot is there twice"),
+    "a snapshot twice": (GOOD + LINES[-1], "run.cali:27: this snapshot appears twice"),
     "decimal commas": (GOOD.replace("=23=24,data=", "=23=24,data=1,"), "run.cali:22: this snapshot is not whole"),
     "another recording": (GOOD + "__rec=node,id=30,attr=26,data=x\n", "run.cali:27: node 30 is described otherwise"),
     "no number": (GOOD.replace("=23=24,data=", "=23=24,data=x"), "run.cali:22: 'x[0-9]+' is no number"),

@@ -150,7 +150,7 @@ BAD = {
     ),
     "a row missing": (lines_of(1, 2, 3, 5, 6), "run.csv:3: cycles has no row in this interval$"),
     "out of order": (lines_of(1, 2, 5, 6, 3, 4), "run.csv:5: the time goes back here"),
-    "a row twice": (lines_of(1, 2, 3, 4, 4, 5, 6), "run.csv:5: cycles is there twice for this interval"),
+    "a row twice": (lines_of(1, 2, 3, 4, 4, 5, 6), "run.csv:5: cycles appears twice for this interval"),
     "decimal commas": (GOOD.replace("0.0", "0,0"), "run.csv:3: the decimals have commas .* LC_ALL=C"),
     "no intervals": ("18.05,msec,task-clock,18045738,100.00,,\n", "run.csv:1: no time .* with intervals"),
     "no number": (GOOD.replace("3000", "x3"), "run.csv:8: this is no row of perf stat: a column is missing or is no"),

@@ -88,7 +88,7 @@ def test_events_take_turns_only_when_asked_and_only_through_perf_event(monkeypat
     presets = ["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_BR_INS", "PAPI_BR_MSP", "PAPI_L1_DCM"]
     found = plan(presets, "auto", multiplex=True)
     assert [(item.source, item.multiplexed) for item in found.passes] == [("perf_event", True)]
-    assert "which tells how long each event ran" in found.reasons["papi"]
+    assert "which reports how long each event ran" in found.reasons["papi"]
 
 
 def test_a_later_source_gets_the_shared_metrics_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_it_is_cancelled_when_time_is_over_and_another_goes_on(toys: Path) -> No
     limited = load_spec(write_sweep_spec(toys, **plain, program__run="/bin/echo {parameters.steps} {parameters.way}"))
     limited = limited.model_copy(update={"campaign": limited.campaign.model_copy(update={"max_hours": 1e-12})})
     folder = toys / "sweep"
-    with pytest.raises(RunError, match=r"max_hours \(1e-12\) is over: \d of 6 runs are done"):
+    with pytest.raises(RunError, match=r"max_hours \(1e-12\) is reached: \d of 6 runs are done"):
         run_sweep(limited, folder, Silent(), backend="thread")
     assert json.loads((folder / "calls.json").read_text())[-1] == "cancel"
     table = run_sweep(load_spec(path), folder, Silent())

@@ -82,7 +82,7 @@ def test_a_configuration_without_enough_runs_is_undecided_not_unperturbed(campai
     checked = check(recorded, traces)
     found = checked.verdicts[0]
     assert found.verdict != "unperturbed"
-    assert found.lost == (("steps", "only 1 of 3 runs are there to judge"),)
+    assert found.lost == (("steps", "only 1 of 3 runs can be judged"),)
     # The other pass was checked all the same, and is part of the same verdict.
     assert found.changes
     assert found.overhead.instructions is not None
@@ -116,7 +116,7 @@ def test_identical_baseline_runs_are_refused(campaign: Path) -> None:
 def test_a_coarse_clock_is_said() -> None:
     interval, note = pilot._interval_for(3000, 2_500_000_000, "process-cpu")
     assert interval >= 2_000_000
-    assert "3000 records were asked for" in note
+    assert "3000 records were requested" in note
     interval, note = pilot._interval_for(3000, 30_000_000_000, "monotonic")
     assert (interval, note) == (10_000_000, "")
     interval, note = pilot._interval_for(100, 3_000_000_000, "process-cpu")
@@ -154,7 +154,7 @@ campaign: {baseline_runs: 5, runs: 3}
     if "Permission denied" in done.stderr or "not permitted" in done.stderr:
         pytest.skip("this host allows no perf events")
     assert done.returncode == 0, done.stderr
-    assert "there is nothing in which perturbation could show" in done.stdout
+    assert "No hardware metric was measured, so perturbation cannot be detected" in done.stdout
     trace = Trace.read(tmp_path / "campaigns" / "native" / "runs" / "0001" / "trace.parquet")
     assert {metric.kind for metric in trace.metrics.values()} == {"os"}
     assert trace.attributes["clock"] == "monotonic"

@@ -59,9 +59,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_another_program_changes_the_numbers(programs: Path) -> None:
     done = unperturbed(programs, "compare", *FEW, "--", "./one", "70", "--", "./other", "70")
     assert done.returncode in (0, 4), done.stderr
-    assert "spec:   campaigns/one-and-other.yaml (edit it to go on)" in done.stdout
+    assert "spec:   campaigns/one-and-other.yaml (edit it to continue)" in done.stdout
     assert "B is another set-up of the program" in done.stdout
-    assert "do they leave each other's numbers alone?" in done.stdout
+    assert "do their metrics correlate alike?" in done.stdout
     found = verdicts(programs / "campaigns" / "one-and-other")
     (verdict,) = found["verdicts"]
     assert (verdict["configuration"], verdict["reference"]) == ("B", "baseline")
@@ -69,7 +69,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     levels = {one["metric"]: one for one in found["levels"]["B"]}
     assert levels["PAPI_TOT_INS"]["ratio"] > 0.5
     assert done.returncode == (4 if verdict["verdict"] == "perturbed" else 0)
-    assert any("run: " in note and "sampled alike" in note for note in found["notes"])
+    assert any("run: " in note and "sampled in the same way" in note for note in found["notes"])
     spec = load_spec(programs / "campaigns" / "one-and-other.yaml")
     assert [(item.name, item.runs, item.program) for item in configurations(spec)] == [
         ("baseline", 5, ""),

@@ -75,17 +75,17 @@ def test_find_stops_at_the_first(capsys: pytest.CaptureFixture[str], tmp_path: P
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        ([REFERENCES[0]], "give at least one log of a run that went well"),
+        ([REFERENCES[0]], "give at least one log of a good run"),
         ([REFERENCES[0], "nowhere.log"], "nowhere.log"),
         ([*REFERENCES, "--theta", "2"], "give a ratio from 0 to 1"),
         ([*REFERENCES, "--method", "paper"], "needs --distance"),
-        ([*REFERENCES, "--identity", "colour"], "identity is made of"),
+        ([*REFERENCES, "--identity", "colour"], "identity consists of"),
         (["-", "-"], "standard input holds one log"),
         ([*REFERENCES, REFERENCES[0], REFERENCES[0]], "is given twice as a reference"),
         ([*REFERENCES, REFERENCES[0], "--html", "/nowhere/page.html"], "there is no folder /nowhere"),
         ([*REFERENCES, "--columns", "when"], "give parts and columns, as in time=when,name=what"),
         ([*REFERENCES, "--pattern", "x", "--format", "csv"], "--pattern is a format of its own"),
-        ([*REFERENCES, "--theta", "0.5"], "--theta is of the occurrence distance"),
+        ([*REFERENCES, "--theta", "0.5"], "--theta belongs to the occurrence distance"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str], words: list[str], fault: str) -> None:

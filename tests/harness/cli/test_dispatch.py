@@ -35,7 +35,7 @@ def test_a_command_of_another_distribution(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (4, "hello world\n")
     stopped = unperturbed(tmp_path, "greet", "nobody", environment=environment)
     assert stopped.returncode == 130
-    assert "nothing that was finished is lost" in stopped.stderr
+    assert "finished runs are kept" in stopped.stderr
     assert unperturbed(tmp_path, "greet", environment=environment).returncode == 2
     assert unperturbed(tmp_path, "schema", environment=environment).returncode == 0
 

@@ -33,7 +33,7 @@ def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
     done = unperturbed(program, "run", *FEW, "--", "./phases", "100")
     assert done.returncode in (0, 4), done.stderr
     assert "was it perturbed?" in done.stdout
-    assert "spec:   campaigns/phases.yaml (edit it to go on)" in done.stdout
+    assert "spec:   campaigns/phases.yaml (edit it to continue)" in done.stdout
     campaign = program / "campaigns" / "phases"
     assert (campaign / "report.html").is_file()
     found = verdicts(campaign)
@@ -96,9 +96,9 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "give a spec, or a program behind --"),
+        ([], 2, "give a spec, or a program after --"),
         (["x.yaml", "--", "ls"], 2, "not both"),
-        (["--runs", "3", "x.yaml"], 2, "--runs: this is of a program behind --"),
+        (["--runs", "3", "x.yaml"], 2, "--runs: this option needs a program after --"),
         (["--", "./nothing"], 2, "is no program here or on the PATH"),
         (["--", "sh", "-c", "kill -SEGV $$"], 1, "was killed by signal 11, unmeasured"),
         (["--", "true"], 1, "too few intervals"),

@@ -139,8 +139,8 @@ def test_what_is_refused(recorded: Path, tmp_path: Path) -> None:
 
     imported = ("import", "perf-stat")
     out = ("-o", str(tmp_path / "c"))
-    assert "is there and not empty" in refusal(*imported, "base", "--as", "x", "-o", "campaign")
-    assert "put --as NAME behind the files" in refusal(*imported, "base", *out)
+    assert "exists and is not empty" in refusal(*imported, "base", "--as", "x", "-o", "campaign")
+    assert "put --as NAME after the files" in refusal(*imported, "base", *out)
     assert "are the same, byte for byte" in refusal(*imported, "base", "--as", "a", "base/run0.csv", "--as", "b", *out)
     assert "means something else" in refusal(*imported, "base", "--as", "anchor", *out)
     assert "there is no such configuration" in refusal(*imported, "base", "--as", "b", "--baseline", "a", *out)

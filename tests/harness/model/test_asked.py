@@ -120,8 +120,8 @@ def test_jump_and_threshold_of_a_curve_become_variables(
         found["notes"][0]
         == "A row is a cell of datatype: 6 cells of 300 runs, each with the parameters of its curve of L2M over n."
     )
-    assert found["notes"][1].startswith("Not told by the runs of some cells: L2M_threshold_of_n (1)")
-    assert "The curves whose parameters these are" in page.read_text()
+    assert found["notes"][1].startswith("Undetermined by the runs of some cells: L2M_threshold_of_n (1)")
+    assert "The curves behind these parameters" in page.read_text()
     code, output, _ = run(capsys, lu, *words, *FAST)
     assert code == 0
     assert "95% confidence" in output
@@ -271,7 +271,7 @@ INPUTS = ("--inputs", "n,datatype")
         ),
         (["--curve", "time over n"], "--curve time over n: write TARGET over NUMBER in DISCRETE"),
         (["--curve", "time in datatype over n"], "write TARGET over NUMBER in DISCRETE"),
-        (["--curve", "tine over n in datatype"], "a curve is asked for of tine, which the table has not"),
+        (["--curve", "tine over n in datatype"], "the curve needs tine, which the table does not have"),
         (["--curve", "time over n in instr"], "instr is continuous and has no codes; say --kinds instr=discrete"),
         (
             ["--curve", "time over n in datatype", "--curve", "time over datatype in n"],
@@ -283,7 +283,7 @@ INPUTS = ("--inputs", "n,datatype")
         ),
         (["--screens-off", "n | time"], "write APPLICATION | CHARACTERISTICS | PERFORMANCE"),
         (["--screens-off", "n | | time"], "write APPLICATION | CHARACTERISTICS | PERFORMANCE"),
-        (["--screens-off", "n | instr | n"], "n stands in two parts"),
+        (["--screens-off", "n | instr | n"], "n is in two parts"),
         (["--screens-off", "n | instrs | time", "--tiers", TIERS, *FAST], "no column 'instrs'; did you mean 'instr'"),
         (["--inputs", "m"], "inputs: the table has no column 'm'"),
     ],

@@ -106,22 +106,22 @@ def test_a_knowledge_file_says_the_same_as_options(
     assert found["derived"]["total"] == "n * instr"
     (edge,) = [edge for edge in found["edges"] if (edge["source"], edge["target"]) == ("n", "time")]
     assert edge["required"]
-    assert {"name": "bytes", "why": "not asked for"} in found["left_out"]
+    assert {"name": "bytes", "why": "not requested"} in found["left_out"]
 
 
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
         ("tiers: n", "known.yaml:1:8: tiers are a list of lists of names"),
-        ("tiers: [[n], [5]]", 'known.yaml:1:15: a column\'s name is wanted here: quote it, "5"'),
-        ("tiers: [[n, n]]", "known.yaml:1:13: n stands here a second time"),
-        ("required:\n  - n time", "known.yaml:2:5: an edge is wanted here, the cause first: datatype -> C"),
+        ("tiers: [[n], [5]]", 'known.yaml:1:15: a column\'s name is expected here: quote it, "5"'),
+        ("tiers: [[n, n]]", "known.yaml:1:13: n appears here a second time"),
+        ("required:\n  - n time", "known.yaml:2:5: an edge is expected here, the cause first: datatype -> C"),
         ("\nrequires: [n -> time]", "known.yaml:2:11: there is no key `requires`; `required` is meant?"),
         ("kinds: {n: number}", "known.yaml:1:12: a kind is discrete or continuous"),
         ("forbidden: [n -> tine]", "known.yaml:1:13: forbidden: the table has no column 'tine'; 'time' is meant?"),
         ("derive: {x: n +}", "known.yaml:1:13: x: expression 'n +'"),
-        ("# nothing\n", "known.yaml: nothing is said in it"),
-        ("derive: {x: [n]}", "known.yaml:1:13: an expression is wanted here"),
+        ("# nothing\n", "known.yaml: the file is empty"),
+        ("derive: {x: [n]}", "known.yaml:1:13: an expression is expected here"),
         ("[n]", "known.yaml:1:1: a knowledge file is a mapping of"),
         ("tiers: [[n]", "known.yaml:1:8: the list that opens here is not closed"),
         (
@@ -262,7 +262,7 @@ def test_simulated_cycles_are_left_out_of_a_sweep_by_name(sweep: str, capsys: py
     why = {one["name"]: one["why"] for one in found["left_out"]}
     assert why["PAPI_TOT_CYC"].startswith("simulated cycles are no cycles but a formula of Ir, I1mr,")
     assert why["cycles_n"] == "computed from the simulated cycles PAPI_TOT_CYC"
-    assert "made of the same events as PAPI_L1_DCM (D1mr, D1mw)" in why["PAPI_L1_TCM"]
+    assert "computed from the same events as PAPI_L1_DCM (D1mr, D1mw)" in why["PAPI_L1_TCM"]
     assert set(why) == {"PAPI_TOT_CYC", "cycles_n", "PAPI_L1_TCM"}
     assert found["knowledge"]["inputs"] == ["n", "datatype"]
     assert found["knowledge"]["outputs"] == ["time_s"]

@@ -116,7 +116,7 @@ def test_faults_of_the_key_have_line_column_and_advice(distribution: Path, spec:
         f"f:{line}:1: `watts` is missing in `power` (most watts)"
     ]
     assert _faults(f"{SMALL_EXAMPLE}power: 90\n", spec.parent) == [
-        f"f:{line}:8: a mapping with watts, domain is wanted here, not the number 90"
+        f"f:{line}:8: a mapping with watts, domain is expected here, not the number 90"
     ]
     assert _faults(f"{SMALL_EXAMPLE}powr: {{watts: 90}}\n", spec.parent) == [
         f"f:{line}:1: unknown key `powr`; did you mean `power`?"

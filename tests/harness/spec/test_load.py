@@ -209,7 +209,7 @@ def test_faults_carry_the_name_that_the_user_gave(tmp_path: Path, monkeypatch: p
         (b" \n\n", "spec.yaml:1:1: the spec is empty: `unperturbed schema` says what belongs into it"),
         (
             b"\x7f\x02\x01\x01\x00",
-            "spec.yaml:1:1: the character U+007F cannot stand in a text: the file is binary or damaged",
+            "spec.yaml:1:1: the character U+007F is not allowed in a text: the file is binary or damaged",
         ),
         (
             b"\x89\r\n",

@@ -165,13 +165,13 @@ _CACHE_FORMS = "write `32 KiB 8-way 64 B` (size, ways, line), or a mapping {size
         ("33 KiB 8-way 96 B", "a cache line of 96 B cannot be simulated: a power of two from 32 B on can"),
         (
             "64 B 1-way 64 B",
-            "64 B is not made of 1 ways of 64 B lines: the size must be a multiple of ways × line, and more than one "
-            "line",
+            "64 B does not consist of 1 ways of 64 B lines: the size must be a multiple of ways × line, and more than "
+            "one line",
         ),
         (
             "1000 B 2-way 64 B",
-            "1000 B is not made of 2 ways of 64 B lines: the size must be a multiple of ways × line, and more than one "
-            "line",
+            "1000 B does not consist of 2 ways of 64 B lines: the size must be a multiple of ways × line, and "
+            "more than one line",
         ),
         (
             "48 KiB 8-way 64 B",

@@ -92,7 +92,7 @@ def test_aliases_stand_where_they_are_used() -> None:
         (
             "a: 1\nb: 2\na: 3\n",
             {"a": 1, "b": 2},
-            ["f:3:1: the key `a` stands here a second time (first in line 1); remove one"],
+            ["f:3:1: the key `a` appears here a second time (first in line 1); remove one"],
         ),
         ("1: a\n", {"1": "a"}, ['f:1:1: the key `1` is a number in YAML; quote it: "1"']),
         ("no: a\n", {"no": "a"}, ['f:1:1: the key `no` is a truth value in YAML; quote it: "no"']),
@@ -147,9 +147,9 @@ def test_faults_that_do_not_hinder_the_rest(text: str, data: object, messages: l
     [
         ("", "f:1:1: the spec is empty: `unperturbed schema` says what belongs into it"),
         ("# nothing\n", "f:1:1: the spec is empty: `unperturbed schema` says what belongs into it"),
-        ("a: 1\nb\0c: 2\n", "f:2:2: the character U+0000 cannot stand in a text: the file is binary or damaged"),
-        ("a: \ud800\n", "f:1:4: the character U+D800 cannot stand in a text: the file is binary or damaged"),
-        ("a:\n\tb: 1\n", "f:2:1: a tab stands here: YAML wants spaces"),
+        ("a: 1\nb\0c: 2\n", "f:2:2: the character U+0000 is not allowed in a text: the file is binary or damaged"),
+        ("a: \ud800\n", "f:1:4: the character U+D800 is not allowed in a text: the file is binary or damaged"),
+        ("a:\n\tb: 1\n", "f:2:1: a tab is not allowed here: YAML requires spaces"),
         ("a: @b\n", 'f:1:4: text that begins with `@` must be quoted: "@…"'),
         ("a: %b\n", 'f:1:4: text that begins with `%` must be quoted: "%…"'),
         ("a: *.c\n", 'f:1:4: text that begins with `*` must be quoted: "*…"'),
@@ -158,20 +158,20 @@ def test_faults_that_do_not_hinder_the_rest(text: str, data: object, messages: l
         ("a: b: c\n", "f:1:5: a second `: ` in one line: text that holds `: ` must be quoted as a whole"),
         (
             "a: 1\n  b: 2\n",
-            "f:2:4: `:` cannot stand here: is this line indented deeper than the line above, which has a value "
+            "f:2:4: `:` is not allowed here: is this line indented deeper than the line above, which has a value "
             "already?",
         ),
         ("a:1\nb: 2\n", "f:1:1: `a:1`: a space is missing after the `:`"),
         ("x:\n  a:1\n  b: 2\n", "f:2:3: `a:1`: a space is missing after the `:`"),
         (
             "a: {b}/c\n",
-            'f:1:7: text goes on after a brace or quote is closed: quote the whole, as in run: "{build}/program"',
+            'f:1:7: there is text after a closed brace or quote: quote the whole, as in run: "{build}/program"',
         ),
         (
             "a:\n    b: 1\n  c: 2\n",
             "f:3:3: this line fits neither the mapping nor the list that begins in line 1: check its indentation",
         ),
-        ("a: 1\n- b\n", "f:2:1: a list item stands among the keys of the mapping that begins in line 1"),
+        ("a: 1\n- b\n", "f:2:1: a list item is among the keys of the mapping that begins in line 1"),
         (
             "- a\nb: 1\n",
             "f:2:1: this line fits neither the mapping nor the list that begins in line 1: check its indentation",
@@ -205,13 +205,13 @@ def test_faults_that_do_not_hinder_the_rest(text: str, data: object, messages: l
         ),
         (
             "a: 1\n...\nb\n",
-            "f:3:1: something stands before the first key or after the end: a spec is one mapping, with no lines that "
-            "begin with `%`",
+            "f:3:1: there is something before the first key or after the end: a spec is one mapping, with no lines "
+            "that begin with `%`",
         ),
         (
             "%YAML 3.0\n---\na: 1\n",
-            "f:1:1: something stands before the first key or after the end: a spec is one mapping, with no lines that "
-            "begin with `%`",
+            "f:1:1: there is something before the first key or after the end: a spec is one mapping, with no lines "
+            "that begin with `%`",
         ),
         ("%YAML " + "1" * 5000, "f:1:1: a number in a `%YAML` line or a `\\U` escape in double quotes is out of range"),
         ('a: "\\UFFFFFFFF"\n', "f:1:1: a number in a `%YAML` line or a `\\U` escape in double quotes is out of range"),

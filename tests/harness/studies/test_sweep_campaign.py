@@ -368,7 +368,7 @@ def test_limits_and_other_hosts_are_refused_before_anything_runs(tmp_path: Path)
     database.close()
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 3
-    assert "this host counts otherwise than when the sweep was begun (main)" in done.stderr
+    assert "this host counts otherwise than when the sweep was started (main)" in done.stderr
 
 
 def test_a_metric_that_matches_nothing_is_said_before_the_first_run(tmp_path: Path) -> None:

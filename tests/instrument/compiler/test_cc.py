@@ -149,7 +149,7 @@ def test_a_key_that_stands_twice_is_refused_at_its_place(tmp_path, content, plac
         read_metrics(metrics)
     assert (
         str(error.value)
-        == f"{metrics}:{place}: the key `{key}` stands here a second time (first in line {line}); remove one"
+        == f"{metrics}:{place}: the key `{key}` appears here a second time (first in line {line}); remove one"
     )
 
 

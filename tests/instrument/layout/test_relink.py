@@ -151,9 +151,9 @@ def test_sources_that_are_compiled_by_the_link_itself_are_padded_in_their_order(
     assert distances[0] != distances[1], "they move against each other too"
     ordered = [sorted(at, key=at.__getitem__) for at in found]
     assert ordered[0] == ordered[1] == [f"work_{name}" for name in NAMES]
-    assert why_order_stays(tuple(FILES)) == "no two objects stand side by side in the link"
+    assert why_order_stays(tuple(FILES)) == "no two objects are side by side in the link"
     assert (
-        why_order_stays(("main.o", "libwork.a", "-lm", "-o", "prog")) == "no two objects stand side by side in the link"
+        why_order_stays(("main.o", "libwork.a", "-lm", "-o", "prog")) == "no two objects are side by side in the link"
     )
 
 

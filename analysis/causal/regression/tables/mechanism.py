@@ -306,8 +306,8 @@ class TableMechanism(Mechanism):
         if (rows < 0).any():
             shown = " and ".join(self.used)
             raise DataError(
-                f"{self.target} is asked for values of {shown} that no run has together, so nothing is known of "
-                "it; measure them, or choose others"
+                f"the prediction of {self.target} needs values of {shown} that no run has together, so nothing is "
+                "known of it; measure them, or choose others"
             )
         return rows
 

@@ -201,14 +201,16 @@ def _block(view: ReportView) -> FigureBlock | None:
     else:
         heading = f"The pair with the most room for a change: {pair} ({change.verdict})"
     software = (
-        f"Bottom right: the software metric {shown.software} that came in (of several, the one with the most events). "
+        f"Bottom right: the software metric {shown.software} that was added (of several, the one with the "
+        "most events). "
         if shown.software
         else ""
     )
     caption = (
-        f"Left a run of the reference, right one of {shown.result.configuration}: those whose ρ lies nearest to their "
-        f"mean. {software}Events in each sampling interval, the same scale left and right. If the two upper signals go "
-        "together otherwise on the right than on the left, you see the perturbation. After figure 5 of the paper."
+        f"Left: a run of the reference. Right: a run of {shown.result.configuration}. Each is the run whose ρ is "
+        f"closest to the mean. {software}The panels show events per sampling interval, on the same scale left and "
+        "right. You see the perturbation if the two upper signals move together differently on the right than on "
+        "the left. After figure 5 of the paper."
     )
     text = tag("p", f"{change_sentence(change, shown.result.alpha)}.")
     return FigureBlock([CaptionedFigure(shown.figure, caption)], heading, text)

@@ -58,7 +58,7 @@ def colour_key(found: Sequence[ConfigurationResult], check: CheckName) -> str:
     others = f"others among the {_DRAWN} of {whole} that changed most" if whole > _DRAWN else "others"
     count, grey = len(_perturbed(found, check)), f"Grey: the {others}; point at a line for its name."
     if not count:
-        return f"No {noun} was perturbed; coloured are the three nearest to it. {grey}"
+        return f"No {noun} was perturbed; the three {noun}s closest to it are coloured. {grey}"
     if count > _COLOURED:
         return (
             f"Coloured: the {_COLOURED} {noun}s that changed most, of {count} perturbed in some configuration. {grey}"
@@ -327,9 +327,9 @@ def _baseline_block(view: ReportView) -> FigureBlock | None:
     steadiness = view.content.steadiness
     return FigureBlock(
         [CaptionedFigure(figure, f"{colour_key(view.results, 'inner')} After figure 3 of the paper.")],
-        "Without any change: the baseline, run by run",
+        "Noise: the baseline, run by run",
         [
-            tag("p", "Flat lines mean a quiet set-up. What moves here is noise, and no smaller change can be seen."),
+            tag("p", "Flat lines mean a quiet set-up. All movement here is noise, and hides any smaller change."),
             tag("ul", [tag("li", sentence) for sentence in steadiness]) if steadiness else "",
         ],
     )
@@ -344,10 +344,10 @@ def _inner_block(view: ReportView) -> FigureBlock | None:
         "so lines only guide the eye. After figures 4 and 6 of the paper."
     )
     text = (
-        "A line that stays level was left alone. Little added is no promise: a few per cent can be enough to break a "
-        "line."
+        "A level line is an unperturbed correlation. A small overhead is no guarantee: a few per cent can be enough "
+        "to break a line."
     )
-    heading = "Within a run, against what the instrumentation added"
+    heading = "Within a run, against the overhead of instrumentation"
     return FigureBlock([CaptionedFigure(figure, caption)], heading, tag("p", text))
 
 
@@ -357,8 +357,14 @@ def _outer_block(view: ReportView) -> FigureBlock | None:
         return None
     return FigureBlock(
         [CaptionedFigure(figure, f"{colour_key(view.results, 'outer')} After figures 7 and 8 of the paper.")],
-        "Across aligned runs, against what the instrumentation added",
-        tag("p", "Each metric against itself in the reference runs. Near 1 the runs can be read as if they were one."),
+        "Across aligned runs, against the overhead of instrumentation",
+        tag(
+            "p",
+            (
+                "Each metric is correlated with itself in the reference runs. Near 1, the runs can be read as if "
+                "they were one."
+            ),
+        ),
     )
 
 

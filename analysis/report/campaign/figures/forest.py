@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FOREST_ROWS = 100
 """Rows of one check that a figure can hold and still be read; the rest lies nearer to no change, and in the table."""
 
-ALIGNED_ON = "† The runs were aligned by this metric, so its correlation across runs is flattered."
+ALIGNED_ON = "† The runs were aligned by this metric, which inflates its correlation across runs."
 
 _CHECKS: tuple[tuple[CheckName, str, str], ...] = (
     ("inner", "", "Within a run: pairs of metrics (inner)"),
@@ -168,7 +168,9 @@ def _block(view: ReportView) -> FigureBlock | None:
     if figure is None:
         return None
     longest = max(len(result.of(check)) for result in view.results for check in ("inner", "outer"))
-    left_out = f"Of {longest} changes the {FOREST_ROWS} that weigh most are drawn. " if longest > FOREST_ROWS else ""
+    left_out = (
+        (f"The figure shows the {FOREST_ROWS} most serious of {longest} changes. ") if longest > FOREST_ROWS else ""
+    )
     aligned = any(change.aligned_on for result in view.results for change in result.changes)
     flattered = ALIGNED_ON if aligned else ""
     explained = tag(

@@ -200,8 +200,8 @@ def _block(view: ReportView) -> FigureBlock | None:
     mean = neighbours(content)
     merged = f" Each point is the mean of {mean} neighbouring intervals, to keep the page small." if mean > 1 else ""
     explained = (
-        "The same metric in every configuration, on the same scale, runs laid over one another; software metrics "
-        f"beneath. Runs of one configuration should look alike.{merged}"
+        "The same metric in every configuration, on the same scale, with its runs overlaid; software metrics below. "
+        f"Runs of one configuration should look alike.{merged}"
     )
     options = [(name, _option(name)) for name in metrics]
     chosen = next(iter(figures.values())).chosen

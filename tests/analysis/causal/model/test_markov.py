@@ -118,12 +118,12 @@ def test_characteristics_screen_an_application_off_or_do_not():
     assert not instructions.holds
     assert {one.one for one in instructions.refuted} == {"datatype", "optimisation"}
     assert str(instructions).startswith(
-        "not so: instr, L2M screen datatype, optimisation off from C. datatype still tells "
+        "not so: instr, L2M screen datatype, optimisation off from C. datatype still carries "
     )
     nothing = screens_off(test, ["optimisation"], ["ops"], ["n"])
     assert not nothing.holds
     assert not nothing.refuted
-    assert str(nothing) == "nothing to tell: optimisation and ops are independent anyhow"
+    assert str(nothing) == "nothing to test: optimisation and ops are independent anyhow"
 
 
 def test_screening_is_controlled_over_all_pairs():

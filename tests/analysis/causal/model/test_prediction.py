@@ -111,7 +111,7 @@ def test_more_runs_are_drawn_where_few_agree_and_it_is_said_where_none_do(confou
     assert rare.effective_runs >= 30
     with pytest.raises(
         DataError,
-        match=r"of 12800 random runs hardly any \(.*\) agree with speed=30, time=1000; ask for more runs, or observe "
+        match=r"too few of 12800 random runs \(.*\) agree with speed=30, time=1000; request more runs, or observe "
         r"causes",
     ):
         predict(mechanisms, {"speed": 30, "time": 1000}, runs=200)

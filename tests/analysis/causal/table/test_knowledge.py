@@ -99,7 +99,7 @@ def test_what_is_said_of_columns_left_out_is_dropped():
         ({"tiers": [["a"], ["b", "a"]]}, "a is in tier 1 and in tier 2"),
         ({"tiers": ["ab"]}, r'tier 1 is a list of names, not a single one: write \["ab"\]'),
         ({"tiers": [["a", "a"]]}, "tier 1 names a twice"),
-        ({"required": ["ab"]}, "required edges are pairs of names, the cause first; 'ab' is none"),
+        ({"required": ["ab"]}, "required edges are pairs of names, the cause first; 'ab' is not a pair"),
         ({"required": [("a", "b", "c")]}, "required edges are pairs"),
         ({"required": [("a", "a")]}, "from a to a is required and cannot be: it leads from a variable to itself"),
         (

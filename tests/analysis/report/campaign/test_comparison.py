@@ -81,7 +81,7 @@ def test_the_sentence_counts_what_became_more_and_less_serious():
     first = results(verdict("c", a="unperturbed", b="perturbed", c="unperturbed"))
     second = results(verdict("c", a="undecided", b="unperturbed", c="perturbed"))
     assert comparison_sentence(first, second, NAMES) == (
-        "3 of 3 verdicts on a metric in a configuration differ: in today 2 more serious and 1 less serious than in "
+        "3 of 3 verdicts (one per metric and configuration) differ: in today 2 more serious and 1 less serious than in "
         "yesterday."
     )
     assert comparison_sentence(first, first, NAMES).startswith("Both campaigns agree on all 3 verdicts")
@@ -137,7 +137,7 @@ def test_nothing_in_common_is_no_error(content: ReportContent):
         text = "".join(Document(render_comparison(*pair, NAMES)).text)
         assert "No metric was checked in a configuration of the same name in both campaigns." in text
     same = "".join(Document(render_comparison(content, content, NAMES)).text)
-    assert "Nothing that the campaigns recorded." in same
+    assert "All recorded facts are the same." in same
 
 
 @pytest.fixture(scope="module")

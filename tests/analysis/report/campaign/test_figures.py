@@ -235,7 +235,9 @@ def test_without_overheads_there_is_no_such_figure(content: ReportContent):
 def test_colour_key_tells_what_is_coloured(content: ReportContent):
     found = configuration_results(content)
     assert colour_key(found, "inner").startswith("Coloured: the 3 pairs perturbed in some configuration.")
-    assert colour_key(found[:2], "outer").startswith("No metric was perturbed; coloured are the three nearest to it.")
+    assert colour_key(found[:2], "outer").startswith(
+        "No metric was perturbed; the three metrics closest to it are coloured."
+    )
 
 
 def test_before_and_after_shows_the_worst_pair_and_the_software_metric_that_came_in(content: ReportContent):

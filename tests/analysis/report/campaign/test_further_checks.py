@@ -47,8 +47,8 @@ def test_a_card_counts_them_and_the_filter_knows_them(content):
 def test_details_say_against_what_and_where_it_comes_from(content):
     page = unpacked(render(content))
     assert (
-        "the layout of the code, or the no-ops in place of the increments: the sham build, which counts "
-        "nothing, shows it too" in page
+        "the layout of the code, or the no-ops that replace the increments: the sham build, which counts "
+        "nothing, shows the change too" in page
     )
     assert "p, false discoveries" in page
     assert "0.012" in page

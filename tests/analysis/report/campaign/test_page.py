@@ -69,7 +69,7 @@ def test_the_answer_and_every_verdict_stand_in_plain_words(document: Document):
     )
     assert "Worst: L1-data misses and mispredicted branches: ρ fell from" in text
     assert "Collect compares and moves in runs of their own" in text
-    assert "runs a configuration (now 5) would probably decide" in text
+    assert "runs per configuration (now 5) would probably decide" in text
     assert "medium-06: no end after 120 s: timed out (2 attempts)" in text
     assert "+17\u00a0%" in text
 
@@ -215,16 +215,16 @@ def test_size_of_a_very_large_campaign():
     content = large_content()
     html = render(content)
     assert len(html.encode()) < LIMIT
-    assert "that weigh most; the JSON report has all." in html
+    assert "changes; the JSON report has all." in html
     assert "Only 400 of 800 are listed, failures first" in html
     assert "neighbouring intervals, to keep the page small" in html
-    assert "the 100 that weigh most are drawn" in html
+    assert "The figure shows the 100 most serious of" in html
     whole = sum(len(verdict.changes) for verdict in content.verdicts)
     assert f"Show all {whole:,} changes" in html
     rest = unpacked(html).partition('id="changes-rest">')[2].partition("</script>")[0]
     assert json.loads(rest).count("<tr>") == whole - 100
     assert html.partition('id="changes-table"')[2].partition("</table>")[0].count("<tr>") == 1 + 100
-    assert "verdicts.json lies beside this page" in html
+    assert "verdicts.json is in the folder of this page" in html
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_the_page_begins_with_it_then_says_what_to_do(content: ReportContent, ht
 
 
 def test_a_software_metric_that_nothing_can_be_held_against_says_why(html: str):
-    assert 'title="no configuration of fewer metrics counts it' in html
+    assert 'title="no configuration with fewer metrics counts it' in html
     assert 'title="heavy does not collect it"' in html
 
 

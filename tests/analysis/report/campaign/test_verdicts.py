@@ -154,7 +154,7 @@ def test_campaign_sentence_of_many_configurations_names_a_few():
 
 def test_check_sentence_counts():
     mixed = result(change(0.2, "perturbed"), change(0.3, "undecided"), change(0.38, "unperturbed"))
-    assert verdicts.check_sentence(mixed, "inner") == "of 3 pairs, 1 perturbed, 1 undecided and 1 unperturbed"
+    assert verdicts.check_sentence(mixed, "inner") == "3 pairs: 1 perturbed, 1 undecided and 1 unperturbed"
     assert verdicts.check_sentence(mixed, "outer") == "not checked"
     assert verdicts.check_sentence(result(change(0.38, "unperturbed", "outer")), "outer") == "all 1 metric unperturbed"
 
@@ -165,8 +165,8 @@ def test_what_a_verdict_means_depends_on_the_check():
     both = result(change(0.2, "perturbed"), change(0.2, "perturbed", "outer"))
     said = [verdicts.result_sentence(one) for one in (inner, outer, both)]
     assert "Inside its runs" in said[0]
-    assert "side by side" in said[1]
-    assert "neither within a run nor across runs" in said[2]
+    assert "interval by interval" in said[1]
+    assert "either within a run or across runs" in said[2]
 
 
 def test_advice_for_a_perturbed_subset_names_its_own_metrics_and_not_the_anchor():
@@ -185,17 +185,17 @@ def test_advice_for_a_single_metric_and_for_the_anchor():
 
 def test_advice_when_only_the_comparison_across_runs_is_spoilt():
     said = verdicts.advice(result(change(0.38, "unperturbed"), change(0.2, "perturbed", "outer")), content())
-    assert any("used one by one, but not merged" in one for one in said)
+    assert any("use the runs one by one, but do not merge them" in one for one in said)
 
 
 def test_advice_for_the_undecided_says_how_many_runs():
     open_changes = [change(0.33, "undecided", runs_to_decide=14), change(0.33, "undecided", runs_to_decide=9)]
     said = verdicts.advice(result(*open_changes, verdict="undecided"), content())
-    assert said == ("About 14 runs a configuration (now 5) would probably decide all 2 open changes.",)
+    assert said == ("About 14 runs per configuration (now 5) would probably decide all 2 open changes.",)
     beyond = [*open_changes, change(0.33, "undecided", runs_to_decide=None)]
     said = verdicts.advice(result(*beyond, verdict="undecided"), content())
     assert "decide 2 of 3 open changes" in said[0]
-    assert said[1].startswith("1 change is out of reach of more runs alone")
+    assert said[1].startswith("More than 200 runs would be needed to decide 1 change")
     alone = [change(0.33, "undecided", runs_to_decide=14)]
     assert verdicts.advice(result(*alone, verdict="undecided"), content())[0].endswith("would probably decide it.")
 

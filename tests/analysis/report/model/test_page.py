@@ -91,7 +91,7 @@ def test_open_directions_look_different(model: CausalModel, open_model: CausalMo
     drawn = graph_svg(open_model)
     assert 'class="edge open"' in drawn
     assert 'marker-start="url(#open-end)"' in drawn
-    assert "What was not decided" in text_of(render_model(open_model))
+    assert "Undecided" in text_of(render_model(open_model))
 
 
 def test_the_data_over_a_cause_and_its_curve_are_drawn(model: CausalModel) -> None:

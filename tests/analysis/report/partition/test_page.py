@@ -110,7 +110,7 @@ def test_left_out_metrics_have_reason_and_advice(plan: Plan, stopped: Plan, fact
     assert lone.advice[1:] in text
     text = _text(render_partition(facts, stopped))
     assert all(each.reason[1:] in text for each in stopped.undecided)
-    assert "Letting the search go on" in text
+    assert "Continuing the search" in text
     alike = [UndecidedMetrics((metric,), "not measured") for each in stopped.subsets for metric in each.metrics]
     page = _text(render_partition(facts, replace(stopped, subsets=(), undecided=(*stopped.undecided, *alike))))
     together = ", ".join(metric for each in alike for metric in each.metrics)
