@@ -266,7 +266,7 @@ class Manifest:
     def _parsed(self, text: bytes | str, what: str) -> Any:
         try:
             return json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise self._damaged(f"{what} is no JSON ({error})") from None
 
     def _damaged(self, fault: str) -> SpecError:

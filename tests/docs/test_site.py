@@ -93,7 +93,10 @@ def test_nothing_keeps_a_reader_out(site: Path, window: ReportPage, scheme: str)
     serious = []
     for name in PAGES:
         window.open(site / name)
-        window.js(f"document.body.setAttribute('data-md-color-scheme', {scheme!r})")
+        window.js(
+            "const still = document.createElement('style'); still.textContent = '* { transition: none !important }';"
+            f"document.head.append(still); document.body.setAttribute('data-md-color-scheme', {scheme!r})"
+        )
         window.js(AXE.read_text(encoding="utf-8"))
         found = window.driver.execute_async_script(
             "const done = arguments[arguments.length - 1];axe.run(document, {resultTypes: ['violations']}).then(done)"
