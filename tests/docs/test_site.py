@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import axe_core_python
 import pytest
 
 from tests.analysis.report.browser import ReportPage, chromium_missing, open_report
+from tools.site_hooks import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
@@ -122,6 +124,14 @@ def test_every_row_of_the_library_s_tables_has_a_type_and_a_description(site: Pa
                 faults.append(f"{path.name}: {cells}")
     assert rows > 300
     assert not faults, "\n".join(faults)
+
+
+def test_every_public_name_is_on_its_package_s_page(site: Path) -> None:
+    for package in PACKAGES:
+        text = (site / f"reference/api/{package}.html").read_text(encoding="utf-8")
+        names = getattr(importlib.import_module(package), "__all__", ())
+        missing = [name for name in names if not name.startswith("__") and f'id="{package}.{name}"' not in text]
+        assert not missing, f"{package}: {missing}"
 
 
 def _plain(html: str) -> str:
