@@ -22,7 +22,7 @@ quickstart:
 
 test:
 	@tools/setup.sh test
-	$(python) -m pytest -n 3 --dist loadfile  # tests wait a third of their time: three share two processors well
+	$(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # tests wait a third of their time: three share two processors well
 
 test-pmu:
 	@tools/setup.sh pmu
@@ -80,6 +80,7 @@ dev:
 
 validate:
 	@tools/setup.sh test
+	$(python) -m pytest -m long
 	$(python) -m tests.collectors.runtime.kill_validation --kills 1000 --seed 1
 	$(python) docs/evidence/own_perturbation.py --runs 20 --seed 1
 	@tools/setup.sh pmu

@@ -290,7 +290,7 @@ def test_a_format_that_is_not_understood_is_said(tmp_path: Path) -> None:
     host(tmp_path, {"cpu/type": "4", "cpu/format/new": "config9:0-3", "cpu/format/odd": "somewhere"})
     pmu = pmus(tmp_path)["cpu"]
     assert isinstance(pmu, Pmu)
-    with pytest.raises(SpecError, match="its place is config9:0-3"):
+    with pytest.raises(SpecError, match="its field is config9:0-3"):
         encode(pmu, "new=1")
     with pytest.raises(SpecError, match="'somewhere', which is not understood"):
         encode(pmu, "odd=1")

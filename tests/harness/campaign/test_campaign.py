@@ -424,7 +424,7 @@ def test_a_kernel_that_is_compiled_for_the_first_time_says_so(finished: Finished
     ("arguments", "said"),
     [
         (("--region", "5-20"), "--region 5-20: give two intervals, as in 120:480"),
-        (("--anchors", "3"), "--anchors needs --anchor"),
+        (("--anchors", "3"), "--anchors limits the milestones of --anchor"),
         (("--anchor", "rounds", "--anchors", "-3"), "--anchors -3: give a number, 0 or more"),
         (("--penalty", "-1"), "--penalty -1: give a number, 0 or more"),
         (("--penalty", "nan"), "--penalty nan: give a number, 0 or more"),

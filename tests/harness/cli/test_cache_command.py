@@ -73,7 +73,12 @@ def _modelled(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("part", "command"),
-    [("alignment", _aligned), ("structure", _structured), ("diagnosis", _diagnosed), ("model", _modelled)],
+    [
+        ("alignment", _aligned),
+        ("structure", _structured),
+        ("diagnosis", _diagnosed),
+        pytest.param("model", _modelled, marks=pytest.mark.long),
+    ],
 )
 def test_after_warming_nothing_is_compiled(tmp_path: Path, part: str, command: Callable[[Path], list[str]]) -> None:
     """In the user's cache, but for one part: compiling all of them once more takes a minute."""

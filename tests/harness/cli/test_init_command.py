@@ -30,7 +30,7 @@ def test_a_command(tmp_path: Path) -> None:
     assert "PAPI_TOT_INS" in spec.measure.hardware
     assert {event.target for event in spec.measure.software.values()} >= {"malloc"}
     refused = unperturbed(tmp_path, "init", "--", "sort")
-    assert (refused.returncode, "sort.yaml is there already" in refused.stderr) == (2, True)
+    assert (refused.returncode, "sort.yaml already exists" in refused.stderr) == (2, True)
     assert _init(tmp_path, "--out", "other.yaml", "--name", "mine", "--", "sort").name == "mine"
 
 

@@ -335,7 +335,7 @@ def test_an_interrupt_leaves_the_table_of_what_is_done(tmp_path: Path) -> None:
     )
     done = unperturbed(tmp_path, "run", limited)
     assert done.returncode == 1
-    assert "max_hours (0.0001) is over" in done.stderr
+    assert "max_hours (0.0001) is reached" in done.stderr
     assert frame.height < read_sweep(campaign)[0].height < 20
 
 
@@ -348,7 +348,7 @@ def test_a_program_that_fails_everywhere_ends_the_sweep_early(tmp_path: Path) ->
     )
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1
-    assert "the program failed at each of the first 3 points, so it will at all" in done.stderr
+    assert "the program failed at each of the first 3 points, so it will fail at all" in done.stderr
     assert "ended with exit code 3" in done.stderr
     assert not (tmp_path / "campaigns" / "points" / "table.parquet").exists()
 

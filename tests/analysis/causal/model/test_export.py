@@ -152,7 +152,7 @@ def test_words(model: CausalModel, open_model: CausalModel) -> None:
     )
     assert (
         separation_sentence(replace(apart, given=("a", "b"), determined="kind"), 0.01)
-        == "a and b determine kind, so that n adds nothing"
+        == "a and b determine kind, so n adds nothing"
     )
     required = model.edge("n", "time")
     assert required is not None
