@@ -15,7 +15,7 @@ from unperturbed.analysis.alignment import describe
 from unperturbed.analysis.alignment.dtw.paths import WarpPath
 from unperturbed.analysis.alignment.dtw.series import FloatArray
 from unperturbed.analysis.alignment.traces import Alignment, align
-from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.data import Metric, Trace, require_traces
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
 from unperturbed.common.wording import counted
@@ -295,6 +295,7 @@ def merge(
     direct alignment, and at q(t) by way of another repetition; the spread is |p − q|. It shows what chance does to an
     alignment, not an error that all repetitions share.
     """
+    require_traces(traces)
     groups: dict[tuple[str, str], list[Trace]] = {}
     for trace in traces:
         key = (

@@ -22,7 +22,7 @@ from unperturbed.analysis.alignment.milestones import (
     possible_intervals,
     score_summaries,
 )
-from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.data import Metric, Trace, require_traces
 from unperturbed.common.table import Table
 from unperturbed.errors import DataError
 
@@ -237,6 +237,7 @@ def align(
     flat="warped", pace="time", mend=False`. All else the paper leaves open; experiments/alignment evaluates it against
     that.
     """
+    require_traces((a, b))
     if method not in ("dtw", "milestones", "paper"):
         raise ValueError(f"the method is dtw, milestones or paper, not {method!r}")
     if method == "paper":

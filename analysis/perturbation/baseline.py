@@ -33,7 +33,7 @@ from unperturbed.analysis.perturbation.verdict import (
     combine,
     overhead,
 )
-from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data import Trace, require_traces
 from unperturbed.errors import DataError
 
 MINIMUM_RUNS = 5
@@ -141,6 +141,7 @@ class Baseline:
             raise ValueError(f"alpha is {alpha}: give a level between 0 and 0.5, such as 0.05")
         if not 0 <= tolerance < 2:
             raise ValueError(f"tolerance is {tolerance}: give a change of ρ from 0 to below 2, such as 0.1")
+        require_traces(traces)
         if len(traces) < MINIMUM_RUNS:
             raise DataError(
                 f"{name}: {len(traces)} runs, and at least {MINIMUM_RUNS} are needed (10 are advised): run more"

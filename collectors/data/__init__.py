@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         read_sweep_facts,
         write_sweep,
     )
-    from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Semantics, Trace
+    from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Semantics, Trace, require_traces
 
 __all__ = [
     "INTERVAL_COLUMNS",
@@ -35,6 +35,7 @@ __all__ = [
     "read_parquet_file",
     "read_sweep",
     "read_sweep_facts",
+    "require_traces",
     "write_sweep",
 ]
 
@@ -45,6 +46,6 @@ __getattr__, __dir__ = lazy_names(
         "parquet": ("encode_parquet", "is_whole_parquet", "read_parquet_file"),
         "shape": ("Shape", "misfit"),
         "sweep_table": ("TABLE", "Column", "ColumnKind", "read_sweep", "read_sweep_facts", "write_sweep"),
-        "trace": ("INTERVAL_COLUMNS", "Kind", "Metric", "Semantics", "Trace"),
+        "trace": ("INTERVAL_COLUMNS", "Kind", "Metric", "Semantics", "Trace", "require_traces"),
     },
 )

@@ -434,3 +434,24 @@ def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
     if column.null_count():
         raise DataError(f"column {name!r} has no value in row {column.is_null().arg_max()} (from 0)")
     return column.to_numpy()
+
+
+def require_traces(values: Iterable[object]) -> None:
+    """Refuse values that are no traces.
+
+    Parameters
+    ----------
+    values : iterable of object
+        What a function of traces was given.
+
+    Raises
+    ------
+    TypeError
+        One of them is no `Trace`; the message says how to get one.
+    """
+    for value in values:
+        if not isinstance(value, Trace):
+            raise TypeError(
+                f"a Trace is expected here, not {type(value).__name__} {value!r:.60}: `Trace.read(folder_of_a_run)` "
+                "reads one, and `load(campaign)[configuration]` has those of a configuration"
+            )

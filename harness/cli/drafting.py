@@ -230,11 +230,12 @@ def draft(
         )
     spec = spec.renamed(place.name)
     if place.known:
-        progress.step(f"going on by {place.spec}")
+        progress.step(f"continuing by {place.spec}")
         wanted = {name: number for name in _RUNS if (number := getattr(arguments, name)) is not None}
-        for note in () if arguments.dry_run else set_runs(place.spec, wanted):
+        text, notes = set_runs(place.spec, wanted, write=not arguments.dry_run)
+        for note in notes:
             progress.note(note)
-        return Drafted(place.spec, place.campaign)
+        return Drafted(place.spec, place.campaign, text if arguments.dry_run else "")
     if arguments.dry_run:
         return Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec)))
     if piped is not None:

@@ -97,8 +97,8 @@ def save(place: Saved, text: str) -> None:
         ) from None
 
 
-def set_runs(spec: Path, wanted: Mapping[str, int]) -> list[str]:
-    """Ask for more runs in a spec that was written for a command; return a note on each change.
+def set_runs(spec: Path, wanted: Mapping[str, int], *, write: bool = True) -> tuple[str, list[str]]:
+    """Ask for more runs in a spec that was written for a command; return its text, and a note on each change.
 
     Parameters
     ----------
@@ -106,10 +106,14 @@ def set_runs(spec: Path, wanted: Mapping[str, int]) -> list[str]:
         The spec.
     wanted : mapping of str to int
         The number by its key: `runs`, `baseline_runs`.
+    write : bool, default True
+        Change the file.
 
     Returns
     -------
-    list of str
+    text : str
+        The spec's text, with the greater numbers.
+    notes : list of str
         A sentence each.
     """
     text, notes = spec.read_text(encoding="utf-8"), []
@@ -125,11 +129,12 @@ def set_runs(spec: Path, wanted: Mapping[str, int]) -> list[str]:
                 )
             continue
         text = f"{text[: line.start()]}{line[1]}{number}{text[line.end() :]}"
-        notes.append(f"{key} is {number} in {spec} now ({line[2]} before)")
-    aside = spec.with_name(f".{spec.name}")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(spec)
-    return notes
+        notes.append(f"{key} {'is' if write else 'would be'} {number} in {spec} now ({line[2]} before)")
+    if write:
+        aside = spec.with_name(f".{spec.name}")
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(spec)
+    return text, notes
 
 
 def _places(name: str, folder: Path | None) -> Iterator[Saved]:

@@ -21,8 +21,8 @@ _EPILOG = """\
   unperturbed import perf-stat base/*.csv --as baseline new/*.csv --as new -o campaigns/upgrade
   unperturbed import csv time=t run=id runs.csv --as baseline other.csv --as other -o campaigns/two
 
-Then check, report, align, merge, structure and export work on the folder. docs/how-to/imports.md describes the
-formats."""
+Then check, report, merge, model and export work on the folder; align and structure work on its runs, as
+campaigns/upgrade/runs/0001. docs/how-to/imports.md describes the formats."""
 
 
 class Command:

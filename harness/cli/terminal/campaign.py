@@ -229,6 +229,11 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
             soft_wrap=True,
         )
         console.print(_kinds_of_rho(checked), soft_wrap=True)
+        if _is_simulated(checked):
+            console.print(
+                "Hardware metrics are [bold yellow]simulated[/bold yellow] by callgrind, not counted by a processor.",
+                soft_wrap=True,
+            )
         if checked.verdicts[0].method == "paper":
             console.print(
                 "The paper's rule calls perturbed what deviates more than any baseline run. Its error rate is unknown."
@@ -257,6 +262,16 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
         )
     for note in checked.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
+
+
+def _is_simulated(checked: CampaignVerdicts) -> bool:
+    """Return whether any run that was judged has a simulated metric."""
+    return any(
+        metric.kind == "simulated"
+        for configurations_of_pass in checked.traces.values()
+        for runs in configurations_of_pass.values()
+        for metric in (runs[0].metrics.values() if runs else ())
+    )
 
 
 def _kinds_of_rho(checked: CampaignVerdicts) -> str:

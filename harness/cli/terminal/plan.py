@@ -87,7 +87,7 @@ def _known(folder: Path, campaign: CampaignSpec) -> tuple[int, Mapping[str, floa
 def _seconds_left(ready: Readiness, done: int, seconds: Mapping[str, float]) -> float | None:
     if not seconds or not ready.runs:
         return None
-    return (ready.runs - done) * sum(seconds.values()) / len(seconds)
+    return max(ready.runs - done, 0) * sum(seconds.values()) / len(seconds)
 
 
 def _show(ready: Readiness, described: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-_MEASURE = "to measure it without a spec, type `unperturbed run -- {path}`"
+_MEASURE = "to measure it without a spec, type `unperturbed run -- {command}`"
 _UNPACK = "unpack it first"
 _EXPECTED = "name the YAML file of a spec"
 
@@ -69,11 +69,12 @@ def other_than_yaml(content: bytes, path: Path) -> str:
     str
         One message, or nothing.
     """
+    command = path if "/" in str(path) else f"./{path}"  # as a shell would find it
     for beginning, what, advice in _BEGINNINGS:
         if content.startswith(beginning):
-            return f"{path}: this is {what}, no spec; {advice.format(path=path)}"
+            return f"{path}: this is {what}, no spec; {advice.format(path=path, command=command)}"
     for form, what, advice in _TEXTS:
         if form.match(content):
-            return f"{path}: this is {what}, no spec; {advice.format(path=path)}"
+            return f"{path}: this is {what}, no spec; {advice.format(path=path, command=command)}"
     named = _NAMES.get(path.name) or _NAMES.get(path.suffix)
     return f"{path}: this is {named}, no spec; {_EXPECTED}" if named and content.strip() else ""

@@ -87,7 +87,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     again = unperturbed(programs, "run", "campaigns/one-and-other.yaml")
     assert "10 of them are done already" in again.stderr
     typed = (programs / "campaigns" / "one-and-other.yaml").read_text().splitlines()[0].partition("unperturbed ")[2]
-    assert "going on by" in unperturbed(programs, *typed.split()).stderr
+    assert "continuing by" in unperturbed(programs, *typed.split()).stderr
 
 
 def test_the_same_program_by_another_name_does_not(programs: Path) -> None:

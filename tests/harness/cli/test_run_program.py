@@ -47,7 +47,7 @@ def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
     # The same command goes on, and has nothing to do.
     again = unperturbed(program, "run", *FEW, "--json", "--", "./phases", "100")
     assert again.returncode == done.returncode
-    assert "going on by campaigns/phases.yaml" in again.stderr
+    assert "continuing by campaigns/phases.yaml" in again.stderr
     assert "8 of them are done already" in again.stderr
     assert json.loads(again.stdout)["campaign"] == "phases"
     # So does its spec; another command has a campaign of its own.

@@ -19,8 +19,8 @@ campaign:
 def test_more_runs_are_put_into_the_spec(tmp_path: Path) -> None:
     spec = tmp_path / "sort.yaml"
     spec.write_text(SPEC)
-    assert set_runs(spec, {}) == []
-    assert set_runs(spec, {"runs": 12, "baseline_runs": 10}) == [f"runs is 12 in {spec} now (5 before)"]
+    assert set_runs(spec, {})[1] == []
+    assert set_runs(spec, {"runs": 12, "baseline_runs": 10})[1] == [f"runs is 12 in {spec} now (5 before)"]
     assert spec.read_text() == SPEC.replace("runs: 5 ", "runs: 12 ")
     assert list(tmp_path.iterdir()) == [spec]
 
@@ -29,7 +29,7 @@ def test_fewer_runs_are_left_to_the_user(tmp_path: Path) -> None:
     spec = tmp_path / "sort.yaml"
     spec.write_text(SPEC.replace("  runs: 5                     # of each configuration\n", ""))
     before = spec.read_text()
-    (fewer, none) = set_runs(spec, {"baseline_runs": 4, "runs": 4})
+    (fewer, none) = set_runs(spec, {"baseline_runs": 4, "runs": 4})[1]
     assert "asks for baseline_runs: 10 already, and options can only increase it: edit the spec" in fewer
     assert "has no `runs`" in none
     assert spec.read_text() == before

@@ -166,3 +166,10 @@ def test_one_run_and_its_phases(folder: Path) -> None:
     trace = up.read_trace(folder / "runs" / "0001")
     found = up.structure(trace, metrics=["PAPI_L1_DCM"], seed=1)
     assert found.uses
+
+
+@pytest.mark.parametrize("given", ["campaigns/quickstart", ["baseline"], [3]])
+def test_what_is_no_trace_is_refused_with_the_way_to_one(given: object) -> None:
+    for verb in (up.Baseline, up.merge, lambda values: up.align(values[0], values[0])):
+        with pytest.raises(TypeError, match=r"a Trace is expected here, not .*`Trace\.read"):
+            verb(given)
