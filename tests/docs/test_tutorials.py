@@ -8,7 +8,6 @@ import pytest
 
 from tools.tutorials import AFTER, PAGES, blocks, follow, is_printed
 
-
 _LONG = ("campaign", "subsets")  # a minute of processor time each
 
 
