@@ -12,7 +12,7 @@ from unperturbed.collectors.sources.source import Source
 PAPI = Source(
     name="papi",
     title="PAPI",
-    sentence="Counted by the processor, read through PAPI {place}.",
+    sentence="Counted by the processor or the kernel, read through PAPI {place}.",
     order=10,
     event=event,
     metric=metric,
