@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import base64
+import gzip
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,8 @@ PICTURES = ROOT / "docs/assets/pictures"
 GALLERY = ROOT / "docs/gallery"
 _WIDTH, _HEIGHT = 1100, 900
 _MOST_BYTES = 150_000
+_PLACE = "~/unperturbed"
+_PACKED = re.compile(r'(<script[^>]*type="application/gzip"[^>]*>)([^<]*)(</script>)')
 _UNPERTURBED = Path(sys.executable).with_name("unperturbed")
 
 
@@ -83,7 +87,20 @@ def main() -> None:
         _shoot(shot, folder)
     GALLERY.mkdir(parents=True, exist_ok=True)
     for name, page in EXHIBITS.items():
-        shutil.copyfile(folder / page, GALLERY / f"{name}.html")
+        (GALLERY / f"{name}.html").write_text(_without_place((folder / page).read_text(encoding="utf-8")))
+
+
+def _without_place(page: str) -> str:
+    """Return a page without the path of this checkout, in its text and in what it keeps compressed."""
+
+    def repacked(block: re.Match[str]) -> str:
+        text = gzip.decompress(base64.b64decode(block[2])).decode()
+        if str(ROOT) not in text:
+            return block[0]
+        packed = gzip.compress(text.replace(str(ROOT), _PLACE).encode(), mtime=0)
+        return f"{block[1]}{base64.b64encode(packed).decode('ascii')}{block[3]}"
+
+    return _PACKED.sub(repacked, page).replace(str(ROOT), _PLACE)
 
 
 def _shoot(shot: Shot, folder: Path) -> None:
