@@ -229,11 +229,6 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
             soft_wrap=True,
         )
         console.print(_kinds_of_rho(checked), soft_wrap=True)
-        if _is_simulated(checked):
-            console.print(
-                "Hardware metrics are [bold yellow]simulated[/bold yellow] by callgrind, not counted by a processor.",
-                soft_wrap=True,
-            )
         if checked.verdicts[0].method == "paper":
             console.print(
                 "The paper's rule calls perturbed what deviates more than any baseline run. Its error rate is unknown."
@@ -251,6 +246,10 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
                 sep="",
                 soft_wrap=True,
             )
+    if _is_simulated(checked):
+        console.print(
+            "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.", soft_wrap=True
+        )
     levels = checked.levels(campaign)
     if levels:
         caption = f"Levels: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
@@ -265,7 +264,7 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
 
 
 def _is_simulated(checked: CampaignVerdicts) -> bool:
-    """Return whether any run that was judged has a simulated metric."""
+    """Return whether any run of the campaign has a simulated metric."""
     return any(
         metric.kind == "simulated"
         for configurations_of_pass in checked.traces.values()

@@ -11,8 +11,12 @@ import pytest
 
 import unperturbed as up
 from tests.harness.phases_campaign import unperturbed
+from unperturbed.analysis.perturbation import SEVERITY
 from unperturbed.errors import DataError
+from unperturbed.harness.cli.terminal.campaign import show_judgement
 from unperturbed.harness.imports import Group, import_campaign
+from unperturbed.harness.results.judge import judge
+from unperturbed.harness.results.recorded import recorded_campaign
 
 EVENTS = ("cycles", "instructions", "cache-misses", "page-faults")
 
@@ -39,6 +43,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_runs(folder / "base", 6)
     write_runs(folder / "same", 5, seed=2)
     write_runs(folder / "new", 5, seed=3, spoilt=True)
+    write_runs(folder / "few", 3, seed=4, intervals=32)
     words = ("import", "perf-stat", "base/*.csv", "--as", "baseline", "same/*.csv", "--as", "same")
     done = unperturbed(folder, *words, "new", "--as", "new", "-o", "campaign")
     assert (done.returncode, done.stdout) == (0, "campaign\n"), done.stderr
@@ -183,3 +188,25 @@ def test_a_run_that_is_too_short_is_named_by_its_file(recorded: Path) -> None:
     assert done.returncode == 2
     assert "run0.csv) has 1" in done.stderr
     assert "at least 30 are needed" in done.stderr
+
+
+@pytest.mark.parametrize(("checked", "possible"), [("few", ("shifted", "undecided")), ("new", ("perturbed",))])
+def test_the_exit_code_is_4_from_the_verdict_on_that_is_given(
+    recorded: Path, checked: str, possible: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the option and by the spec's key; by default for *perturbed* alone."""
+    words = ("check", "--from", "perf-stat", "--baseline", "base/*.csv", "--checked", f"{checked}/*.csv")
+    done = unperturbed(recorded, *words, "--json")
+    found = json.loads(done.stdout)["verdicts"][0]["verdict"]
+    assert found in possible
+    assert done.returncode == (4 if found == "perturbed" else 0)
+    campaign = recorded_campaign(recorded / "campaign")
+    judgement = judge(recorded / "campaign", campaign, write=False)
+    verdicts = {verdict.configuration: verdict.verdict for verdict in judgement.verdicts.verdicts}
+    for strict in SEVERITY[:3]:
+        expected = 4 if SEVERITY.index(found) <= SEVERITY.index(strict) else 0
+        assert unperturbed(recorded, *words, "--fail-on", strict).returncode == expected
+        spec = campaign.model_copy(update={"analysis": campaign.analysis.model_copy(update={"fail_on": strict})})
+        by_key = show_judgement(spec, judgement, None, as_json=True)
+        assert by_key == (4 if any(SEVERITY.index(one) <= SEVERITY.index(strict) for one in verdicts.values()) else 0)
+    capsys.readouterr()
