@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -304,6 +304,8 @@ def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> 
     metrics, columns = [], {}
     for counter, moments in zip(counters, times, strict=True):
         meaning = said or counter.values
+        if meaning == "counts":
+            _require_once(counter, path)
         columns[counter.name] = _in_intervals(moments, np.array(counter.counts, np.float64), axis, meaning)
         name = counter.name.removesuffix(" (simulated)")
         kind = "simulated" if name != counter.name else known_kind(name) or "os"
@@ -317,6 +319,14 @@ def _trace(counters: list[_Counter], path: Path, options: Mapping[str, str]) -> 
         path,
         notes=[*notes, *more],
     )
+
+
+def _require_once(counter: _Counter, path: Path) -> None:
+    """Refuse a count that appears twice at one time: it would be added twice."""
+    seen = Counter((time, count) for time, count in zip(counter.times, counter.counts, strict=True) if count)
+    twice = next((time for (time, _), times in seen.items() if times > 1), None)
+    if twice is not None:
+        refuse(path, f"{counter.name} has the same count twice at {twice:,} ns, so it would be added twice")
 
 
 def _in_intervals(

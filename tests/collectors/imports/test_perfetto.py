@@ -114,3 +114,20 @@ def test_bad_files(tmp_path: Path) -> None:
         (tmp_path / "t.json").write_text(text)
         with pytest.raises(DataError, match=message):
             read_traces(tmp_path / "t.json", "perfetto")
+
+
+def test_a_count_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """Gauges and counters that run on say the same twice; counts would be added."""
+    events = [
+        {"ph": "C", "pid": 1, "ts": 20_000 * at, "name": "misses", "args": {"value": 100 + at}} for at in range(9)
+    ]
+    totals = {}
+    for name, written in (("once", events), ("twice", [*events[:4], events[3], *events[4:]])):
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps({"traceEvents": written}))
+        for values in ("gauge", "cumulative"):
+            totals[name, values] = read_traces(file, format="perfetto", values=values)[0]["misses"].sum()
+    assert totals["once", "gauge"] == totals["twice", "gauge"]
+    assert totals["once", "cumulative"] == totals["twice", "cumulative"]
+    with pytest.raises(DataError, match=r"twice\.json: .*misses has the same count twice at 60,000,000 ns"):
+        read_traces(tmp_path / "twice.json", format="perfetto", values="counts")
