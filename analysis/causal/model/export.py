@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from xml.etree import ElementTree
 
 from unperturbed.analysis.causal.model.result import CausalModel, Edge
@@ -110,12 +111,18 @@ def to_gml(model: CausalModel) -> str:
         if not edge.directed:
             ends.append((edge.target, edge.source))
         known = " ".join(
-            f"{what.replace('_', '')} {float(value)!r}"
+            f"{what.replace('_', '')} {_gml_real(value)}"
             for what in ("strength", "p_value", "stability")
             if math.isfinite(value := getattr(edge, what))
         )
         lines += [f"  edge [ source {number[source]} target {number[target]} {known} ]" for source, target in ends]
     return "\n".join([*lines, "]", ""])
+
+
+def _gml_real(value: float) -> str:
+    """Return a number without an exponent: GML's grammar has one digit for it, and Graphviz holds to that."""
+    written = f"{Decimal(repr(float(value))):f}"
+    return written if "." in written else f"{written}.0"
 
 
 def _ascii(text: str) -> str:

@@ -189,6 +189,7 @@ def test_files_of_the_graph_name_the_variables(model: CausalModel, open_model: C
 
     for one in (model, open_model):
         wanted = one.to_networkx()
+        assert not re.search(r" \d[\d.]*[eE]", to_gml(one)), "Graphviz's gml2gv reads no exponent of two digits"
         assert set(nx.parse_gml(to_gml(one)).edges) == set(wanted.edges)
     if all(edge.directed for edge in model.edges):  # NetworkX refuses a graph with edges of both kinds
         assert set(nx.read_graphml(io.StringIO(to_graphml(model))).edges) == set(model.to_networkx().edges)
