@@ -289,14 +289,14 @@ class Manifest:
         """Record facts about the campaign, all or none."""
         with self._transaction():
             for name, value in facts.items():
-                self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+                self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
 
     def clear(self) -> None:
         """Delete everything: the folder's campaign starts anew."""
         with self._transaction():
             for table in ("failures", "totals", "runs", "facts"):
                 if self._has(table):
-                    self._db.execute(f"DELETE FROM {table}")
+                    self._change(f"DELETE FROM {table}")
 
     def plan(self, runs: Iterable[PlannedRun]) -> None:
         """Enter the plan; runs that are there already stay as they are."""
@@ -315,9 +315,7 @@ class Manifest:
         """Remove the runs of these configurations that were never started from the plan."""
         with self._transaction():
             for name in configurations:
-                self._db.execute(
-                    "DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND configuration = ?", (name,)
-                )
+                self._change("DELETE FROM runs WHERE state = 'planned' AND attempt = 0 AND configuration = ?", (name,))
 
     def forget_runs(self, ids: Iterable[str]) -> None:
         """Remove these runs from the plan, unless they were started."""
@@ -329,7 +327,7 @@ class Manifest:
     def reopen(self) -> None:
         """Plan runs again that were interrupted or had failed in an earlier session."""
         with self._transaction():
-            self._db.execute("UPDATE runs SET state = 'planned' WHERE state IN ('running', 'failed')")
+            self._change("UPDATE runs SET state = 'planned' WHERE state IN ('running', 'failed')")
 
     def redo(self, ids: Iterable[str]) -> None:
         """Plan these finished runs again: what they recorded is lost."""
@@ -338,7 +336,7 @@ class Manifest:
 
     def start(self, run: PlannedRun, *, attempt: int, started: str, host: dict[str, Any]) -> None:
         """Record that a run has started."""
-        self._db.execute(
+        self._change(
             "UPDATE runs SET state = 'running', attempt = ?, started = ?, host_before = ?, error = '' WHERE id = ?",
             (attempt, started, json.dumps(host), run.id),
         )
@@ -357,8 +355,8 @@ class Manifest:
             self._db.execute(_TOTALS)
         with self._transaction():
             if totals is not None:
-                self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?)", (run.id, json.dumps(totals)))
-            self._db.execute(
+                self._change("INSERT OR REPLACE INTO totals VALUES (?, ?)", (run.id, json.dumps(totals)))
+            self._change(
                 "UPDATE runs SET state = 'done', seconds = ?, intervals = ?, host_after = ? WHERE id = ?",
                 (seconds, intervals, json.dumps(host), run.id),
             )
@@ -366,11 +364,11 @@ class Manifest:
     def fail(self, run: PlannedRun, *, seconds: float, error: str, host: dict[str, Any], final: bool) -> None:
         """Record that an attempt failed; `final` when it is not to be tried again."""
         with self._transaction():
-            self._db.execute(
+            self._change(
                 "INSERT OR REPLACE INTO failures SELECT id, attempt, started, ?, ? FROM runs WHERE id = ?",
                 (seconds, error, run.id),
             )
-            self._db.execute(
+            self._change(
                 "UPDATE runs SET state = ?, seconds = ?, error = ?, host_after = ? WHERE id = ?",
                 ("failed" if final else "planned", seconds, error, json.dumps(host), run.id),
             )
@@ -429,6 +427,10 @@ class Manifest:
 
     def _has(self, table: str) -> bool:
         return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
+
+    def _change(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Make one of a transaction's changes: where tests end the process between two of them."""
+        self._db.execute(statement, values)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -34,18 +34,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command | None = None
     as_events = False
     prepare_streams()
+    interrupt = _Interrupt()
     try:
         command, arguments = _parse(words)
         if command is None:
             return 2
-        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGTERM, interrupt)
         as_events = getattr(arguments, "progress", "") == "json"
         _show_log(arguments, as_events=as_events)
         return command.run(arguments)
-    except UnperturbedError as error:
-        _show_error(str(error), error.exit_code, as_event=as_events)
-        return error.exit_code
-    except KeyboardInterrupt:
+    except BaseException as error:  # noqa: BLE001  all but an interrupt is raised again
+        if not (interrupt.received or isinstance(error, KeyboardInterrupt)):
+            return _show_failure(error, as_events=as_events)
         kept = "; finished runs are kept, and the same command resumes"
         if not as_events:
             print(file=sys.stderr)
@@ -53,9 +53,31 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"interrupted{kept if getattr(command, 'resumable', False) else ''}", INTERRUPTED, as_event=as_events
         )
         return INTERRUPTED
-    except (sqlite3.Error, MemoryError, OSError) as error:
+
+
+def _show_failure(error: BaseException, *, as_events: bool) -> int:
+    """Show what a command ended with, and return its exit code; raise again what is a fault of this tool."""
+    if isinstance(error, UnperturbedError):
+        _show_error(str(error), error.exit_code, as_event=as_events)
+        return error.exit_code
+    if isinstance(error, sqlite3.Error | MemoryError | OSError):
         _show_error(_of_the_host(error), HostError.exit_code, as_event=as_events)
         return HostError.exit_code
+    raise error
+
+
+class _Interrupt:
+    """Raises KeyboardInterrupt at a signal, and remembers it: libraries put other exceptions in its place."""
+
+    def __init__(self) -> None:
+        self.received = False
+        now = signal.getsignal(signal.SIGINT)
+        if now is signal.default_int_handler or isinstance(now, _Interrupt):  # elsewhere it is ignored, and stays so
+            signal.signal(signal.SIGINT, self)
+
+    def __call__(self, _number: int, _frame: object) -> None:
+        self.received = True
+        raise KeyboardInterrupt
 
 
 def _of_the_host(error: sqlite3.Error | MemoryError | OSError) -> str:
@@ -93,10 +115,6 @@ def _show_log(arguments: argparse.Namespace, *, as_events: bool) -> None:
     logger = logging.getLogger("unperturbed")
     logger.handlers = [handler]
     logger.setLevel(logging.DEBUG if arguments.verbose else logging.WARNING if arguments.quiet else logging.INFO)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:

@@ -35,7 +35,7 @@ from tests.harness.phases_campaign import write_spec
 
 __all__ = ["KINDS", "LOADED", "Killed", "attack_campaigns"]
 
-KINDS = ("harness", "program", "compiler", "watcher", "SIGTERM", "SIGHUP", "SIGINT")
+KINDS = ("harness", "program", "observer", "compiler", "watcher", "SIGTERM", "SIGHUP", "SIGINT")
 """What is killed at a random moment: the harness, by SIGKILL or another signal, or one of its processes."""
 
 _ENDS_S = 20.0
@@ -44,6 +44,16 @@ _SEARCH_S = 10.0
 _KILLS_A_CAMPAIGN = 60
 _POINTS_SHARE = 0.4
 _FEW = 20
+_BASELINE, _RUNS = 12, 8
+_SOON = 0.2
+"""Of the time that a campaign takes: how long the harness lives at most before a kill. Later kills lose more time."""
+_OFTEN = (
+    "a change of the manifest is half made", "a run's folder is made", "a run starts", "a record file is made",
+    "a process is started", "a program runs", "a program is waited for", "what is left of a program is ended",
+    "a record file is read", "a result is checked", "a trace is assembled", "a trace is written",
+    "a file reaches the disk", "a file appears", "a run's folder is tidied", "a run is done",
+)  # fmt: skip
+"""Points of each run; the others are passed once or twice in a campaign's life."""
 _TRIES = 3
 """A point is tried in a campaign of each kind: not each links layouts."""
 
@@ -91,6 +101,7 @@ class _Campaign:
     """A campaign under attack, and what is known of its finished runs."""
 
     def __init__(self, above: Path, number: int, sampler: str, layouts: str, *, own_cache: bool = True) -> None:
+        baseline, runs = (_BASELINE, _RUNS) if own_cache else (5, 3)
         self.folder = above / f"campaign-{number}"
         self.spec = write_spec(
             self.folder,
@@ -102,8 +113,8 @@ class _Campaign:
             measure__sampler=sampler,
             analysis__align_on=["perf::task-clock"],
             program__run="{build}/phases 60",
-            campaign__baseline_runs=5,
-            campaign__runs=3,
+            campaign__baseline_runs=baseline,
+            campaign__runs=runs,
             campaign__retries=3,
             campaign__layouts=layouts,
         )
@@ -111,7 +122,9 @@ class _Campaign:
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         self.done: dict[str, tuple[object, ...]] = {}
-        self.number, self.layouts, self.own_cache = number, layouts, own_cache
+        self.number, self.sampler, self.layouts, self.own_cache = number, sampler, layouts, own_cache
+        self.planned = baseline + max(5, runs) + runs
+        """Runs: baseline, anchor, subset."""
 
     def start(self, point: tuple[Point, str, int] | None, told: int) -> int:
         """Start the command in a process of its own; return its number."""
@@ -145,6 +158,10 @@ class _Campaign:
         tempfile.tempdir = None
         if point is not None:
             arm(point[0], point[1], max(1, point[2]), lambda: os.write(told, b"!"))  # type: ignore[arg-type]
+
+    def may_have(self, kind: str) -> bool:
+        """Return whether there may be such a process: nothing is built for a campaign that has runs."""
+        return not (kind == "observer" and self.sampler == "inside") and not (kind == "compiler" and self.done)
 
     def rows(self) -> dict[str, tuple[object, ...]]:
         """Return the finished runs: what the manifest says of each, and a digest of its trace."""
@@ -185,9 +202,13 @@ class _Campaign:
         return {_NUMBERS.sub(r"\1#", name) for name in names if "-failed-" not in name}
 
     def left(self) -> list[str]:
-        """Return temporary files, here and in the cache."""
+        """Return temporary files, here and in the cache; a failed attempt keeps what it recorded, for the user."""
         found = [*self.temporary.iterdir(), *self.place.rglob("*"), *(self.folder.parent / "cache").rglob("*")]
-        return [str(path) for path in found if path.parent == self.temporary or _ASIDE.search(str(path))]
+        return [
+            str(path)
+            for path in found
+            if path.parent == self.temporary or (_ASIDE.search(str(path)) and "-failed-" not in str(path))
+        ]
 
     def processes(self) -> dict[int, str]:
         """Return the processes that have to do with this campaign, but for zombies."""
@@ -228,6 +249,10 @@ def attack_campaigns(kills: int, seed: int, *, minutes: float = 1e9, points: Seq
             if (
                 kills >= _FEW and kind not in expected
             ):  # one without a kill, to know what it leaves and how long it takes
+                if not expected:  # the first of all compiles kernels, which takes its time once
+                    _finish(campaign, killed, first=True)
+                    campaign = _Campaign(Path(above), number, sampler, layouts)
+                    number += 1
                 started = time.monotonic()
                 _finish(campaign, killed, first=True)
                 expected[kind], length[kind] = campaign.files(), time.monotonic() - started
@@ -253,25 +278,28 @@ def _attack(
         hear, told = os.pipe()
         point = _next(pending, campaign, first=turn == 0)
         if point is None and chance.random() < _POINTS_SHARE:
-            point = (chance.choice(POINTS), chance.choice(("before", "after")), chance.randint(1, 8))
+            drawn = chance.choice([point for point in POINTS if not campaign.done or point.what in _OFTEN])
+            left = max(1, min(8, campaign.planned - len(campaign.done))) if drawn.what in _OFTEN else 1
+            point = (drawn, chance.choice(("before", "after")), chance.randint(1, left))
         process = campaign.start(point, told)
         os.close(told)
         kind = "at a point"
+        killed_one = False
         if point is None:
-            kind = chance.choice(KINDS)
-            time.sleep(chance.uniform(0, length))
-            _kill(campaign, process, kind, chance)
+            kind = chance.choice([kind for kind in KINDS if campaign.may_have(kind)])
+            time.sleep(chance.uniform(0, _SOON * length))
+            killed_one = _kill(campaign, process, kind, chance)
         elif point[0].what == "a run has failed":
             _kill(campaign, process, "program", chance, again=lambda: bool(campaign.rows()))
         code = _wait(process, campaign, killed)
-        hit = bool(os.read(hear, 1)) if point is not None else code not in (0, 4)
+        hit = bool(os.read(hear, 1)) if point is not None else False
         os.close(hear)
         _check(campaign, killed, code)
         if point is not None and hit:
             killed.points.add((point[0].what, point[1]))
         elif point is not None and point[2] <= 0:
             pending.append((point[0], point[1], point[2] + 1))  # in a campaign of another kind
-        if hit or (point is None and kind in ("program", "compiler", "watcher")):
+        if hit or killed_one:
             killed.kills[kind] += 1
             if killed.kills.total() % 10 == 0:
                 done = f"{killed.kills.total()} kills, {len(killed.points)} points, {killed.campaigns} campaigns"
@@ -292,27 +320,30 @@ def _next(pending: list[Any], campaign: _Campaign, *, first: bool) -> Any:
 
 def _kill(
     campaign: _Campaign, process: int, kind: str, chance: random.Random, *, again: Callable[[], bool] = lambda: True
-) -> None:
-    """Kill what is to be killed, as soon as there is one of it."""
+) -> bool:
+    """Kill what is to be killed, as soon as there is one of it; return whether there was one."""
     if kind == "harness" or kind.startswith("SIG"):
-        number = signal.SIGKILL if kind == "harness" else getattr(signal, kind)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, number)
-        return
+        if _ended(process):
+            return False
+        os.kill(process, signal.SIGKILL if kind == "harness" else getattr(signal, kind))
+        return True
     deadline = time.monotonic() + _SEARCH_S
     while time.monotonic() < deadline and not _ended(process):
         found = [one for one in _family(process) if _is(kind, _words(one), campaign)]
         if found and again():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(chance.choice(found), signal.SIGKILL)
-            return
+                return True
         time.sleep(0.005)
+    return False
 
 
 def _is(kind: str, words: str, campaign: _Campaign) -> bool:
     first = words.split(" ", 1)[0]
     if kind == "program":
-        return "/phases " in words and str(campaign.place) in words
+        return "/phases " in words and str(campaign.place) in first
+    if kind == "observer":
+        return Path(first).name.endswith("observer")
     if kind == "watcher":
         return " -I -S -c" in words
     return Path(first).name in _COMPILERS or "gcc" in Path(first).name
@@ -380,9 +411,8 @@ def _finish(campaign: _Campaign, killed: Killed, *, first: bool = False) -> None
     else:
         said = (campaign.folder / "said").read_text(errors="replace")
         killed.note(f"campaign {campaign.number} does not come to its end: {code}, {said[-1500:]}")
-    planned = 5 + 5 + 3  # baseline, anchor, subset
-    if len(campaign.done) < planned:
-        killed.note(f"campaign {campaign.number} has {len(campaign.done)} runs of at least {planned}")
+    if len(campaign.done) < campaign.planned:
+        killed.note(f"campaign {campaign.number} has {len(campaign.done)} runs of at least {campaign.planned}")
     for path in campaign.left():
         killed.note(f"campaign {campaign.number} left {path}")
     if not first:

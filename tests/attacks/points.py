@@ -28,7 +28,7 @@ POINTS = (
     Point("a manifest is opened", "harness.campaign.manifest:Manifest.__init__"),
     Point("a folder is claimed", "harness.campaign.execution:_claim"),
     Point("facts are recorded", "harness.campaign.manifest:Manifest.set_facts"),
-    Point("a change of the manifest is half made", "harness.campaign.manifest:Manifest._has"),
+    Point("a change of the manifest is half made", "harness.campaign.manifest:Manifest._change"),
     Point("the host is described", "harness.campaign.preparation:detect_host"),
     Point("a runtime is compiled", "collectors.runtime.build:_build"),
     Point("the source is copied", "harness.program.build:copy_source"),

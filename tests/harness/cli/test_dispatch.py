@@ -14,6 +14,7 @@ from unperturbed.harness.cli.commands import ROOMS, commands_in
 from unperturbed.harness.cli.parser import make_parser
 
 GREET = """
+import os, signal
 class Greet:
     resumable = True
     def prepare_parser(self, parser):
@@ -22,6 +23,11 @@ class Greet:
         print("hello", arguments.name)
         if arguments.name == "nobody":
             raise KeyboardInterrupt
+        if arguments.name == "a library":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                raise ValueError("in place of the interrupt") from None
         return 4
 """
 
@@ -36,6 +42,8 @@ def test_a_command_of_another_distribution(tmp_path: Path) -> None:
     stopped = unperturbed(tmp_path, "greet", "nobody", environment=environment)
     assert stopped.returncode == 130
     assert "finished runs are kept" in stopped.stderr
+    replaced = unperturbed(tmp_path, "greet", "a library", environment=environment)
+    assert (replaced.returncode, "Traceback" in replaced.stderr) == (130, False)
     assert unperturbed(tmp_path, "greet", environment=environment).returncode == 2
     assert unperturbed(tmp_path, "schema", environment=environment).returncode == 0
 
