@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,11 +46,40 @@ def milestone_anchors(milestones_x: ArrayLike, milestones_y: ArrayLike, *, name:
         The totals differ, so that equal numbers are not the same work; or no milestone happened.
     """
     x, y = _checked_counts(milestones_x, milestones_y, name)
+    return shared_anchors(Milestones.of(x), Milestones.of(y))
+
+
+class Milestones(NamedTuple):
+    """The intervals of a run in which a milestone happened, and how often it had happened at the end of each.
+
+    Attributes
+    ----------
+    intervals, counts : array of int64, shape (intervals with a milestone,)
+        Both rise.
+    """
+
+    intervals: IntArray
+    counts: IntArray
+
+    @property
+    def total(self) -> int:
+        """Return how often it happened in all."""
+        return int(self.counts[-1]) if len(self.counts) else 0
+
+    @classmethod
+    def of(cls, cumulative_counts: IntArray) -> Milestones:
+        """Return the milestones of a run with these counts at the end of its intervals."""
+        intervals = np.flatnonzero(np.diff(cumulative_counts, prepend=0))
+        return cls(intervals, cumulative_counts[intervals])
+
+
+def shared_anchors(x: Milestones, y: Milestones) -> IntArray:
+    """Return the anchors of two runs with the same number of milestones; see `milestone_anchors`."""
     # Cut the numbers at the ends of all intervals: a piece between two cuts lies in one interval of x and one of y.
-    cuts = np.union1d(x, y)
-    cuts = cuts[cuts > 0]
+    cuts = np.union1d(x.counts, y.counts)
     shared = np.diff(cuts, prepend=0)
-    i, j = np.searchsorted(x, cuts), np.searchsorted(y, cuts)
+    i = x.intervals[np.searchsorted(x.counts, cuts)]
+    j = y.intervals[np.searchsorted(y.counts, cuts)]
     mutual = _first_largest(i, shared) & _first_largest(j, shared)
     return np.column_stack((i[mutual], j[mutual])).astype(np.int64)
 
@@ -140,15 +170,27 @@ def _times(counts: IntArray, ordinals: IntArray) -> FloatArray:
 def _checked_counts(milestones_x: ArrayLike, milestones_y: ArrayLike, name: str) -> tuple[IntArray, IntArray]:
     x = cumulative(f"{name} of the first run", milestones_x, np.size(milestones_x))
     y = cumulative(f"{name} of the second run", milestones_y, np.size(milestones_y))
-    if not x.size or not y.size or x[-1] != y[-1]:
-        totals = [int(counts[-1]) if counts.size else 0 for counts in (x, y)]
+    require_same_total(int(x[-1]) if x.size else 0, int(y[-1]) if y.size else 0, name)
+    return x, y
+
+
+def require_same_total(x: int, y: int, name: str) -> None:
+    """Raise DataError unless a milestone happened, and equally often in both runs."""
+    if x != y:
         raise DataError(
-            f"{name} happened {totals[0]} times in one run and {totals[1]} times in the other: "
+            f"{name} happened {x} times in one run and {y} times in the other: "
             "it is no deterministic milestone; anchor on another or on none"
         )
-    if x[-1] == 0:
+    if x == 0:
         raise DataError(f"{name} never happened in these runs: anchor on another milestone or on none")
-    return x, y
+
+
+def milestone_counts(trace: Trace, anchor: str) -> IntArray:
+    """Return how often a trace's milestone had happened at the end of each interval."""
+    column = trace[anchor]
+    if trace.metrics[anchor].semantics != "counter" or not np.issubdtype(column.dtype, np.integer):
+        raise DataError(f"metric {anchor!r} is no event counter: anchor on a software metric that counts a milestone")
+    return np.cumsum(column)
 
 
 def _first_largest(interval: IntArray, shared: IntArray) -> NDArray[np.bool_]:

@@ -11,23 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.alignment import describe
-from unperturbed.analysis.alignment.dtw.paths import WarpPath, align_rows, anchored_dtw
+from unperturbed.analysis.alignment.dtw.paths import WarpPath, anchored_dtw
 from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
 from unperturbed.analysis.alignment.flatness import even_pace, flat_elements, path_from_positions
 from unperturbed.analysis.alignment.milestones import (
     ScoreSummary,
     choose_anchors,
     milestone_anchors,
+    milestone_counts,
     milestone_positions,
     possible_intervals,
     score_summaries,
 )
+from unperturbed.analysis.alignment.scaling import ascending_columns, common_scales, finite_values
 from unperturbed.collectors.data import Metric, Trace, require_traces
 from unperturbed.common.table import Table
 from unperturbed.errors import DataError
-
-_RANGE_PERCENT = (5, 95)
-"""Range of values that scales a metric: wide enough to span a program's phases, blind to a single outlying interval."""
 
 PENALTY_RULE = 5.0
 """The penalty that is picked, in median distances of intervals that plain dynamic time warping aligns."""
@@ -37,9 +36,6 @@ _MUCH_FLAT = 0.25
 
 _MUCH_CONTRADICTED = 0.1
 """Share of path elements that milestones show to be wrong above which a path is warned of."""
-
-_SHORT = 0.25
-"""Share of the median interval below which one is too short, as after a late tick, to have meaningful values."""
 
 _RATE, _CYCLES = "IPC", "PAPI_TOT_CYC"
 _TIMES = (".enabled_ns", ".running_ns")
@@ -269,7 +265,7 @@ def align(
     if method == "milestones":
         if anchor is None:
             raise DataError("aligning by milestones needs the name of their counter: give anchor")
-        positions = milestone_positions(_counts(a, anchor), _counts(b, anchor), name=anchor)
+        positions = milestone_positions(milestone_counts(a, anchor), milestone_counts(b, anchor), name=anchor)
         path = _path(x, y, path_from_positions(positions, len(y)), fine)
         return aligned(path, flat=np.empty((0, 2), np.int64), evened=False, pace=pace_name, warped=path)
 
@@ -314,28 +310,10 @@ def _stretches(path: WarpPath, flat: NDArray[np.bool_]) -> IntArray:
     return (np.flatnonzero(np.diff(loose)).reshape(-1, 2) + 1).astype(np.int64)
 
 
-def align_as_paper(a: Trace, b: Trace, *, on: Sequence[str] = ("IPC",), anchor: str | None = None) -> WarpPath:
-    """Return the path of the paper's method, as `align(…, penalty=0, flat="warped")` does, without assessing it.
-
-    Parameters
-    ----------
-    a, b, on, anchor : Trace
-        As for `align`; all of the anchor's milestones serve.
-
-    Raises
-    ------
-    DataError
-        As for `align`.
-    """
-    x, y, _ = _scaled(a, b, tuple(on), mend=False)
-    anchors = [(i, j) for i, j in _anchors(a, b, anchor).tolist()]
-    return align_rows(x, y, anchors, penalty=0.0, band=None)
-
-
 def _anchors(a: Trace, b: Trace, anchor: str | None) -> IntArray:
     if anchor is None:
         return np.empty((0, 2), np.int64)
-    return milestone_anchors(_counts(a, anchor), _counts(b, anchor), name=anchor)
+    return milestone_anchors(milestone_counts(a, anchor), milestone_counts(b, anchor), name=anchor)
 
 
 def _path(
@@ -365,21 +343,8 @@ def _guided(
 
 def _scaled(a: Trace, b: Trace, on: tuple[str, ...], *, mend: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return both traces' metrics, each divided by one number for both, and these numbers."""
-    if not on:
-        raise DataError("no metric to align on: name at least one, such as IPC")
-    x, y = a.values(on), b.values(on)
-    if mend:
-        x, y = _without_short(a, x), _without_short(b, y)
-    for trace, rows in ((a, x), (b, y)):
-        wrong = np.argwhere(~np.isfinite(rows))
-        if len(wrong):
-            row, column = (int(index) for index in wrong[0])
-            raise DataError(
-                f"metric {on[column]!r} of run {trace.attributes.get('run', '?')} is {rows[row, column]} in interval "
-                f"{row}: "
-                "align on a metric that has a value in every interval"
-            )
-    scales = np.array([_scale(name, x[:, column], y[:, column]) for column, name in enumerate(on)])
+    x, y = finite_values(a, on, mend=mend), finite_values(b, on, mend=mend)
+    scales = common_scales(on, ascending_columns(x), ascending_columns(y))
     return x / scales, y / scales, scales
 
 
@@ -411,38 +376,6 @@ def _with_rate(trace: Trace) -> Trace:
     return replace(trace, metrics={**trace.metrics, _RATE: metric}, columns={**trace.columns, _RATE: rate})
 
 
-def _without_short(trace: Trace, rows: FloatArray) -> FloatArray:
-    """Return rows in which intervals much shorter than the others are interpolated from their neighbours."""
-    lasted = trace.end_ns - trace.begin_ns
-    long = lasted >= _SHORT * np.median(lasted)
-    if long.all() or not long.any():
-        return rows
-    at = np.arange(len(rows))
-    return np.column_stack([np.where(long, column, np.interp(at, at[long], column[long])) for column in rows.T])
-
-
-def _scale(name: str, x: FloatArray, y: FloatArray) -> float:
-    values = np.sort(np.concatenate((x, y)))  # sorted, so that swapped traces give the same number to the last bit
-    low, high = (percentile(values, percent) for percent in _RANGE_PERCENT)
-    if high > low:
-        return high - low
-    spread = float(np.abs(values - np.median(values)).mean())
-    if spread == 0:
-        raise DataError(
-            f"metric {name!r} is {values[0]:g} in every interval of both runs: align on a metric that varies"
-        )
-    return spread
-
-
-def percentile(ascending: FloatArray, percent: float) -> float:
-    """Return what `numpy.percentile` does, to the last bit, of values that are sorted: a tenth of its time for few."""
-    place = percent / 100 * (len(ascending) - 1)
-    at = int(place)
-    below, above = float(ascending[at]), float(ascending[min(at + 1, len(ascending) - 1)])
-    share = place - at
-    return above - (above - below) * (1 - share) if share >= 0.5 else below + (above - below) * share
-
-
 def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray, FloatArray]]:
     """Return the name of the pace, and the progress at the middle of each interval of both runs."""
     name = pace or (_WORK if all(_WORK in trace.metrics and trace[_WORK].any() for trace in (a, b)) else "time")
@@ -456,10 +389,3 @@ def _paces(a: Trace, b: Trace, pace: str | None) -> tuple[str, tuple[FloatArray,
             )
     of_a, of_b = (np.cumsum(trace[name]) - trace[name] / 2 for trace in (a, b))
     return name, (of_a, of_b)
-
-
-def _counts(trace: Trace, anchor: str) -> IntArray:
-    column = trace[anchor]
-    if trace.metrics[anchor].semantics != "counter" or not np.issubdtype(column.dtype, np.integer):
-        raise DataError(f"metric {anchor!r} is no event counter: anchor on a software metric that counts a milestone")
-    return np.cumsum(column)

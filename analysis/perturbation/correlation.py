@@ -92,10 +92,6 @@ def pair_columns(metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tu
     return [column[first] for first, _ in pairs], [column[second] for _, second in pairs]
 
 
-_FEW = 1024
-"""Up to so many intervals, insertion into an order that is nearly right is faster than sorting the rest and merging."""
-
-
 def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
     starts: IntArray, y_index: IntArray, ranks: FloatArray, other: FloatArray, ascending: IntArray
 ) -> FloatArray:
@@ -124,55 +120,53 @@ def correlate_along(  # noqa: PLR0912  one loop, compiled as a whole
     Compiled by `compiled_correlate_along`; the same as `standard_ranks` of the resampled values, up to rounding.
     """
     metrics, n = ranks.shape
-    rho, values, order = np.empty(metrics), np.empty(n), np.empty(n, np.int64)
-    exact, means = np.empty(n, np.int64), np.empty(n, np.int64)
-    # The intervals of the first run whose first partner is j are first_of[j] … behind[j] − 1.
-    first_of, behind = np.zeros(other.shape[1], np.int64), np.zeros(other.shape[1], np.int64)
+    rho, order, values = np.empty(metrics), np.empty(n, np.int64), np.empty(n)
+    exact, exact_values = np.empty(n + 2, np.int64), np.empty(n + 2)
+    means, mean_values = np.empty(n, np.int64), np.empty(n)
+    # From first_of[j] on, alone[j] intervals of the first run meet j and no other. The other intervals get means.
+    first_of, alone, apart = np.zeros(other.shape[1], np.int64), np.zeros(other.shape[1], np.int64), 0
     for i in range(n - 1, -1, -1):
+        if starts[i + 1] - starts[i] > 1:
+            means[apart] = i
+            apart += 1
+            continue
         j = y_index[starts[i]]
         first_of[j] = i
-        if behind[j] == 0:
-            behind[j] = i + 1
+        alone[j] += 1
     for metric in range(metrics):
-        for i in range(n):
+        for one in range(apart):
+            first, end = starts[means[one]], starts[means[one] + 1]
             total = 0.0
-            for element in range(starts[i], starts[i + 1]):
+            for element in range(first, end):
                 total += other[metric, y_index[element]]
-            values[i] = total / (starts[i + 1] - starts[i])
-        # In the order of the other run's values all but the means stand right already.
-        if n <= _FEW:
-            placed = 0
-            for j in ascending[metric]:
-                for i in range(first_of[j], behind[j]):
-                    at = placed
-                    while at > 0 and values[order[at - 1]] > values[i]:
-                        order[at] = order[at - 1]
-                        at -= 1
-                    order[at] = i
-                    placed += 1
-        else:
-            right, apart = 0, 0
-            for j in ascending[metric]:
-                for i in range(first_of[j], behind[j]):
-                    if starts[i + 1] - starts[i] == 1:
-                        exact[right] = i
-                        right += 1
-                    else:
-                        means[apart] = i
-                        apart += 1
-            means[:apart] = means[:apart][np.argsort(values[means[:apart]])]
-            one, two = 0, 0
-            for at in range(n):
-                if two == apart or (one < right and values[exact[one]] <= values[means[two]]):
-                    order[at] = exact[one]
-                    one += 1
-                else:
-                    order[at] = means[two]
-                    two += 1
+            mean_values[one] = total / (end - first)
+        by_value = np.argsort(mean_values[:apart])
+        right = 0
+        for j in ascending[metric]:
+            # Two are written whether they count or not: mostly 0 to 2 are there, and guessing wrong takes longer.
+            i, value = first_of[j], other[metric, j]
+            exact[right], exact[right + 1] = i, i + 1
+            exact_values[right], exact_values[right + 1] = value, value
+            for more in range(2, alone[j]):
+                exact[right + more], exact_values[right + more] = i + more, value
+            right += alone[j]
+        one, at = 0, 0
+        for two in range(apart):
+            value, i = mean_values[by_value[two]], means[by_value[two]]
+            while one < right and exact_values[one] <= value:
+                order[at], values[at] = exact[one], exact_values[one]
+                one += 1
+                at += 1
+            order[at], values[at] = i, value
+            at += 1
+        while one < right:
+            order[at], values[at] = exact[one], exact_values[one]
+            one += 1
+            at += 1
         squares, product, at = 0.0, 0.0, 0
         while at < n:
             last = at
-            while last + 1 < n and values[order[last + 1]] == values[order[at]]:
+            while last + 1 < n and values[last + 1] == values[at]:
                 last += 1
             rank = (at + last - n + 1) / 2
             for place in range(at, last + 1):

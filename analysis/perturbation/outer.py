@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unperturbed.analysis.alignment import WarpPath, align_as_paper, resample
+from unperturbed.analysis.alignment.paper import PreparedRun, align_prepared
 from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
 from unperturbed.analysis.perturbation.correlation import (
     SIGNAL_TO_NOISE,
@@ -130,6 +131,8 @@ class _Values:
         The same a row a metric, and what sorts each.
     ranks : array of float64, shape (metrics, intervals)
         From `standard_ranks`.
+    prepared : PreparedRun
+        What its alignments need.
     """
 
     def __init__(self, trace: Trace, settings: OuterSettings) -> None:
@@ -137,6 +140,7 @@ class _Values:
         self.columns = np.ascontiguousarray(self.rows.T)
         self.ascending = np.argsort(self.columns, axis=1)
         self.ranks = np.ascontiguousarray(standard_ranks(self.rows).T)
+        self.prepared = PreparedRun.of(trace, on=settings.align_on, anchor=settings.anchor)
 
 
 def _correlation(settings: OuterSettings) -> Callable[[WarpPath, _Values, _Values], FloatArray]:
@@ -161,9 +165,9 @@ def outer_matrix(traces: Sequence[Trace], settings: OuterSettings) -> FloatArray
     values = [_Values(trace, settings) for trace in traces]
     correlate = _correlation(settings)
     z = np.zeros((len(traces), len(traces), len(settings.pairs)))
-    for i, first in enumerate(traces):
-        for j, second in enumerate(traces[:i]):
-            path = settings.align(first, second)
+    for i in range(len(traces)):
+        for j in range(i):
+            path = align_prepared(values[i].prepared, values[j].prepared)
             z[i, j] = correlate(path, values[i], values[j])
             z[j, i] = correlate(path.swapped(), values[j], values[i])
     return z
@@ -176,8 +180,8 @@ def checked_outer_z(reference: Sequence[Trace], traces: Sequence[Trace], setting
     z = np.empty((len(reference), len(traces), len(settings.pairs)))
     for at, trace in enumerate(traces):
         own = _Values(trace, settings)
-        for i, first in enumerate(reference):
-            z[i, at] = correlate(settings.align(first, trace), values[i], own)
+        for i, first in enumerate(values):
+            z[i, at] = correlate(align_prepared(first.prepared, own.prepared), first, own)
     return z
 
 

@@ -104,7 +104,7 @@ def make_layout(program: Program, source: Path, tree: Path, number: int, layout:
     with in_layout(_toolchain(tree), layout):
         if not recipe.rebuilt:
             try:
-                _link(tree, recipe)
+                _link_patiently(tree, recipe)
             except RunError as error:
                 recipe = _rebuilt_from_now_on(tree, recipe, error)
         if recipe.rebuilt:
@@ -239,6 +239,14 @@ def _is_linked(path: Path) -> bool:
             return False
         kind = int.from_bytes(head[16:18], "big" if head[5] == 2 else "little")
         return kind in _LINKED_TYPES and _MARK in file.read()
+
+
+def _link_patiently(tree: Path, recipe: _Recipe) -> None:
+    """Repeat every link of a build; once more where one fails: a linker that was killed says nothing of the build."""
+    try:
+        _link(tree, recipe)
+    except RunError:
+        _link(tree, recipe)
 
 
 def _link(tree: Path, recipe: _Recipe) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    python tests/benchmarks/large_campaign.py FOLDER [--runs 2000] [--metrics 20] [--configurations 20]
+    python tests/benchmarks/large_campaign.py FOLDER [--runs 2000] [--metrics 20] [--configurations 20] [--intervals 180]
 
 makes a campaign of generated traces in FOLDER, where there is none yet, and runs both commands on it. A program goes
 through phases; one software metric in five spoils its configuration.
@@ -33,9 +33,16 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--metrics", type=int, default=20)
     parser.add_argument("--configurations", type=int, default=20)
+    parser.add_argument("--intervals", type=int, default=INTERVALS)
     arguments = parser.parse_args()
     if not (arguments.folder / "campaign.sqlite").exists():
-        make(arguments.folder, arguments.runs, arguments.metrics, arguments.configurations)
+        make(
+            arguments.folder,
+            arguments.runs,
+            arguments.metrics,
+            arguments.configurations,
+            intervals=arguments.intervals,
+        )
     for command in ("check", "report"):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         words = [sys.executable, "-m", "unperturbed.harness.cli", command, str(arguments.folder)]

@@ -4,6 +4,7 @@ import pytest
 from tests.analysis import simulate
 from tests.analysis.perturbation import naive
 from unperturbed.analysis.alignment import align_as_paper
+from unperturbed.analysis.alignment.paper import align_prepared
 from unperturbed.analysis.perturbation import Baseline, combine_checks, outer_correlations
 from unperturbed.analysis.perturbation.baseline import OUTER_RUNS
 from unperturbed.analysis.perturbation.outer import OuterSettings, checked_outer_z
@@ -101,9 +102,7 @@ def test_alignment_of_the_baseline_is_done_once(program, baseline, monkeypatch):
     from unperturbed.analysis.perturbation import outer
 
     aligned = []
-    monkeypatch.setattr(
-        outer, "align_as_paper", lambda *runs, **options: (aligned.append(runs), align_as_paper(*runs, **options))[1]
-    )
+    monkeypatch.setattr(outer, "align_prepared", lambda *runs: (aligned.append(runs), align_prepared(*runs))[1])
     run = simulate.run(program, np.random.default_rng(7))
     fresh = Baseline(baseline.traces, metrics=NAMES)
     fresh.outer(run, align_on=("H0",))

@@ -227,6 +227,27 @@ def test_a_link_that_fails_later_is_an_error_and_no_other_kind_of_layout(tmp_pat
         put_in_place(tree, 2)
 
 
+def test_a_linker_that_was_killed_changes_no_way_of_making_layouts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(tmp_path, {**SOURCES, "Makefile": OBJECTS}, "make CC={cc}")
+    tree = project.build().folder
+    original, calls = layouts_module.relink, []
+
+    def killed_at_first(*arguments: object) -> None:
+        calls.append(arguments)
+        if len(calls) == 1:
+            (tree / "prog").write_bytes(b"half a program")
+            raise RunError("a link cannot be made again: collect2: fatal error: ld terminated with signal 9 [Killed]")
+        original(*arguments)
+
+    monkeypatch.setattr(layouts_module, "relink", killed_at_first)
+    project.make(tree, 1)
+    put_in_place(tree, 1)
+    assert output(tree) == OUTPUT
+    assert (len(calls), way(tree)) == (2, "")
+
+
 @pytest.mark.parametrize(
     ("command", "where", "which"),
     [
