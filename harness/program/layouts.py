@@ -242,7 +242,7 @@ def _is_linked(path: Path) -> bool:
 
 
 def _link_patiently(tree: Path, recipe: _Recipe) -> None:
-    """Repeat every link of a build; once more where one fails: a linker that was killed says nothing of the build."""
+    """Repeat every link of a build; once more where one fails, as a linker that was killed is no fault of the build."""
     try:
         _link(tree, recipe)
     except RunError:

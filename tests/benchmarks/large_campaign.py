@@ -2,7 +2,8 @@
 
 ::
 
-    python tests/benchmarks/large_campaign.py FOLDER [--runs 2000] [--metrics 20] [--configurations 20] [--intervals 180]
+    python tests/benchmarks/large_campaign.py FOLDER [--runs 2000] [--metrics 20] [--configurations 20]
+        [--intervals 180]
 
 makes a campaign of generated traces in FOLDER, where there is none yet, and runs both commands on it. A program goes
 through phases; one software metric in five spoils its configuration.
