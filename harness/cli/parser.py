@@ -43,7 +43,8 @@ class CommandParser(argparse.ArgumentParser):
     commands: Mapping[str, CommandParser]
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+        # An abbreviation in somebody's script would break with the next option that begins alike.
+        super().__init__(**settings, allow_abbrev=False)
         self.commands = {}
         self._words: Sequence[str] = ()
 
@@ -79,7 +80,7 @@ class CommandParser(argparse.ArgumentParser):
         if not re.match(r"--?[A-Za-z]", name):
             return False
         if name.startswith("--"):
-            return not any(option.startswith(name) for option in self._option_string_actions)
+            return name not in self._option_string_actions
         return name[:2] not in self._option_string_actions
 
 
