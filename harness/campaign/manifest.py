@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unperturbed.collectors.data import Shape, misfit
-from unperturbed.errors import SpecError
+from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import PlannedRun
 
 _SCHEMA = """
@@ -211,6 +211,11 @@ class Manifest:
             if "locked" in str(error):
                 raise SpecError(
                     f"{path.parent}: another process is writing to this campaign's manifest; try again when it is done"
+                ) from None
+            if "disk" in str(error):
+                raise HostError(
+                    f"{path}: the campaign's manifest cannot be written ({error}): is the disk full, or does this shell "
+                    "allow no larger files (ulimit -f)?"
                 ) from None
             raise SpecError(f"{path}: the campaign's manifest cannot be opened ({error})") from None
         except sqlite3.DatabaseError as error:
