@@ -79,11 +79,7 @@ def read_parquet_file(path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
     DataError
         The file is no Parquet file, or is damaged.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: the file cannot be read ({error.strerror})") from None
-    return decode_parquet(content, path)
+    return decode_parquet(_content(path), path)
 
 
 def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
@@ -110,6 +106,61 @@ def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[st
     """
     import polars as pl  # noqa: PLC0415
 
+    _require_decodable(content, path)
+    try:
+        file = io.BytesIO(content)
+        metadata = pl.read_parquet_metadata(file)
+        file.seek(0)
+        return pl.read_parquet(file), metadata
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
+        # A panic of the reader is a BaseException, which nothing else would catch.
+        raise _unreadable(path, error) from None
+
+
+def read_parquet_head(path: Path) -> tuple[Mapping[str, pl.DataType], Mapping[str, str]]:
+    """Read what columns a Parquet file has, once its seal is checked: what decodes it later is not surprised.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    schema : mapping of str to polars.DataType
+        Its columns' names and types.
+    metadata : mapping of str to str
+        What its writer noted beside them.
+
+    Raises
+    ------
+    DataError
+        It is gone, no Parquet file, or damaged.
+    """
+    import polars as pl  # noqa: PLC0415
+
+    content = _content(path)
+    _require_decodable(content, path)
+    try:
+        return pl.read_parquet_schema(io.BytesIO(content)), pl.read_parquet_metadata(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: the file cannot be read ({error.strerror})") from None
+
+
+def _unreadable(path: Path, error: BaseException) -> DataError:
+    reason = str(error).strip().partition("\n")[0]
+    return DataError(f"{path}: not a readable Parquet file ({reason})")
+
+
+def _require_decodable(content: bytes, path: Path) -> None:
+    """Refuse a file that is not as it was written, or would end the process that decodes it."""
     if not (content.startswith(_MAGIC) and content.endswith(_MAGIC)):
         raise DataError(f"{path}: not a readable Parquet file: it is cut off, or of another format")
     at = _place_of_seal(content)
@@ -119,15 +170,6 @@ def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[st
             raise DataError(f"{path}: its content is not what was written: the file is damaged")
     elif not _is_harmless(content):
         raise DataError(f"{path}: not a readable Parquet file (its reader crashes on it)")
-    try:
-        file = io.BytesIO(content)
-        metadata = pl.read_parquet_metadata(file)
-        file.seek(0)
-        return pl.read_parquet(file), metadata
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
-        # A panic of the reader is a BaseException, which nothing else would catch.
-        reason = str(error).strip().partition("\n")[0]
-        raise DataError(f"{path}: not a readable Parquet file ({reason})") from None
 
 
 def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) -> bytes:

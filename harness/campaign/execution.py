@@ -147,8 +147,10 @@ def _plan(campaign: CampaignSpec, passes: list[str], manifest: Manifest) -> None
     """Enter the plan, or the runs beyond an earlier one; record that a campaign with finished runs was extended."""
     design = campaign.campaign
     wanted = configurations(campaign)
-    manifest.forget({state.run.configuration for state in manifest.runs()} - {item.name for item in wanted})
     before = [state.run for state in manifest.runs()]
+    if dropped := {run.configuration for run in before} - {item.name for item in wanted}:
+        manifest.forget(dropped)
+        before = [state.run for state in manifest.runs()]
     more = plan_runs(wanted, passes, seed=design.seed, order=design.order, before=before, layouts=design.layouts)
     if before and more and manifest.has_done():
         manifest.set_facts(
