@@ -375,15 +375,16 @@ class Manifest:
                 ("failed" if final else "planned", seconds, error, json.dumps(host), run.id),
             )
 
-    def runs(self, *states: State) -> list[RunState]:
-        """Return the runs in these states (all, when none is given), in the order of the plan."""
+    def runs(self, *states: State, hosts: bool = True) -> list[RunState]:
+        """Return the runs in these states (or all), in the order of the plan; without `hosts` twice as fast."""
+        host = "host_before, host_after" if hosts else "NULL, NULL"
         chosen = f" WHERE CAST(state AS TEXT) IN ({', '.join('?' * len(states))})" if states else ""
         added = ", ".join("0" if name in self._missing else name for name in _ADDED)
         self._db.text_factory = bytes  # of a damaged file, texts may be no UTF-8
         try:
             rows = self._rows(
                 f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
-                f" seconds, intervals, error, host_before, host_after FROM runs{chosen}"
+                f" seconds, intervals, error, {host} FROM runs{chosen}"
                 f" ORDER BY {_IN_ORDER.format('id')}",
                 states,
             )

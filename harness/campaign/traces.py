@@ -90,7 +90,7 @@ def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
 
     Only the ends of the files are read, so that a campaign of many runs goes on at once.
     """
-    done = (state.run.id for state in manifest.runs("done"))
+    done = (state.run.id for state in manifest.runs("done", hosts=False))
     lost = tuple(run for run in done if not is_whole_parquet(trace_file(folder, run)))
     manifest.redo(lost)
     return lost
