@@ -60,7 +60,13 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "parquet": ("encode_parquet", "is_whole_parquet", "read_parquet_file", "read_parquet_head", "try_parquet_files"),
+        "parquet": (
+            "encode_parquet",
+            "is_whole_parquet",
+            "read_parquet_file",
+            "read_parquet_head",
+            "try_parquet_files",
+        ),
         "shape": ("Shape", "misfit"),
         "sweep_table": ("TABLE", "Column", "ColumnKind", "read_sweep", "read_sweep_facts", "write_sweep"),
         "trace": ("INTERVAL_COLUMNS", "METADATA_KEY", "Kind", "Metric", "Semantics", "Trace", "require_traces"),

@@ -384,8 +384,7 @@ class Manifest:
         try:
             rows = self._rows(
                 f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
-                f" seconds, intervals, error, {host} FROM runs{chosen}"
-                f" ORDER BY {_IN_ORDER.format('id')}",
+                f" seconds, intervals, error, {host} FROM runs{chosen} ORDER BY {_IN_ORDER.format('id')}",
                 states,
             )
         finally:
@@ -397,7 +396,7 @@ class Manifest:
         values: list[Any] = []
         for (name, shape), value in zip(_RUN, row, strict=False):
             read = value.decode(errors="replace") if isinstance(value, bytes) else value
-            fine = type(read) is shape or (read is None and name in _NONE)  # faster than `misfit`
+            fine = type(read) is shape or (read is None and name in _NONE)
             fault = "" if fine else misfit(read, shape, f"`{name}` of a run")
             if not fault and name == "id" and not _ID.fullmatch(read):
                 fault = f"a run has the name {read!r}"

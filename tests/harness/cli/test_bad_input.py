@@ -251,9 +251,7 @@ def _limited(folder: Path, limit: str, *words: str) -> subprocess.CompletedProce
     command = [sys.executable, "-m", "unperturbed.harness.cli", *words]
     shell = ["sh", "-c", f'trap "" XFSZ; ulimit {limit}; exec "$@"', "sh", *command]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "" if "PYTHONPYCACHEPREFIX" in os.environ else "1"}
-    return subprocess.run(
-        shell, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    return subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.mark.parametrize("limit", ["-d 160000", "-d 260000", "-v 200000", "-v 300000"])
@@ -276,14 +274,28 @@ def test_a_file_that_may_not_grow_is_named_with_what_to_do(tmp_path: Path) -> No
     _refused(done, 3, "record: File too large", "ulimit -f")
 
 
-@pytest.mark.parametrize("words", [("run", "spec.yaml", "--campaign="), ("run", "--name=", "--", "true"), ("check", "")])
+@pytest.mark.parametrize(
+    "words", [("run", "spec.yaml", "--campaign="), ("run", "--name=", "--", "true"), ("check", "")]
+)
 def test_an_empty_argument_is_no_folder(tmp_path: Path, words: tuple[str, ...]) -> None:
     _refused(unperturbed(tmp_path, *words), 2, "is empty; is a variable of your shell not set?")
 
 
-def test_a_limit_on_files_leaves_no_broken_modules_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("diagnose", "--process", "9" * 30, "a.log", "b.log"), "more than 64 bits"),
+        (("diagnose", "--most-late", "9" * 30, "a.log", "b.log"), "more than 64 bits"),
+        (("partition", "--max-runs", "1e308", "spec.yaml"), "'1e308' is not a whole number"),
+        (("model", "--subsamples", "9" * 12, "table.csv"), "from 0 to"),
+    ],
+)
+def test_absurd_numbers_are_refused_at_once(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "table.csv").write_text("n,T\n" + "".join(f"{at},{at * at % 7}\n" for at in range(30)))
+    _refused(unperturbed(tmp_path, *words), 2, said)
+
+
+def test_a_limit_on_files_leaves_no_broken_modules_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "compiled"))
     python = [sys.executable, "-m", "unperturbed.harness.cli"]
     subprocess.run([*python, "--version"], capture_output=True, check=True)  # Python's own modules

@@ -126,6 +126,7 @@ def test_values_that_are_none(values: Any) -> None:
     ],
 )
 def test_numbers_that_are_not_finite_are_refused(written: str, number: str) -> None:
-    text = f"name: x\nparameters: {{n: {written.format(number)}}}\nprogram: {{run: 'sh {{parameters.n}}'}}\nmeasure: {{}}\n"
+    values = written.format(number)
+    text = f"name: x\nparameters: {{n: {values}}}\nprogram: {{run: 'sh {{parameters.n}}'}}\nmeasure: {{}}\n"
     with pytest.raises(InvalidSpec, match="a finite number is expected here"):
         parse_spec(text, "spec.yaml", Path())
