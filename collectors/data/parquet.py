@@ -142,7 +142,10 @@ def read_parquet_head(path: Path) -> tuple[Mapping[str, pl.DataType], Mapping[st
     content = _content(path)
     _require_decodable(content, path)
     try:
-        return pl.read_parquet_schema(io.BytesIO(content)), pl.read_parquet_metadata(io.BytesIO(content))
+        file = io.BytesIO(content)
+        schema = pl.read_parquet_schema(file)
+        file.seek(0)
+        return schema, pl.read_parquet_metadata(file)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from None
 

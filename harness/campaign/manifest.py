@@ -378,13 +378,13 @@ class Manifest:
     def runs(self, *states: State, hosts: bool = True) -> list[RunState]:
         """Return the runs in these states (or all), in the order of the plan; without `hosts` twice as fast."""
         host = "host_before, host_after" if hosts else "NULL, NULL"
-        chosen = f" WHERE CAST(state AS TEXT) IN ({', '.join('?' * len(states))})" if states else ""
+        chosen = f"WHERE CAST(state AS TEXT) IN ({', '.join('?' * len(states))})" if states else ""
         added = ", ".join("0" if name in self._missing else name for name in _ADDED)
         self._db.text_factory = bytes  # of a damaged file, texts may be no UTF-8
         try:
             rows = self._rows(
                 f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
-                f" seconds, intervals, error, {host} FROM runs{chosen} ORDER BY {_IN_ORDER.format('id')}",
+                f" seconds, intervals, error, {host} FROM runs {chosen} ORDER BY {_IN_ORDER.format('id')}",
                 states,
             )
         finally:

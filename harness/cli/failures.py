@@ -16,8 +16,6 @@ from types import FrameType
 from unperturbed.common import supervision
 from unperturbed.errors import HostError
 
-__all__ = ["host_message", "require_memory"]
-
 _NO_MEMORY = "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data"
 _ADVICE = {
     errno.EFBIG: "this shell allows no larger files: raise its limit (ulimit -f)",
