@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
-    from unperturbed.collectors.data.parquet import encode_parquet, is_whole_parquet, read_parquet_file
+    from unperturbed.collectors.data.parquet import (
+        encode_parquet,
+        is_whole_parquet,
+        read_parquet_file,
+        read_parquet_head,
+        try_parquet_files,
+    )
     from unperturbed.collectors.data.shape import Shape, misfit
     from unperturbed.collectors.data.sweep_table import (
         TABLE,
@@ -17,10 +23,19 @@ if TYPE_CHECKING:
         read_sweep_facts,
         write_sweep,
     )
-    from unperturbed.collectors.data.trace import INTERVAL_COLUMNS, Kind, Metric, Semantics, Trace, require_traces
+    from unperturbed.collectors.data.trace import (
+        INTERVAL_COLUMNS,
+        METADATA_KEY,
+        Kind,
+        Metric,
+        Semantics,
+        Trace,
+        require_traces,
+    )
 
 __all__ = [
     "INTERVAL_COLUMNS",
+    "METADATA_KEY",
     "TABLE",
     "Column",
     "ColumnKind",
@@ -33,9 +48,11 @@ __all__ = [
     "is_whole_parquet",
     "misfit",
     "read_parquet_file",
+    "read_parquet_head",
     "read_sweep",
     "read_sweep_facts",
     "require_traces",
+    "try_parquet_files",
     "write_sweep",
 ]
 
@@ -43,9 +60,15 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "parquet": ("encode_parquet", "is_whole_parquet", "read_parquet_file"),
+        "parquet": (
+            "encode_parquet",
+            "is_whole_parquet",
+            "read_parquet_file",
+            "read_parquet_head",
+            "try_parquet_files",
+        ),
         "shape": ("Shape", "misfit"),
         "sweep_table": ("TABLE", "Column", "ColumnKind", "read_sweep", "read_sweep_facts", "write_sweep"),
-        "trace": ("INTERVAL_COLUMNS", "Kind", "Metric", "Semantics", "Trace", "require_traces"),
+        "trace": ("INTERVAL_COLUMNS", "METADATA_KEY", "Kind", "Metric", "Semantics", "Trace", "require_traces"),
     },
 )

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,23 @@ if TYPE_CHECKING:
 _MAGIC = b"PAR1"
 _SEAL_BEGIN = b'{"seal": "'
 _UNSEALED = b"0" * 32
-_PROBE = "import sys, polars; polars.read_parquet(sys.stdin.buffer.read())"
+_PROBE = """
+import hashlib, io, polars, sys
+from pathlib import Path
+given = sys.stdin.buffer.read()
+for path in [None] if "content" in sys.argv else given.split(bytes(1)):
+    content = b""
+    try:
+        content = Path(path.decode(errors="surrogateescape")).read_bytes() if path else given
+        polars.read_parquet(io.BytesIO(content))
+    except BaseException:
+        pass
+    print(hashlib.blake2b(content, digest_size=16).hexdigest(), flush=True)
+"""
+"""Decodes files and prints a digest of each as soon as it is through: the first without one has ended the process."""
+
+_harmless: set[str] = set()
+"""Digests of files without a seal that were decoded in a process apart."""
 
 
 def is_whole_parquet(path: Path) -> bool:
@@ -63,11 +79,7 @@ def read_parquet_file(path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
     DataError
         The file is no Parquet file, or is damaged.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: the file cannot be read ({error.strerror})") from None
-    return decode_parquet(content, path)
+    return decode_parquet(_content(path), path)
 
 
 def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[str, str]]:
@@ -94,15 +106,7 @@ def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[st
     """
     import polars as pl  # noqa: PLC0415
 
-    if not (content.startswith(_MAGIC) and content.endswith(_MAGIC)):
-        raise DataError(f"{path}: not a readable Parquet file: it is cut off, or of another format")
-    at = _place_of_seal(content)
-    if at is not None:
-        end = at + len(_UNSEALED)
-        if content[at:end] != _seal(content[:at] + _UNSEALED + content[end:]):
-            raise DataError(f"{path}: its content is not what was written: the file is damaged")
-    elif reason := _kills_reader(content):
-        raise DataError(f"{path}: not a readable Parquet file ({reason})")
+    _require_decodable(content, path)
     try:
         file = io.BytesIO(content)
         metadata = pl.read_parquet_metadata(file)
@@ -110,8 +114,65 @@ def decode_parquet(content: bytes, path: Path) -> tuple[pl.DataFrame, Mapping[st
         return pl.read_parquet(file), metadata
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
         # A panic of the reader is a BaseException, which nothing else would catch.
-        reason = str(error).strip().partition("\n")[0]
-        raise DataError(f"{path}: not a readable Parquet file ({reason})") from None
+        raise _unreadable(path, error) from None
+
+
+def read_parquet_head(path: Path) -> tuple[Mapping[str, pl.DataType], Mapping[str, str]]:
+    """Read what columns a Parquet file has, once its seal is checked: what decodes it later is not surprised.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    schema : mapping of str to polars.DataType
+        Its columns' names and types.
+    metadata : mapping of str to str
+        What its writer noted beside them.
+
+    Raises
+    ------
+    DataError
+        It is gone, no Parquet file, or damaged.
+    """
+    import polars as pl  # noqa: PLC0415
+
+    content = _content(path)
+    _require_decodable(content, path)
+    try:
+        file = io.BytesIO(content)
+        schema = pl.read_parquet_schema(file)
+        file.seek(0)
+        return schema, pl.read_parquet_metadata(file)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: the file cannot be read ({error.strerror})") from None
+
+
+def _unreadable(path: Path, error: BaseException) -> DataError:
+    reason = str(error).strip().partition("\n")[0]
+    return DataError(f"{path}: not a readable Parquet file ({reason})")
+
+
+def _require_decodable(content: bytes, path: Path) -> None:
+    """Refuse a file that is not as it was written, or would end the process that decodes it."""
+    if not (content.startswith(_MAGIC) and content.endswith(_MAGIC)):
+        raise DataError(f"{path}: not a readable Parquet file: it is cut off, or of another format")
+    at = _place_of_seal(content)
+    if at is not None:
+        end = at + len(_UNSEALED)
+        if content[at:end] != _seal(content[:at] + _UNSEALED + content[end:]):
+            raise DataError(f"{path}: its content is not what was written: the file is damaged")
+    elif not _is_harmless(content):
+        raise DataError(f"{path}: not a readable Parquet file (its reader crashes on it)")
 
 
 def encode_parquet(frame: pl.DataFrame, key: str, described: Mapping[str, Any]) -> bytes:
@@ -146,7 +207,47 @@ def _seal(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=len(_UNSEALED) // 2).hexdigest().encode()
 
 
-def _kills_reader(content: bytes) -> str:
-    """Return why decoding ends a process; empty when it does not."""
-    done = supervision.run([sys.executable, "-I", "-c", _PROBE], input=content, capture_output=True)
-    return "its reader crashes on it" if done.returncode < 0 else ""
+def try_parquet_files(paths: Sequence[Path]) -> None:
+    """Decode the files without a seal in one process apart, so that each is decoded there but once.
+
+    Starting a process takes longer than most files do. Whatever is wrong with a file, its reader says so.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The files that are to be read; other files than Parquet are left out.
+    """
+    foreign = [os.fsencode(path.absolute()) for path in paths if is_whole_parquet(path) and not _has_seal(path)]
+    while foreign:
+        tried = _decode_apart(foreign)
+        foreign = foreign[tried + 1 :]  # the next one has ended the process
+
+
+def _decode_apart(paths: Sequence[bytes]) -> int:
+    """Decode files in a process apart; return how many it decoded before it ended."""
+    return _probed(bytes(1).join(paths))
+
+
+def _probed(given: bytes, *what: str) -> int:
+    done = supervision.run([sys.executable, "-I", "-c", _PROBE, *what], input=given, capture_output=True)
+    digests = done.stdout.decode().split()
+    _harmless.update(digests)
+    return len(digests)
+
+
+def _has_seal(path: Path) -> bool:
+    """Return whether a file has a seal, by its metadata alone."""
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8 - length))
+        return _SEAL_BEGIN in file.read()
+
+
+def _is_harmless(content: bytes) -> bool:
+    """Return whether a file can be decoded without that the process ends."""
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    if digest not in _harmless:
+        _probed(content, "content")
+    return digest in _harmless

@@ -32,7 +32,7 @@ Semantics = Literal["counter", "gauge"]
 INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
 """Columns of every trace beside its metrics: an interval's bounds, ns since the first record, and missed ticks."""
 
-_METADATA_KEY = "unperturbed"
+METADATA_KEY = "unperturbed"
 _FORMAT = 1
 _ATTRIBUTES: Mapping[str, Shape] = {
     **dict.fromkeys(("order", "seconds", "wall_seconds", "missed_ticks", "unread_ticks", "sampled_threads"), float),
@@ -336,7 +336,7 @@ class Trace:
         }
         try:
             with aside.open("wb") as file:
-                file.write(encode_parquet(self.to_polars(), _METADATA_KEY, described))
+                file.write(encode_parquet(self.to_polars(), METADATA_KEY, described))
                 file.flush()
                 os.fsync(file.fileno())
             aside.replace(target)
@@ -373,7 +373,7 @@ class Trace:
             )
             raise DataError(f"{source}: {what}")
         frame, metadata = read_parquet_file(source)
-        text = metadata.get(_METADATA_KEY)
+        text = metadata.get(METADATA_KEY)
         if text is None:
             raise DataError(f"{source}: a Parquet file, but not a trace of this tool (no description of its metrics)")
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from unperturbed.collectors.data.parquet import try_parquet_files
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat
 from unperturbed.common.extensions import records_in
@@ -132,6 +133,7 @@ def read_traces(paths: Paths, format: str | None = None, **mapping: str) -> list
     chosen = None if format is None else find_format(format)
     files = find_files(paths)
     names = _run_names(files)
+    try_parquet_files(files)
     found: list[Trace] = []
     for file, name in zip(files, names, strict=True):
         found += read_file(file, chosen, mapping, name)

@@ -147,8 +147,10 @@ def _plan(campaign: CampaignSpec, passes: list[str], manifest: Manifest) -> None
     """Enter the plan, or the runs beyond an earlier one; record that a campaign with finished runs was extended."""
     design = campaign.campaign
     wanted = configurations(campaign)
-    manifest.forget({state.run.configuration for state in manifest.runs()} - {item.name for item in wanted})
-    before = [state.run for state in manifest.runs()]
+    before = [state.run for state in manifest.runs(hosts=False)]
+    if dropped := {run.configuration for run in before} - {item.name for item in wanted}:
+        manifest.forget(dropped)
+        before = [state.run for state in manifest.runs(hosts=False)]
     more = plan_runs(wanted, passes, seed=design.seed, order=design.order, before=before, layouts=design.layouts)
     if before and more and manifest.has_done():
         manifest.set_facts(
@@ -185,7 +187,7 @@ def execute_plan(
     RunError
         `max_hours` is over, or a layout can be made by no means. A run that fails is recorded, and ends nothing.
     """
-    states = [state for state in manifest.runs() if state.run.configuration in session.built]
+    states = [state for state in manifest.runs(hosts=False) if state.run.configuration in session.built]
     planned = [state.run for state in states if state.state == "planned"]
     make_layouts(session, planned, manifest, progress)
     pilot = {name: manifest.fact(f"{PILOT}:{name}") for name in samplings}

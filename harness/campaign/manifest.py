@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unperturbed.collectors.data import Shape, misfit
-from unperturbed.errors import SpecError
+from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import PlannedRun
 
 _SCHEMA = """
@@ -212,6 +212,8 @@ class Manifest:
                 raise SpecError(
                     f"{path.parent}: another process is writing to this campaign's manifest; try again when it is done"
                 ) from None
+            if "disk" in str(error):
+                raise HostError(f"{path}: {error}: is the disk full, or are files limited (ulimit -f)?") from None
             raise SpecError(f"{path}: the campaign's manifest cannot be opened ({error})") from None
         except sqlite3.DatabaseError as error:
             raise SpecError(
@@ -373,32 +375,34 @@ class Manifest:
                 ("failed" if final else "planned", seconds, error, json.dumps(host), run.id),
             )
 
-    def runs(self, *states: State) -> list[RunState]:
-        """Return the runs in these states (all, when none is given), in the order of the plan."""
+    def runs(self, *states: State, hosts: bool = True) -> list[RunState]:
+        """Return the runs in these states (or all), in the order of the plan; without `hosts` twice as fast."""
+        host = "host_before, host_after" if hosts else "NULL, NULL"
+        chosen = f"WHERE CAST(state AS TEXT) IN ({', '.join('?' * len(states))})" if states else ""
         added = ", ".join("0" if name in self._missing else name for name in _ADDED)
         self._db.text_factory = bytes  # of a damaged file, texts may be no UTF-8
         try:
             rows = self._rows(
                 f"SELECT id, configuration, pass, repetition, block, pad_bytes, {added}, state, attempt, started,"
-                f" seconds, intervals, error, host_before, host_after FROM runs ORDER BY {_IN_ORDER.format('id')}"
+                f" seconds, intervals, error, {host} FROM runs {chosen} ORDER BY {_IN_ORDER.format('id')}",
+                states,
             )
         finally:
             self._db.text_factory = str
-        return [state for row in rows if (state := self._run_state(row, states)) is not None]
+        return [self._run_state(row) for row in rows]
 
-    def _run_state(self, row: tuple[Any, ...], states: tuple[State, ...]) -> RunState | None:
-        """Return the run that a row of the table describes; None where it is in none of the states that are given."""
+    def _run_state(self, row: tuple[Any, ...]) -> RunState:
+        """Return the run that a row of the table describes."""
         values: list[Any] = []
         for (name, shape), value in zip(_RUN, row, strict=False):
             read = value.decode(errors="replace") if isinstance(value, bytes) else value
-            fault = "" if read is None and name in _NONE else misfit(read, shape, f"`{name}` of a run")
+            fine = type(read) is shape or (read is None and name in _NONE)
+            fault = "" if fine else misfit(read, shape, f"`{name}` of a run")
             if not fault and name == "id" and not _ID.fullmatch(read):
                 fault = f"a run has the name {read!r}"
             if fault:
                 raise self._damaged(fault)
             values.append(read)
-        if states and values[8] not in states:
-            return None
         hosts = [None if text is None else self._parsed(text, f"the host of run {values[0]}") for text in row[14:]]
         for host in hosts:
             if host is not None and (fault := misfit(host, dict, f"the host of run {values[0]}")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from unperturbed.collectors.data import Trace, is_whole_parquet
 from unperturbed.common.wording import counted, listing
@@ -67,16 +68,21 @@ def read_run(folder: Path, state: RunState, *, campaign: str | None = None) -> T
     if not path.is_file():
         raise DataError(f"{path} is gone, though its run is done")
     trace = Trace.read(path)
+    require_own(trace.attributes, state, campaign, path)
+    return trace
+
+
+def require_own(attributes: Mapping[str, Any], state: RunState, campaign: str | None, path: Path) -> None:
+    """Refuse the trace of another run, configuration or campaign than the one whose folder it lies in."""
     expected = {"run": state.run.id, "configuration": state.run.configuration, "campaign_id": campaign}
     for name, value in expected.items():
-        found = trace.attributes.get(name)
+        found = attributes.get(name)
         if None not in (found, value) and found != value:
             recorded = " of ".join(
-                f"{what} {trace.attributes.get(key)}"
+                f"{what} {attributes.get(key)}"
                 for key, what in (("run", "run"), ("configuration", "configuration"), ("campaign", "a campaign named"))
             )
             raise DataError(f"{path} is the trace of {recorded}, which is not what this folder's manifest planned here")
-    return trace
 
 
 def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
@@ -84,9 +90,8 @@ def reopen_lost(folder: Path, manifest: Manifest) -> tuple[str, ...]:
 
     Only the ends of the files are read, so that a campaign of many runs goes on at once.
     """
-    lost = tuple(
-        state.run.id for state in manifest.runs("done") if not is_whole_parquet(trace_file(folder, state.run.id))
-    )
+    done = (state.run.id for state in manifest.runs("done", hosts=False))
+    lost = tuple(run for run in done if not is_whole_parquet(trace_file(folder, run)))
     manifest.redo(lost)
     return lost
 

@@ -6,7 +6,6 @@ import argparse
 import logging
 import shlex
 import signal
-import sqlite3
 import stat
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from unperturbed.errors import HostError, SpecError, UnperturbedError
 from unperturbed.harness.cli.commands import Command, all_commands, own_commands
 from unperturbed.harness.cli.events import print_event
+from unperturbed.harness.cli.failures import host_message, require_memory
 from unperturbed.harness.cli.parser import make_parser, prepare_command
 from unperturbed.harness.cli.streams import prepare_streams
 from unperturbed.harness.cli.words import unknown_command
@@ -42,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, interrupt)
         as_events = getattr(arguments, "progress", "") == "json"
         _show_log(arguments, as_events=as_events)
+        if type(command).__module__.partition(".cli.")[2].startswith(("analyses.", "campaigns.")):
+            require_memory()
         return command.run(arguments)
     except BaseException as error:  # noqa: BLE001  all but an interrupt is raised again
         if not (interrupt.received or isinstance(error, KeyboardInterrupt)):
@@ -60,8 +62,8 @@ def _show_failure(error: BaseException, *, as_events: bool) -> int:
     if isinstance(error, UnperturbedError):
         _show_error(str(error), error.exit_code, as_event=as_events)
         return error.exit_code
-    if isinstance(error, sqlite3.Error | MemoryError | OSError):
-        _show_error(_of_the_host(error), HostError.exit_code, as_event=as_events)
+    if message := host_message(error):
+        _show_error(message, HostError.exit_code, as_event=as_events)
         return HostError.exit_code
     raise error
 
@@ -78,20 +80,6 @@ class _Interrupt:
     def __call__(self, _number: int, _frame: object) -> None:
         self.received = True
         raise KeyboardInterrupt
-
-
-def _of_the_host(error: sqlite3.Error | MemoryError | OSError) -> str:
-    """Return the message for what this host refused: a full disk, a file that may not be read, too little memory."""
-    if isinstance(error, sqlite3.Error):
-        return (
-            f"a campaign's manifest (campaign.sqlite) cannot be read or written: {error}; is its disk full, the folder "
-            "another user's, or the file damaged?"
-        )
-    if isinstance(error, MemoryError):
-        return (
-            "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data"
-        )
-    return f"{error.filename}: {error.strerror or error}" if error.filename else str(error.strerror or error)
 
 
 def _show_error(message: str, exit_code: int, *, as_event: bool) -> None:
@@ -137,9 +125,7 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
     own_words, program = list(words), []
     if getattr(command, "takes_program", False) and "--" in own_words:
         own_words, program = own_words[: own_words.index("--")], own_words[own_words.index("--") + 1 :]
-    if "" in own_words:  # a path would be the current folder: a shell's variable was empty, most likely
-        before = own_words[own_words.index("") - 1]
-        raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell not set?")
+    _require_no_empty_word(own_words)
     if chosen != "cc":  # a compiler's files may be called as they are
         _require_readable([*own_words, *program], command)
     arguments, extra = parser.parse_known_args(own_words)
@@ -154,6 +140,16 @@ def _parse(words: Sequence[str]) -> tuple[Command | None, argparse.Namespace]:
     _require_ending_files(arguments)
     arguments.program = program
     return command, arguments
+
+
+def _require_no_empty_word(words: Sequence[str]) -> None:
+    """Refuse an empty argument: it would be the current folder, and a shell's variable was empty, most likely."""
+    for place, word in enumerate(words):
+        option = word.removesuffix("=")
+        if word and (word == option or "=" in option or not option.startswith("--")):
+            continue
+        before = words[place - 1] if not word else option
+        raise SpecError(f"the argument after {before!r} is empty; is a variable of your shell not set?")
 
 
 _OUTPUTS = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"}

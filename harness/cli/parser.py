@@ -95,9 +95,23 @@ def prepare_command(parser: argparse.ArgumentParser, command: Command) -> None:
         The command.
     """
     command.prepare_parser(parser)
+    for action in parser._actions:
+        if action.type is int:  # compiled loops and files hold no larger ones
+            action.type = _whole_number
     common = parser.add_argument_group("common options")
     common.add_argument("-v", "--verbose", action="store_true", help="show more on stderr: each run, each step")
     common.add_argument("--quiet", action="store_true", help="show results and errors only")
+
+
+def _whole_number(text: str) -> int:
+    """Read a whole number of an option."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if not -(2**63) <= number < 2**63:
+        raise argparse.ArgumentTypeError("this whole number has more than 64 bits")
+    return number
 
 
 def full_parser() -> CommandParser:

@@ -113,7 +113,8 @@ def _only_measure(
     finally:
         progress.end()
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
-        counts = {"done": len(manifest.runs("done")), "failed": len(manifest.runs("failed"))}
+        found = manifest.counts()
+    counts = {"done": found.get("done", 0), "failed": found.get("failed", 0)}
     code = _RUNS_FAILED if counts["failed"] else 0
     if arguments.json:
         print(json.dumps({"campaign": str(folder), **counts}))

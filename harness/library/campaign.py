@@ -242,7 +242,7 @@ class Campaign(Result):
             `begin_ns`, `end_ns`, `overruns`, then one column a metric, null where a run has it not.
         """
         with Manifest(self.folder / "campaign.sqlite", read_only=True) as manifest:
-            scanned = scan_intervals(self.folder, manifest.runs("done"))
+            scanned = scan_intervals(self.folder, manifest.runs("done"), campaign=manifest.fact("id"))
         return scanned if library is None else to_library(scanned.collect(), library)
 
     def to_frame(self) -> pl.DataFrame:

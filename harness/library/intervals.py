@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.collectors.data import INTERVAL_COLUMNS
+from unperturbed.collectors.data import INTERVAL_COLUMNS, METADATA_KEY, read_parquet_head, try_parquet_files
 from unperturbed.errors import DataError
+from unperturbed.harness.campaign.traces import require_own
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,8 +22,10 @@ FACTS = ("run", "configuration", "pass", "repetition", "interval", "start", "dur
 """The columns that come before the intervals' bounds and the metrics; `start` and `duration` are in seconds."""
 
 
-def scan_intervals(folder: Path, runs: Sequence[RunState]) -> pl.LazyFrame:
+def scan_intervals(folder: Path, runs: Sequence[RunState], *, campaign: str | None = None) -> pl.LazyFrame:
     """Return the intervals of a campaign's runs, read when they are collected.
+
+    Each file is checked before: it is whole, as it was written, and of its run.
 
     Parameters
     ----------
@@ -29,6 +33,8 @@ def scan_intervals(folder: Path, runs: Sequence[RunState]) -> pl.LazyFrame:
         The campaign's folder.
     runs : sequence of RunState
         Finished runs.
+    campaign : str, optional
+        The campaign's identity, as its manifest has it (fact `id`).
 
     Returns
     -------
@@ -56,9 +62,10 @@ def scan_intervals(folder: Path, runs: Sequence[RunState]) -> pl.LazyFrame:
     )
     # Files of one schema are one scan: a hundred scans of a file each take three times as long.
     alike: defaultdict[tuple[tuple[str, str], ...], list[Path]] = defaultdict(list)
-    for path in paths:
-        with path.open("rb") as file:
-            schema = pl.read_parquet_schema(file)
+    try_parquet_files(paths)
+    for path, state in zip(paths, runs, strict=True):
+        schema, metadata = read_parquet_head(path)
+        _require_trace(schema, metadata, state, campaign, path)
         alike[tuple((name, str(kind)) for name, kind in schema.items())].append(path)
     scans = [
         pl.scan_parquet(same, glob=False, include_file_paths="path").with_columns(
@@ -75,6 +82,20 @@ def scan_intervals(folder: Path, runs: Sequence[RunState]) -> pl.LazyFrame:
     )
     ordered = timed if len(scans) == 1 else timed.sort("order", maintain_order=True)
     return ordered.select(*FACTS, *INTERVAL_COLUMNS, *metrics)
+
+
+def _require_trace(
+    schema: Mapping[str, object], metadata: Mapping[str, str], state: RunState, campaign: str | None, path: Path
+) -> None:
+    """Refuse a Parquet file that is no trace, or another run's."""
+    try:
+        attributes = json.loads(metadata[METADATA_KEY])["attributes"]
+        lacking = not isinstance(attributes, dict) or any(name not in schema for name in INTERVAL_COLUMNS)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        lacking = True
+    if lacking:
+        raise DataError(f"{path}: a Parquet file, but not a trace of this tool")
+    require_own(attributes, state, campaign, path)
 
 
 def tidy_traces(traces: Sequence[Trace]) -> pl.DataFrame:

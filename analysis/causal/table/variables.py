@@ -123,6 +123,9 @@ def read_column(column: pl.Series, kind: Kind) -> Column:
 
 MOST_CATEGORIES = 10
 """Whole numbers with more distinct values than this are continuous, unless the caller says otherwise."""
+_WIDEST = 1e75
+"""Its fourth power is a number still: curves have cubes, and errors squares."""
+
 _CONSTANT = "constant"
 
 
@@ -371,9 +374,25 @@ def _unusable(frame: pl.DataFrame, asked: Mapping[str, Kind]) -> list[Exclusion]
     for column in frame:
         if fault := column_fault(column.dtype):
             found.append(Exclusion(column.name, fault))
-        elif gaps(column).all() and column.name not in asked:
-            found.append(Exclusion(column.name, "has no value in any row"))
+        elif (absent := gaps(column)).all():
+            if column.name not in asked:
+                found.append(Exclusion(column.name, "has no value in any row"))
+        elif fault := _out_of_range(column, absent):
+            found.append(Exclusion(column.name, fault))
     return found
+
+
+def _out_of_range(column: pl.Series, absent: NDArray[np.bool_]) -> str:
+    """Return the fault of numbers whose squares and products are no numbers any more, or all 0; else empty."""
+    if not column.dtype.is_float():
+        return ""
+    values = np.abs(column.to_numpy().astype(np.float64)[~absent])
+    greatest = float(values.max())
+    if greatest > _WIDEST:
+        return f"holds values beyond ±{_WIDEST:g}; choose a larger unit for it"
+    if 0 < greatest < 1 / _WIDEST:
+        return f"holds no value beyond ±{1 / _WIDEST:g}; choose a smaller unit for it"
+    return ""
 
 
 def _without_gaps(

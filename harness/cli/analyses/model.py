@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from unperturbed.harness.model import Checks, InterventionForecast, ModelInput, PriorKnowledge
 
 
+_MOST_SUBSAMPLES = 10_000
+
+
 class Command:
     """Learn what causes what in a table of runs, by which formula, and what happens when something is set."""
 
@@ -128,7 +131,7 @@ class Command:
         )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
         for name, what in (
-            ("html", "write an HTML page with the graph, formulas and data"),
+            ("html", "an HTML page with the graph, formulas and data"),
             ("dot", "Graphviz"),
             ("graphml", "GraphML"),
             ("gml", "GML (DoWhy reads it)"),
@@ -182,8 +185,10 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.test not in tests:
         meant = did_you_mean(arguments.test, tests)
         raise SpecError(f"--test {arguments.test}: {meant or f'there are {listing(tests)}'}")
-    if arguments.subsamples < 0:
-        raise SpecError(f"--subsamples {arguments.subsamples}: give a number of subsamples, 0 or more")
+    if not 0 <= arguments.subsamples <= _MOST_SUBSAMPLES:
+        raise SpecError(
+            f"--subsamples {arguments.subsamples}: give a number of subsamples from 0 to {_MOST_SUBSAMPLES:,}"
+        )
     if arguments.seed < 0:
         raise SpecError(f"--seed {arguments.seed}: give a whole number, 0 or more")
     for path in (arguments.html, arguments.dot, arguments.graphml, arguments.gml):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
@@ -95,6 +96,8 @@ def _kind(value: object) -> str:
 def _bounded(value: int | float) -> int | float:
     if isinstance(value, int) and not -_WIDEST <= value < _WIDEST:
         raise ValueError("this whole number has more than 64 bits")
+    if not math.isfinite(value):
+        raise ValueError("a finite number is expected here")
     return value
 
 

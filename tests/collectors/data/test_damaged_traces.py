@@ -14,6 +14,8 @@ import pytest
 
 from unperturbed.collectors import Metric, Trace
 from unperturbed.collectors.data import encode_parquet
+from unperturbed.collectors.imports import read_traces
+from unperturbed.common import supervision
 from unperturbed.errors import DataError
 
 KEY = "unperturbed"
@@ -118,3 +120,26 @@ def test_what_would_end_the_reader_is_refused(tmp_path: Path) -> None:
         file.write_bytes(content)
         with pytest.raises(DataError, match=r"its reader crashes on it|the file is damaged"):
             Trace.read(file)
+
+
+def test_files_of_other_tools_are_tried_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    run = supervision.run
+
+    def counted(*words: Any, **options: Any) -> Any:
+        started.append(words)
+        return run(*words, **options)
+
+    monkeypatch.setattr(supervision, "run", counted)
+    files = [tmp_path / f"{number}.parquet" for number in range(6)]
+    for number, file in enumerate(files):
+        pl.DataFrame({"time": [0.1, 0.2, 0.3], "a": [number, 2 * number, 7]}).write_parquet(file)
+    assert len(read_traces(tmp_path)) == 6
+    assert len(started) == 1
+    # What ends that process is found, and the others are read none the less.
+    folder = Path(__file__).parents[2] / "attacks" / "corpus" / "trace"
+    killing = gzip.decompress(next(folder.glob("*.gz")).read_bytes())
+    (tmp_path / "3.parquet").write_bytes(killing)
+    pl.DataFrame({"time": [0.1, 0.2, 0.3], "a": [9, 9, 9]}).write_parquet(tmp_path / "7.parquet")
+    with pytest.raises(DataError, match=r"3\.parquet: not a readable Parquet file .its reader crashes"):
+        read_traces(tmp_path)

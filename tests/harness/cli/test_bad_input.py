@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -244,3 +245,60 @@ def test_a_campaign_that_ended_before_its_first_run_cannot_be_judged(tmp_path: P
     unperturbed(tmp_path, "run", spec)
     for command in ("check", "report"):
         _refused(unperturbed(tmp_path, command, tmp_path / "campaigns" / "phases"), 2, "ended before its first run")
+
+
+def _limited(folder: Path, limit: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "unperturbed.harness.cli", *words]
+    shell = ["sh", "-c", f'trap "" XFSZ; ulimit {limit}; exec "$@"', "sh", *command]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "" if "PYTHONPYCACHEPREFIX" in os.environ else "1"}
+    return subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("limit", ["-d 160000", "-d 260000", "-v 200000", "-v 300000"])
+def test_too_little_memory_is_one_message_whatever_the_libraries_do(tmp_path: Path, limit: str) -> None:
+    (tmp_path / "table.csv").write_text("n,T\n" + "".join(f"{at},{at * at % 7}\n" for at in range(30)))
+    _refused(_limited(tmp_path, limit, "model", "table.csv"), 3, "there is not enough memory")
+
+
+def test_a_file_that_may_not_grow_is_named_with_what_to_do(tmp_path: Path) -> None:
+    spec = write_spec(
+        tmp_path,
+        **PLAIN | {"analysis__align_on": ["perf::task-clock"]},
+        measure__source="perf_event",
+        measure__hardware=["perf::task-clock"],
+        measure__derived=None,
+    )
+    done = _limited(tmp_path, "-f 16", "run", str(spec))
+    _refused(done, 3, "campaign.sqlite", "ulimit -f")
+    done = _limited(tmp_path, "-f 64", "run", str(spec))
+    _refused(done, 3, "record: File too large", "ulimit -f")
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "spec.yaml", "--campaign="), ("run", "--name=", "--", "true"), ("check", "")]
+)
+def test_an_empty_argument_is_no_folder(tmp_path: Path, words: tuple[str, ...]) -> None:
+    _refused(unperturbed(tmp_path, *words), 2, "is empty; is a variable of your shell not set?")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("diagnose", "--process", "9" * 30, "a.log", "b.log"), "more than 64 bits"),
+        (("diagnose", "--most-late", "9" * 30, "a.log", "b.log"), "more than 64 bits"),
+        (("partition", "--max-runs", "1e308", "spec.yaml"), "'1e308' is not a whole number"),
+        (("model", "--subsamples", "9" * 12, "table.csv"), "from 0 to"),
+    ],
+)
+def test_absurd_numbers_are_refused_at_once(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "table.csv").write_text("n,T\n" + "".join(f"{at},{at * at % 7}\n" for at in range(30)))
+    _refused(unperturbed(tmp_path, *words), 2, said)
+
+
+def test_a_limit_on_files_leaves_no_broken_modules_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "compiled"))
+    python = [sys.executable, "-m", "unperturbed.harness.cli"]
+    subprocess.run([*python, "--version"], capture_output=True, check=True)  # Python's own modules
+    _limited(tmp_path, "-f 16", "list")
+    done = subprocess.run([*python, "list"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -127,6 +127,30 @@ def test_its_frame_is_of_its_own_folder(folder: Path, tmp_path: Path) -> None:
     assert up.load(tmp_path / "x[1]").to_frame().equals(up.load(folder).to_frame())
 
 
+def test_its_frame_reads_no_damaged_or_foreign_file(folder: Path, tmp_path: Path) -> None:
+    """One changed byte of a page can end the process that decodes it."""
+    shutil.copytree(folder, tmp_path / "x")
+    trace = tmp_path / "x" / "runs" / "0002" / "trace.parquet"
+    whole = trace.read_bytes()
+    other = (tmp_path / "x" / "runs" / "0003" / "trace.parquet").read_bytes()
+    damaged = bytearray(whole)
+    damaged[len(whole) // 3] ^= 0x55
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "foreign.parquet")
+    foreign = (tmp_path / "foreign.parquet").read_bytes()
+    for content, said in (
+        (bytes(damaged), "the file is damaged"),
+        (whole[:-9], "cut off"),
+        (foreign, "not a trace of this tool"),
+        (other, "is the trace of run 0003"),
+    ):
+        trace.write_bytes(content)
+        with pytest.raises(DataError, match=said):
+            up.load(tmp_path / "x").frame()
+    trace.unlink()
+    with pytest.raises(DataError, match="cannot be read"):
+        up.load(tmp_path / "x").frame()
+
+
 def test_what_a_notebook_does(folder: Path, tmp_path: Path) -> None:
     campaign = up.load(folder)
     verdict = campaign.check("steps")

@@ -110,3 +110,23 @@ def test_the_placeholder_of_a_parameter() -> None:
 def test_values_that_are_none(values: Any) -> None:
     with pytest.raises(InvalidSpec):
         _parsed(values)
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf", "1.0e+400"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "[{}, 1]",
+        "{{from: {}, to: 3}}",
+        "{{from: 0, to: {}}}",
+        "{{from: 0, to: 3, step: {}}}",
+        "{{uniform: [{}, 3]}}",
+        "{{log_uniform: [1, {}]}}",
+        "{{choice: [1, {}]}}",
+    ],
+)
+def test_numbers_that_are_not_finite_are_refused(written: str, number: str) -> None:
+    values = written.format(number)
+    text = f"name: x\nparameters: {{n: {values}}}\nprogram: {{run: 'sh {{parameters.n}}'}}\nmeasure: {{}}\n"
+    with pytest.raises(InvalidSpec, match="a finite number is expected here"):
+        parse_spec(text, "spec.yaml", Path())

@@ -269,3 +269,13 @@ def test_subset_keeps_the_order_asked_for() -> None:
     with pytest.raises(DataError, match="no column 'datatype'"):
         part.codes("datatype")
     assert data.take([]).rows == 0
+
+
+@pytest.mark.parametrize("scale", [1e308, 1e-310, 1e80])
+def test_numbers_too_large_or_small_to_be_squared_are_left_out(scale: float) -> None:
+    frame = _campaign().with_columns(scaled=pl.col("cycles").clip(-1, 1) * scale)
+    data = prepare(frame)
+    assert [one.name for one in data.exclusions] == ["scaled"]
+    assert "unit" in data.exclusions[0].why
+    # One denormal number among others is one.
+    assert prepare(_campaign().with_columns(cycles=pl.col("n") * 1.5 + 5e-324)).exclusions == ()
