@@ -33,6 +33,9 @@ _ROW = re.compile(r"\s*\d+[\s,|]+\d+[\s,|]+\d+[\s,|]+\d")
 _UNIT = re.compile(r"\s*\[(?P<unit>[^\]]+)\]$")
 _MEANS = ("MHz", "%", "C", "")
 """Units of which threads have a mean and no sum; metrics without a unit are ratios, such as CPI."""
+_LAST_S = 9.2e9
+"""The last time in nanoseconds of 64 bits [s]."""
+
 _MOST_RAGGED = 0.5
 _TOO_SHORT_NS = 100_000_000
 _BEFORE = 4
@@ -105,7 +108,7 @@ def _values(
             continue
         whole = tuple(fields[1:3]) == usual and len(fields) == _BEFORE + len(metrics) * threads
         numbers = _numbers(fields[_BEFORE - 1 :]) if whole else None
-        if numbers is None:
+        if numbers is None or not 0 <= numbers[0] <= _LAST_S:
             ragged.append(number)
         else:
             times.append(numbers[0])

@@ -35,6 +35,7 @@ _OPTIONS = {
 }
 _PACKET, _TIMESTAMP, _TRACK_EVENT, _COMPRESSED, _CLOCK, _DEFAULTS, _TRACK = 1, 8, 11, 50, 58, 59, 60
 _SEQUENCE = 10
+_LAST_NS = 2**63 - 1
 _COUNTER_TYPE = 4
 _INCREMENTAL_CLOCKS = 64
 """Clocks from this number on are a sequence's own."""
@@ -115,16 +116,19 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
     for place, event in enumerate(events):
         if not isinstance(event, dict):
             refuse(path, f"event {place} is no object")
-        process = numbers.setdefault(event.get("pid", 0), len(numbers))
-        if event.get("ph") == "M" and event.get("name") == "process_name":
-            names[process] = str(event.get("args", {}).get("name", ""))
+        # The format has numbers for processes; some tools write texts, and 1 is another process than "1" to none.
+        process = numbers.setdefault(str(event.get("pid", 0)), len(numbers))
+        if event.get("ph") == "M" and event.get("name") == "process_name" and isinstance(event.get("args"), dict):
+            names[process] = str(event["args"].get("name", ""))
         if event.get("ph") != "C":
             continue
         try:
             time = round(float(event["ts"]) * 1000)
+            if not -_LAST_NS <= time <= _LAST_NS:
+                raise ValueError("the time is beyond 292 years")
             series = {str(key): float(value) for key, value in event["args"].items()}
             name = str(event["name"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             refuse(path, f"event {place}: a counter needs name, ts and args with numbers ({error!r})")
         for key, value in series.items():
             called = name if len(series) == 1 else f"{name}.{key}"

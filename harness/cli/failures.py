@@ -23,6 +23,7 @@ _ADVICE = {
     errno.EDQUOT: "make room in your quota, or choose a folder on another disk",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
+_OF_WRITING = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 _LITTLE = 64 << 20
 """Bytes of memory: a process that had fewer left cannot be expected to load a library."""
 
@@ -88,7 +89,7 @@ def host_message(error: BaseException) -> str:
             "another user's, the size of files limited (ulimit -f), or the file damaged?"
         )
     if isinstance(error, OSError):
-        place = error.filename or _file_at_hand(error)
+        place = error.filename or (_file_at_hand(error) if error.errno in _OF_WRITING else None)
         advice = _ADVICE.get(error.errno or 0)
         reason = f"{error.strerror or error}{f'; {advice}' if advice else ''}"
         return f"{os.fsdecode(place)}: {reason}" if isinstance(place, str | bytes | os.PathLike) else reason

@@ -252,7 +252,7 @@ def _layout(sample: LogSample, options: ReadOptions) -> Layout:
     return Layout("ns", (9, flags), sample.mark_bytes)
 
 
-_HEAD = re.compile(r"(?s)(?P<level>[A-Z]+) +(?P<category>[^ \t]+)[ \t]+(?P<file>.*?):(?P<line>\d+):(?P<function>.*)")
+_HEAD = re.compile(r"(?s)(?P<level>[A-Z]+) +(?P<category>[^ ]+) +(?P<file>.*?):(?P<line>\d+):(?P<function>.*)")
 
 
 def _describe(head: bytes, tail: bytes, options: ReadOptions) -> EventType:
