@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import select
 import signal
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,10 @@ from unperturbed.errors import HostError
 
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that the compiler shall meet as it would without us."""
+
+_KILLING = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_KILLED = re.compile(rb"(Killed|Terminated|Hangup) signal terminated program|unable to execute command: (Killed|Term)")
+"""How the drivers of gcc and clang say that they have lost the compiler itself."""
 
 
 class Process:
@@ -54,7 +59,13 @@ class Process:
                 os.close(stream)
 
     def wait(self) -> tuple[int, bytes, bytes]:
-        """Wait for the command's end; return exit code (-n for signal n), standard output and standard error."""
+        """Wait for the command's end; return exit code (-n for signal n), standard output and standard error.
+
+        Raises
+        ------
+        HostError
+            The command, or the compiler that it ran, was killed.
+        """
         pieces: dict[int, list[bytes]] = {stream: [] for stream in self._streams}
         waiting = set(self._streams)
         poll = select.poll()
@@ -71,6 +82,9 @@ class Process:
                     os.close(stream)
         code = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
         *output, stderr = (b"".join(pieces[stream]) for stream in self._streams)
+        # A killed compiler says nothing of what it compiled: to go on without counters would be a wrong answer.
+        if -code in _KILLING or (code and _KILLED.search(stderr)):
+            raise HostError("the compiler was killed; is there enough memory? Repeat the build")
         return code, output[0] if output else b"", stderr
 
 

@@ -457,6 +457,22 @@ def test_a_rewriting_that_does_not_compile_is_said_and_taken_back(workshop):
     assert "no_such_name" in shop.report.skipped["work.c"]
 
 
+@pytest.mark.parametrize("what", ["driver", "compiler"])
+def test_a_compiler_that_is_killed_ends_the_build_and_takes_no_counters_away(workshop, tmp_path, what):
+    (tmp_path / "killed").mkdir()
+    killed, compiler = tmp_path / "killed" / "cc1", tmp_path / "killing-gcc"
+    killed.write_text("#!/bin/sh\nkill -9 $$\n")
+    instead = str(killed) if what == "driver" else f'gcc -B {killed.parent}/ "$@"'
+    compiler.write_text(f'#!/bin/sh\ncase "$*" in *" -w "*|*.i" "*|*.i) exec {instead};; esac\nexec gcc "$@"\n')
+    for file in (killed, compiler):
+        file.chmod(0o755)
+    shop = workshop({"work": {"enter": "work"}}, compilers={"cc": str(compiler)})
+    shop.write("work.c", "int work(int n) { return n; }\nint main(void) { return work(4); }\n")
+    result = shop.call("work.c", "-o", "prog", code=2)
+    assert "unperturbed cc: the compiler was killed" in result.stderr
+    assert not (shop.folder / "prog").exists()
+
+
 def test_a_loop_behind_its_pragma(workshop):
     shop = workshop({"loop": {"loop": "work"}, "line": {"line": "work.c:3"}})
     shop.write(
