@@ -109,7 +109,7 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
 
 
 def metric_position(campaign: CampaignSpec, name: str) -> str:
-    """Return where a software metric is in its spec, for faults that are found when it is built or counted.
+    """Return where a software or hardware metric is in its spec, for faults that are found when it is counted.
 
     Parameters
     ----------
@@ -124,7 +124,9 @@ def metric_position(campaign: CampaignSpec, name: str) -> str:
         `file:line:column` of the metric's name; the file relative to the current folder, if it lies below it.
     """
     draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
-    position = draft.key_position(("measure", "software", name))
+    listed = {text: path for path, text in draft.texts("measure", "hardware")}
+    place = draft.document.places.get(listed[name]) if name in listed else None
+    position = place.value if place else draft.key_position(("measure", "software", name))
     here = Path.cwd()
     file = campaign.path.relative_to(here) if campaign.path.is_relative_to(here) else campaign.path
     return f"{file}:{position.line}:{position.column}"
