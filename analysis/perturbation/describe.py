@@ -70,7 +70,8 @@ def verdict_headline(verdict: Verdict) -> str:
     counts = Counter(change.verdict for change in verdict.changes)
     parts = [f"{counts[name]} {name}" for name in VERDICT_SIGNS if counts[name]]
     found = f"{counted(len(verdict.changes), 'change')}: {listing(parts)}" if parts else "nothing could be compared"
-    return f"{verdict.configuration} is {verdict.verdict} ({found})"
+    simulated = "; hardware metrics are simulated" if verdict.simulated else ""
+    return f"{verdict.configuration} is {verdict.verdict} ({found}){simulated}"
 
 
 def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
@@ -127,11 +128,17 @@ _CHANGE_COLUMNS = (
         meaning="confidence interval of this change alone, not corrected for how many are looked at; sorted by its "
         "lower end",
     ),
-    Column("p", meaning="probability of such a change if there were none"),
-    Column("p corrected", meaning="the same, for having looked at many changes at once"),
-    Column("p beyond", meaning="probability of such a change if it were within the tolerance; corrected likewise"),
-    Column("p, false discoveries", meaning="the same, if a share of α of all findings may be false"),
-    Column("smallest visible", meaning="smallest change that these runs would have shown four times in five"),
+    Column("p", meaning="probability of such a change if there were none", detail=True),
+    Column("p corrected", meaning="the same, for having looked at many changes at once", detail=True),
+    Column(
+        "p beyond",
+        meaning="probability of such a change if it were within the tolerance; corrected likewise",
+        detail=True,
+    ),
+    Column("p, false discoveries", meaning="the same, if a share of α of all findings may be false", detail=True),
+    Column(
+        "smallest visible", meaning="smallest change that these runs would have shown four times in five", detail=True
+    ),
     Column("runs needed", meaning="runs per configuration that would probably decide; – when decided or out of reach"),
 )
 

@@ -246,7 +246,7 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
                 sep="",
                 soft_wrap=True,
             )
-    if _is_simulated(checked):
+    if checked.simulated:
         console.print(
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.", soft_wrap=True
         )
@@ -261,16 +261,6 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
         )
     for note in checked.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
-
-
-def _is_simulated(checked: CampaignVerdicts) -> bool:
-    """Return whether any run of the campaign has a simulated metric."""
-    return any(
-        metric.kind == "simulated"
-        for configurations_of_pass in checked.traces.values()
-        for runs in configurations_of_pass.values()
-        for metric in (runs[0].metrics.values() if runs else ())
-    )
 
 
 def _kinds_of_rho(checked: CampaignVerdicts) -> str:
