@@ -125,7 +125,7 @@ _CHANGE_COLUMNS = (
     Column("change"),
     Column(
         "interval",
-        meaning="confidence interval of this change alone, not corrected for how many are looked at; sorted by its "
+        meaning="confidence interval of this change, not corrected for the number of comparisons; sorted by its "
         "lower end",
     ),
     Column("p", meaning="probability of such a change if there were none", detail=True),
@@ -229,7 +229,7 @@ def change_sentence(change: Change, alpha: float) -> str:
     )
     level = number(100 * (1 - 2 * alpha), 3)
     return (
-        f"{subject}; {level}\u00a0% confidence interval of this change alone {span(change.low, change.high)}; "
+        f"{subject}; {level}\u00a0% confidence interval (uncorrected) {span(change.low, change.high)}; "
         f"tolerance ±{correlation(change.tolerance)}{_corrected_away(change, 0)}"
     )
 
@@ -253,8 +253,8 @@ def decisive_change(verdict: Verdict) -> str:
 
     change = ranked_changes(verdict.changes)[0]
     parts = [
-        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} interval of "
-        f"this change alone {change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} confidence "
+        f"interval (uncorrected) {change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
         f"{_ORIGINS[change.origin or 'unclear']}{_corrected_away(change, len(verdict.changes))}"
     ]
     if verdict.method == "runs":

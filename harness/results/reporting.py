@@ -80,7 +80,8 @@ def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Mani
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(
             f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}). If earlier verdicts "
-            "were the reason, α no longer holds exactly."
+            "were the reason, a wrong verdict is likelier than α: “May I add runs?” in docs/explanation/verdicts.md "
+            "shows by how much."
             for step in manifest.fact("extended") or []
         ),
     )

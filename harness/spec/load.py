@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -130,6 +130,36 @@ def metric_position(campaign: CampaignSpec, name: str) -> str:
     here = Path.cwd()
     file = campaign.path.relative_to(here) if campaign.path.is_relative_to(here) else campaign.path
     return f"{file}:{position.line}:{position.column}"
+
+
+def changed_keys(campaign: CampaignSpec, recorded: str) -> tuple[str, ...]:
+    """Return the keys whose values are not those of another text of the spec.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    recorded : str
+        The other text.
+
+    Returns
+    -------
+    tuple of str
+        As `campaign.seed`, with defaults filled in; none if the other text is no valid spec today.
+    """
+    try:
+        other = parse_spec(recorded, campaign.path.name, campaign.folder)
+    except SpecError:
+        return ()
+    return tuple(_differences(_canonical(other), _canonical(campaign)))
+
+
+def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*before, *now)):
+            yield from _differences(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
+    elif before != now:
+        yield path
 
 
 def _complete(spec: CampaignSpec) -> CampaignSpec:

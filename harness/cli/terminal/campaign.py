@@ -218,10 +218,10 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
     console = terminal()
     comparing = bool(campaign.programs) and {one.configuration for one in checked.verdicts} <= set(campaign.programs)
     if checked.verdicts:
-        question = "do their metrics correlate alike?" if comparing else "was it perturbed?"
+        heading = "verdicts per set-up" if comparing else "verdicts per configuration"
         if comparing:
             console.print(f"baseline (A): {escape(campaign.program.run)}", soft_wrap=True)
-        console.print(verdict_table(checked.verdicts, f"{campaign.name}: {question}").to_rich())
+        console.print(verdict_table(checked.verdicts, f"{campaign.name}: {heading}").to_rich())
         over = f", over {len(checked.traces)} passes" if len(checked.traces) > 1 else ""
         console.print(
             f"Pairs and metrics: ✓ unperturbed, ✗ changed beyond ±{campaign.analysis.tolerance:g}, ~ changed, perhaps "

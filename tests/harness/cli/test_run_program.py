@@ -32,7 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
     done = unperturbed(program, "run", *FEW, "--", "./phases", "100")
     assert done.returncode in (0, 4), done.stderr
-    assert "was it perturbed?" in done.stdout
+    assert "verdicts per configuration" in done.stdout
     assert "spec:   campaigns/phases.yaml (edit it to continue)" in done.stdout
     campaign = program / "campaigns" / "phases"
     assert (campaign / "report.html").is_file()
