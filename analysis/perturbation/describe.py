@@ -128,17 +128,15 @@ _CHANGE_COLUMNS = (
         meaning="confidence interval of this change, not corrected for the number of comparisons; sorted by its "
         "lower end",
     ),
-    Column("p", meaning="probability of such a change if there were none", detail=True),
-    Column("p corrected", meaning="the same, for having looked at many changes at once", detail=True),
+    Column("p", meaning="p-value: how often chance alone would show such a change", detail=True),
+    Column("p corrected", meaning="the same, corrected for multiple comparisons", detail=True),
     Column(
         "p beyond",
-        meaning="probability of such a change if it were within the tolerance; corrected likewise",
+        meaning="how often such a change would be seen if it were within the tolerance; corrected too",
         detail=True,
     ),
     Column("p, false discoveries", meaning="the same, if a share of α of all findings may be false", detail=True),
-    Column(
-        "smallest visible", meaning="smallest change that these runs would have shown four times in five", detail=True
-    ),
+    Column("smallest visible", meaning="smallest change that these runs would show with a power of 80 %", detail=True),
     Column("runs needed", meaning="runs per configuration that would probably decide; – when decided or out of reach"),
 )
 

@@ -29,7 +29,7 @@ GLOSSARY = {
     "time and scaled up. Such counts are estimates, and are marked as scaled.",
     "outer correlation": "ρ of one metric between two aligned runs.",
     "overhead": "What measuring adds: instructions, time. A small overhead does not mean a small perturbation.",
-    "p, corrected": "How often chance alone would show such a change, corrected for looking at many changes at once.",
+    "p, corrected": "How often chance alone would show such a change, corrected for multiple comparisons.",
     "pass": "A group of hardware metrics that one run can count without multiplexing. More metrics take more passes.",
     "perturbation": "A change of correlations that is caused by measuring.",
     "phase word": "A sequence of interval classes that recurs in a run, such as “read, sort, write”.",
