@@ -151,7 +151,8 @@ def render_alignment(alignment: Alignment) -> str:
             frame(
                 signals,
                 f"{example.metric} of {example.first} (top) and {example.second} (bottom), each scaled to the same"
-                " height; thin lines join intervals that were aligned (not all are drawn). Shaded: flat stretches, with noise only.",
+                " height; thin lines join intervals that were aligned (not all are drawn). Shaded: flat stretches, "
+                "with noise only.",
             ),
             tag("div", [frame(figure, CAPTIONS[figure.name]) for figure in rest], class_="pair"),
         ),
