@@ -80,7 +80,6 @@ dev:
 
 validate:
 	@tools/setup.sh test
-	$(python) -m pytest -m long
 	$(python) -m tests.collectors.runtime.kill_validation --kills 1000 --seed 1
 	$(python) docs/evidence/own_perturbation.py --runs 20 --seed 1
 	@tools/setup.sh pmu

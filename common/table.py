@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from unperturbed.common import markup
 from unperturbed.common.markup import Html
-from unperturbed.common.wording import visible
+from unperturbed.common.wording import listing, visible
 
 if TYPE_CHECKING:
     import rich.table
@@ -46,12 +47,15 @@ class Column:
         An explanation: a tooltip on a page.
     whole : bool, default False
         Its cells are never broken over lines in a terminal: names that are copied, for instance.
+    detail : bool, default False
+        Text leaves it out where the table would not fit otherwise.
     """
 
     head: str
     align: Literal["left", "right"] = "left"
     meaning: str = ""
     whole: bool = False
+    detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +129,40 @@ class Table:
             table.add_row(*(Text(visible(cell.text), style=style_of(cell)) for cell in cells))
         return table
 
-    def to_text(self, width: int = 120) -> str:
+    def to_text(self, width: int | None = None) -> str:
         """Return the table as plain text.
 
         Parameters
         ----------
-        width : int, default 120
-            Columns of the terminal that it has to fit.
+        width : int, optional
+            Columns of the terminal that it has to fit; by default those of this terminal (or of COLUMNS), and 120
+            where there is none.
 
         Returns
         -------
         str
-            Lines without spaces at their ends.
+            Lines without spaces at their ends. The last one names the columns that did not fit, if there are any.
         """
         from rich.console import Console  # noqa: PLC0415
 
-        console = Console(width=width, color_system=None, force_terminal=False)
-        with console.capture() as shown:
-            console.print(self.to_rich())
-        return "\n".join(line.rstrip() for line in shown.get().splitlines()).strip("\n")
+        columns = shutil.get_terminal_size((120, 24)).columns if width is None else width
+        console = Console(width=columns, color_system=None, force_terminal=False)
+        shown, left_out = self, list[str]()
+        details = [column.head for column in self.columns if column.detail]
+        unbounded = console.options.update(max_width=10_000)
+        while details and console.measure(shown.to_rich(), options=unbounded).maximum > columns:
+            left_out.insert(0, details.pop())
+            shown = self._without(left_out)
+        with console.capture() as drawn:
+            console.print(shown.to_rich())
+            if left_out:
+                console.print(f"{columns} columns are too narrow for: {listing(left_out)}.", soft_wrap=True)
+        return "\n".join(line.rstrip() for line in drawn.get().splitlines()).strip("\n")
+
+    def _without(self, heads: Collection[str]) -> Table:
+        kept = [place for place, column in enumerate(self.columns) if column.head not in heads]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return Table([self.columns[place] for place in kept], rows, self.caption)
 
     def to_html(self, *, identity: str | None = None, sortable: bool = False) -> Html:
         """Return the table as markup.

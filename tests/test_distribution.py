@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.harness.phases_campaign import unperturbed
+from tools.check_distribution import dead_links
 from unperturbed.common.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
@@ -80,3 +81,14 @@ def test_classifiers_name_the_versions_that_are_tried() -> None:
     named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
     assert tried == named
     assert PROJECT["requires-python"] == f">={named[0]}"
+
+
+def test_the_description_on_an_index_has_no_relative_link() -> None:
+    """What is installed here, and what `make check` says of a wheel with such links."""
+    assert list(dead_links(str(metadata.metadata("unperturbed")))) == []
+    readme = (ROOT / "README.md").read_text()
+    assert len(list(dead_links(f"Name: unperturbed\n\n{readme}"))) == len(re.findall(r"\]\((?!http)", readme)) > 5
+    assert list(dead_links("Name: unperturbed\n\n")) == ["the wheel has no description; see setup.py"]
+    description = str(metadata.metadata("unperturbed").get_payload())
+    assert "The source distribution holds these files." in description
+    assert "What the verdicts mean (`docs/explanation/verdicts.md`)" in description

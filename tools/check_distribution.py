@@ -3,12 +3,13 @@
     python tools/check_distribution.py [FOLDER]
 
 Without a folder the files are removed again. Prints one line a fault and exits with 1 where there is any: metadata that
-an index would refuse (twine check --strict), a warning of the build, a file of the checkout that the source
-distribution lacks, a file of a package that the wheel lacks.
+an index would refuse (twine check --strict), a relative link in the description, a warning of the build, a file of the
+checkout that the source distribution lacks, a file of a package that the wheel lacks.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -55,11 +56,24 @@ def faults(folder: Path) -> Iterator[str]:
         source = {one.name.partition("/")[2] for one in archive.getmembers() if one.isfile()}
     with zipfile.ZipFile(wheel) as archive:
         installed = set(archive.namelist())
+        metadata = next(archive.read(name).decode() for name in installed if name.endswith(".dist-info/METADATA"))
+    yield from dead_links(metadata)
     yield from missing_in_source(source)
     yield from (f"the wheel lacks {name}" for name in sorted(in_packages(source) - installed))
     page = "share/man/man1/unperturbed.1"
     if not any(name.endswith(f".data/data/{page}") for name in installed):
         yield f"the wheel lacks {page}"
+
+
+def dead_links(metadata: str) -> Iterator[str]:
+    """Yield each link of a package's description that leads nowhere on an index, or that there is no description."""
+    description = metadata.partition("\n\n")[2]
+    if not description.strip():
+        yield "the wheel has no description; see setup.py"
+    for target in re.findall(r"\]\(([^)]*)\)|(?:src|href)=\"([^\"]*)\"", description):
+        link = "".join(target)
+        if not link.startswith(("https://", "http://", "#")):
+            yield f"the description links to {link}, which an index does not have; see setup.py"
 
 
 def missing_in_source(source: set[str]) -> Iterator[str]:

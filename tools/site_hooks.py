@@ -1,20 +1,25 @@
 """Pages that are made from the code when the site is built: the library, a page a package, and the glossary.
 
 mkdocs loads this module (`hooks:` in mkdocs.yml). The pages are made when the site is built and lie nowhere else, so
-that a name which a package offers is on its page the same day.
+that a name which a package offers is on its page the same day. The notebook tutorial is executed at the same time.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import sys
+from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from unperturbed.analysis.report.glossary import GLOSSARY
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs loads this file by its path
 
 PACKAGES = {
     "unperturbed.harness.library": "Campaigns as objects, and the verbs of `import unperturbed as up`.",
@@ -35,6 +40,16 @@ PACKAGES = {
     "unperturbed.errors": "Exceptions.",
 }
 """Each package with a page of its own, in the order of the navigation, and what it holds."""
+
+
+def on_pre_build(*, config: MkDocsConfig) -> None:  # noqa: ARG001  mkdocs passes it
+    """Execute the notebook tutorial; the build fails if a cell fails, or shows another text than the page."""
+    from tools.notebook import execute  # noqa: PLC0415  sys.path above finds it
+
+    try:
+        execute()
+    except AssertionError as error:
+        raise PluginError(f"the notebook tutorial: {error}") from error
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:

@@ -155,7 +155,7 @@ class Alignment(WarpPath):
                 treated = f"both runs are taken to progress evenly there (in {self.pace})"
             metrics = f"{' and '.join(self.on)} {'is' if len(self.on) == 1 else 'are'}"
             reasons.append(
-                f"{metrics} flat but for noise along {self.flat_share:.0%} of the path, for {self.longest_flat} "
+                f"{metrics} flat (noise only) along {self.flat_share:.0%} of the path, for {self.longest_flat} "
                 f"intervals at most: {treated}, "
                 f"and the path may stray as far; {more}"
             )

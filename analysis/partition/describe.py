@@ -97,7 +97,7 @@ def _largest_change(subset: CertifiedSubset) -> str:
 
 
 def left_out_table(plan: Plan) -> Table:
-    """Return one row for each metric or subset without a certificate: why, and what may help.
+    """Return one row for each metric or subset without a certificate: why, and a suggestion.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def left_out_table(plan: Plan) -> Table:
         [each.metric, verdict_cell("perturbed"), each.reason, each.advice] for each in plan.unmeasurable
     ]
     rows += [[", ".join(each.metrics), verdict_cell("undecided"), each.reason, ""] for each in plan.undecided]
-    columns = (Column("metrics"), Column("verdict"), Column("reason"), Column("what may help"))
+    columns = (Column("metrics"), Column("verdict"), Column("reason"), Column("suggestion"))
     return Table(columns, rows, "Left out, and why")
 
 

@@ -206,7 +206,7 @@ class UnmeasurableMetric:
     reason : str
         What shows it.
     advice : str
-        What may help.
+        What to try.
     repetitions : int
         Runs of each pass that show it, of the search.
     runs : tuple of str

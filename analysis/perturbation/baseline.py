@@ -419,6 +419,7 @@ class Baseline:
             tolerance=self.tolerance,
             lost=lost,
             method=method,
+            simulated=any(metric.kind == "simulated" for metric in checked.traces[0].metrics.values()),
         )
 
     def _shared_events(self, metric: str, *, align_on: Sequence[str]) -> str:

@@ -270,8 +270,7 @@ def inner_by_bootstrap(
         lost=tuple(flat.items()),
         method="bootstrap",
         notes=(
-            f"{count}: how much correlations vary from run to run was guessed from within the runs, by a block "
-            "bootstrap. That is weaker "
+            f"{count}: the variation between runs was estimated within runs, by a block bootstrap. That is weaker "
             "evidence than 5 runs or more",
         ),
     )

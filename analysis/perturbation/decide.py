@@ -116,6 +116,7 @@ def combine_checks(configuration: str, *checks: Verdict) -> Verdict:
         overhead=next((check.overhead for check in checks if check.overhead != Overhead()), Overhead()),
         method="bootstrap" if any(check.method == "bootstrap" for check in checks) else first.method,
         notes=_once(note for check in checks for note in check.notes),
+        simulated=any(check.simulated for check in checks),
     )
 
 

@@ -70,7 +70,8 @@ def verdict_headline(verdict: Verdict) -> str:
     counts = Counter(change.verdict for change in verdict.changes)
     parts = [f"{counts[name]} {name}" for name in VERDICT_SIGNS if counts[name]]
     found = f"{counted(len(verdict.changes), 'change')}: {listing(parts)}" if parts else "nothing could be compared"
-    return f"{verdict.configuration} is {verdict.verdict} ({found})"
+    simulated = "; hardware metrics are simulated" if verdict.simulated else ""
+    return f"{verdict.configuration} is {verdict.verdict} ({found}){simulated}"
 
 
 def verdict_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
@@ -124,14 +125,18 @@ _CHANGE_COLUMNS = (
     Column("change"),
     Column(
         "interval",
-        meaning="confidence interval of this change alone, not corrected for how many are looked at; sorted by its "
+        meaning="confidence interval of this change, not corrected for the number of comparisons; sorted by its "
         "lower end",
     ),
-    Column("p", meaning="probability of such a change if there were none"),
-    Column("p corrected", meaning="the same, for having looked at many changes at once"),
-    Column("p beyond", meaning="probability of such a change if it were within the tolerance; corrected likewise"),
-    Column("p, false discoveries", meaning="the same, if a share of α of all findings may be false"),
-    Column("smallest visible", meaning="smallest change that these runs would have shown four times in five"),
+    Column("p", meaning="p-value: how often chance alone would show such a change", detail=True),
+    Column("p corrected", meaning="the same, corrected for multiple comparisons", detail=True),
+    Column(
+        "p beyond",
+        meaning="how often such a change would be seen if it were within the tolerance; corrected too",
+        detail=True,
+    ),
+    Column("p, false discoveries", meaning="the same, if a share of α of all findings may be false", detail=True),
+    Column("smallest visible", meaning="smallest change that these runs would show with a power of 80 %", detail=True),
     Column("runs needed", meaning="runs per configuration that would probably decide; – when decided or out of reach"),
 )
 
@@ -222,7 +227,7 @@ def change_sentence(change: Change, alpha: float) -> str:
     )
     level = number(100 * (1 - 2 * alpha), 3)
     return (
-        f"{subject}; {level}\u00a0% confidence interval of this change alone {span(change.low, change.high)}; "
+        f"{subject}; {level}\u00a0% confidence interval (uncorrected) {span(change.low, change.high)}; "
         f"tolerance ±{correlation(change.tolerance)}{_corrected_away(change, 0)}"
     )
 
@@ -246,8 +251,8 @@ def decisive_change(verdict: Verdict) -> str:
 
     change = ranked_changes(verdict.changes)[0]
     parts = [
-        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} interval of "
-        f"this change alone {change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {1 - 2 * verdict.alpha:.0%} confidence "
+        f"interval (uncorrected) {change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
         f"{_ORIGINS[change.origin or 'unclear']}{_corrected_away(change, len(verdict.changes))}"
     ]
     if verdict.method == "runs":

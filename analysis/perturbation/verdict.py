@@ -185,6 +185,8 @@ class Verdict(Framed, Result):
         How it was reached.
     notes : tuple of str
         What a reader must know of that, one sentence each.
+    simulated : bool
+        A simulator counted hardware metrics of these runs, not a processor.
     """
 
     configuration: str
@@ -198,6 +200,7 @@ class Verdict(Framed, Result):
     lost: tuple[tuple[str, str], ...] = ()
     method: MethodName = "runs"
     notes: tuple[str, ...] = ()
+    simulated: bool = False
 
     @property
     def runs_to_decide(self) -> int | None:
@@ -238,7 +241,10 @@ class Verdict(Framed, Result):
         """Return the verdict as JSON types."""
         # Changes are flat; `asdict` would copy each run's name and coefficient by itself, a hundred times as slowly.
         changes = tuple(dict(vars(change)) for change in self.changes)
-        return {**vars(self), "changes": changes, "overhead": asdict(self.overhead)}
+        fields = {
+            name: value for name, value in vars(self).items() if name != "simulated"
+        }  # the passes name the source
+        return {**fields, "changes": changes, "overhead": asdict(self.overhead)}
 
     to_json = to_dict
 

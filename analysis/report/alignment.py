@@ -120,7 +120,7 @@ def alignment_example(
     scores = score_summaries(path, a, b, anchor=anchor)
     counter = max(scores, key=lambda name: scores[name].elements, default=None)
     ways = f"on {', '.join(on)}" + (f", through the milestones of {anchor}" if anchor else "")
-    scored = f" The scores say by how many intervals the path misses the milestones of {counter}." if counter else ""
+    scored = f" The scores show by how many intervals the path misses the milestones of {counter}." if counter else ""
     flat: list[tuple[int, int]] = []
     if isinstance(path, Alignment):
         flat = [(int(start), int(stop) + 1) for start, stop in path.warped.x_index[path.flat - (0, 1)]]
@@ -151,7 +151,8 @@ def render_alignment(alignment: Alignment) -> str:
             frame(
                 signals,
                 f"{example.metric} of {example.first} (top) and {example.second} (bottom), each scaled to the same"
-                " height; thin lines join intervals that were aligned (not all are drawn). Shaded: flat but for noise.",
+                " height; thin lines join intervals that were aligned (not all are drawn). Shaded: flat stretches, "
+                "with noise only.",
             ),
             tag("div", [frame(figure, CAPTIONS[figure.name]) for figure in rest], class_="pair"),
         ),

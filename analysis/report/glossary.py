@@ -29,7 +29,7 @@ GLOSSARY = {
     "time and scaled up. Such counts are estimates, and are marked as scaled.",
     "outer correlation": "ρ of one metric between two aligned runs.",
     "overhead": "What measuring adds: instructions, time. A small overhead does not mean a small perturbation.",
-    "p, corrected": "How often chance alone would show such a change, corrected for looking at many changes at once.",
+    "p, corrected": "How often chance alone would show such a change, corrected for multiple comparisons.",
     "pass": "A group of hardware metrics that one run can count without multiplexing. More metrics take more passes.",
     "perturbation": "A change of correlations that is caused by measuring.",
     "phase word": "A sequence of interval classes that recurs in a run, such as “read, sort, write”.",
@@ -44,8 +44,8 @@ GLOSSARY = {
     "from the counting or from the code's new place.",
     "simulated counter": "A count of callgrind's model of the processor, used where a host has no counters. It is "
     "never shown as hardware.",
-    "smallest visible change": "The change that this many runs would have shown four times out of five. Smaller ones "
-    "may have been missed.",
+    "smallest visible change": "The change that this many runs would show with a statistical power of 80 %. "
+    "Smaller ones may have been missed.",
     "software metric": "An event in the program's own code, such as calls of a function, counted by instrumentation.",
     "spec": "The YAML file that describes a campaign: program, metrics, runs, analysis.",
     "subset": "Software metrics that are collected together in one configuration.",

@@ -279,7 +279,9 @@ class Trace:
     def __repr__(self) -> str:
         known = [f"{key} {self.attributes[key]}" for key in ("configuration", "pass", "run") if key in self.attributes]
         seconds = (self.end_ns[-1] - self.begin_ns[0]) / 1e9 if len(self) else 0.0
+        simulated = sum(metric.kind == "simulated" for metric in self.metrics.values())
         heading = f"{counted(len(self), 'interval')} in {duration(seconds)}, {counted(len(self.metrics), 'metric')}"
+        heading += f" ({simulated} simulated)" if simulated else ""
         return f"<Trace{' of ' + ', '.join(known) if known else ''}: {heading}: {first_of(list(self.metrics))}>"
 
     def _repr_html_(self) -> str:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from unperturbed.collectors.planning.listing import Listing, list_metrics, nearest
-from unperturbed.collectors.planning.passes import Passes, plan_passes
+from unperturbed.collectors.planning.passes import Passes, misspelt, plan_passes
 
-__all__ = ["Listing", "Passes", "list_metrics", "nearest", "plan_passes"]
+__all__ = ["Listing", "Passes", "list_metrics", "misspelt", "nearest", "plan_passes"]

@@ -19,9 +19,10 @@ from unperturbed.collectors.records.file import Setup, create_record_file, read_
 from unperturbed.collectors.runtime.build import build_empty_program, build_observer
 from unperturbed.collectors.sources import NONE, Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
+from unperturbed.collectors.sources.perf.events import PREFIX, describe
 from unperturbed.common import supervision
 from unperturbed.common.scratch import scratch_folder
-from unperturbed.errors import HostError
+from unperturbed.errors import HostError, SpecError
 
 _UNKNOWN = "knows no such event"
 _NOT_GENERIC = "the kernel has no generic event for it"
@@ -124,6 +125,26 @@ def plan_passes(
         lines = [f"{name} cannot be counted on this host ({'; '.join(refused[name])})" for name in left]
         raise HostError("\n".join([*lines, *_hints(" ".join(lines))]))
     return Passes(tuple(_name(passes)), {name: ". ".join([why, *_hints(why)]) for name, why in reasons.items()})
+
+
+def misspelt(names: Iterable[str]) -> Mapping[str, str]:
+    """Return the names after `perf::` that perf does not have, each with a message that has the nearest names.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Metrics that nothing here can count.
+    """
+    faults = {}
+    for name in names:
+        if name.startswith(PREFIX):
+            try:
+                describe(name)
+            except SpecError as error:
+                faults[name] = str(error)
+            except HostError:
+                continue  # perf has the name, and this host lacks the PMU
+    return faults
 
 
 def _commonest(reasons: Iterable[str]) -> str:

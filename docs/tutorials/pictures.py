@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.analysis.report.browser import open_report
-from tests.harness.library.notebook import run_page
+from tools.notebook import PAGE
+from tools.tutorials import follow
 from unperturbed.common.picture import Picture
 
 HERE = Path(__file__).parent
-PAGE = HERE / "notebook.md"
 _WIDTH, _HEIGHT = 900, 620
 _MOST_BYTES = 150_000
 _STYLE = """
@@ -40,13 +40,13 @@ def main() -> None:
         (Path(place) / "campaigns").symlink_to(campaigns)
         for name in ("base", "new"):
             (Path(place) / name).symlink_to(campaigns / "recordings" / name)
-        shown, _ = run_page(PAGE, Path(place))
+        cells, _ = follow(PAGE, Path(place))
         page = Path(place) / "shown.html"
-        for block in shown:
-            if block.picture:
-                _write(block.values[-1], page)
-                for dark, name in ((False, block.picture), (True, block.picture.replace(".png", "-dark.png"))):
-                    _shoot(page, HERE / name, dark=dark, drawn=isinstance(block.values[-1], Picture))
+        for cell in cells:
+            if cell.picture:
+                _write(cell.values[-1], page)
+                for dark, name in ((False, cell.picture), (True, cell.picture.replace(".png", "-dark.png"))):
+                    _shoot(page, HERE / name, dark=dark, drawn=isinstance(cell.values[-1], Picture))
                     print(name, f"{(HERE / name).stat().st_size:,} bytes")
 
 

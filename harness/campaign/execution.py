@@ -28,7 +28,7 @@ from unperturbed.harness.campaign.progress import Estimate, Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session, execute_in, make_layouts, software_metrics_in
 from unperturbed.harness.campaign.traces import lost_note, reopen_lost
-from unperturbed.harness.spec import PILOT, CampaignSpec
+from unperturbed.harness.spec import PILOT, CampaignSpec, changed_keys
 
 CAMPAIGN = "a campaign"
 """The purpose of a folder whose runs the spec plans."""
@@ -288,7 +288,9 @@ def check_owner(manifest: Manifest, campaign: CampaignSpec, purpose: str) -> Non
             "that one"
         )
     if known not in (None, campaign.digest) and manifest.has_done():
+        changed = changed_keys(campaign, manifest.fact("spec_text") or "")
+        which = f"; changed since: {', '.join(changed)}" if changed else ""
         raise SpecError(
             f"{manifest.path.parent} holds a campaign of another spec ({manifest.fact('name')}, started "
-            f"{manifest.fact('begun')}): choose another folder with --campaign, or remove that one"
+            f"{manifest.fact('begun')}{which}): choose another folder with --campaign, or remove that one"
         )

@@ -27,6 +27,7 @@ from unperturbed.harness.campaign.requirements import (
     check_wrapped,
     no_verdict,
     plan_counting,
+    refuse_misspelt,
 )
 from unperturbed.harness.campaign.run import ProgramResult, run_plain
 from unperturbed.harness.campaign.session import UNTOUCHED, Session, build_configurations
@@ -104,7 +105,11 @@ def detect_host(campaign: CampaignSpec, manifest: Manifest, progress: Progress) 
         )
     manifest.set_facts(host=here, description=description)
     progress.step("finding out what this host can count")
-    passes = plan_counting(campaign)
+    try:
+        passes = plan_counting(campaign)
+    except HostError:
+        refuse_misspelt(campaign)
+        raise
     check_processor(campaign)
     manifest.set_facts(reasons=dict(passes.reasons), passes=[_pass_facts(item) for item in passes.passes])
     return passes, here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from unperturbed.collectors.planning import Passes, plan_passes
+from unperturbed.collectors.planning import Passes, misspelt, plan_passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
@@ -39,6 +39,18 @@ def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, so
         sampler=measure.sampler,
         multiplex=measure.multiplex,
     )
+
+
+def refuse_misspelt(campaign: CampaignSpec) -> None:
+    """Refuse events of perf that perf does not have, when the metrics of a spec cannot all be counted.
+
+    Raises
+    ------
+    SpecError
+        With the place of each in the spec, and the nearest names.
+    """
+    if faults := misspelt(campaign.measure.hardware):
+        raise SpecError("\n".join(f"{metric_position(campaign, name)}: {fault}" for name, fault in faults.items()))
 
 
 def _shared(campaign: CampaignSpec) -> tuple[str, ...]:

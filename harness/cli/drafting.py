@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.errors import SpecError
+from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.harness.campaign import HOME
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ class Drafted:
         The campaign's folder.
     text : str, default ""
         The spec's text, where it is not written; '' where it is on disk.
+    new : bool, default False
+        This process wrote the spec.
     """
 
     spec: Path
     campaign: Path
     text: str = ""
+    new: bool = False
 
     def load(self) -> CampaignSpec:
         """Return the spec, validated."""
@@ -60,6 +64,17 @@ class Drafted:
             return load_spec(self.spec)
         with _faults_of_options():
             return parse_spec(self.text, str(self.spec), self.spec.absolute().parent)
+
+    @contextmanager
+    def removed_unless_run(self) -> Iterator[None]:
+        """Remove a new spec and its campaign if an error ends it before the program ran: the next try has the name."""
+        try:
+            yield
+        except UnperturbedError:
+            if self.new and not any(self.campaign.glob("runs/*")):
+                shutil.rmtree(self.campaign, ignore_errors=True)
+                self.spec.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
@@ -242,8 +257,9 @@ def draft(
         piped.keep(place.stdin)
         spec = spec.reading(place.stdin.absolute())
         progress.note(f"standard input was a pipe: every run reads a copy of it, {place.stdin}")
-    progress.step("running the program twice, unmeasured")
     try:
+        Drafted(place.spec, place.campaign, spec.text(head_of(command, place.spec))).load()  # before anything runs
+        progress.step("running the program twice, unmeasured")
         with _faults_of_options():
             tried = spec.tried(progress.note)
     except BaseException:
@@ -254,7 +270,7 @@ def draft(
         progress.note(remark)
     save(place, tried.text(head_of(command, place.spec)))
     progress.step(f"the spec of this command is {place.spec}")
-    return Drafted(place.spec, place.campaign)
+    return Drafted(place.spec, place.campaign, new=True)
 
 
 def typed(name_of_command: str, arguments: argparse.Namespace) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unperturbed.collectors.planning import list_metrics
+from unperturbed.collectors.planning import list_metrics, misspelt
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.binaries import find_function, needed_libraries, read_binary
 from unperturbed.instrument.events import parse_event
@@ -74,9 +74,15 @@ def choose_hardware(wanted: Sequence[str] = (), source: str = "", *, compiler: s
     ------
     HostError
         Nothing can be counted here.
+    SpecError
+        A wanted event of perf does not exist.
     """
-    ways = {metric.name: metric.best for metric in list_metrics(compiler).metrics if metric.best.available}
+    listed = list_metrics(compiler).metrics
+    ways = {metric.name: metric.best for metric in listed if metric.best.available}
     if wanted:
+        known = {name for metric in listed for name in (metric.name, *metric.aliases)}
+        if faults := misspelt(name for name in wanted if name not in known):
+            raise SpecError("\n".join(f"in the options before --: {fault}" for fault in faults.values()))
         only_simulated = any(name in ways and ways[name].kind == "simulated" for name in wanted)
         simulates = source == "simulated" or (source in ("", "auto") and only_simulated)
         return HardwareChoice(tuple(wanted), simulates, "requested on the command line")

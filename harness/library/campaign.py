@@ -217,7 +217,8 @@ class Campaign(Result):
         """Return the campaign's name and the number of configurations with each verdict."""
         found = [verdict.verdict for verdict in self._checked.verdicts]
         counts = [f"{found.count(name)} {name}" for name in dict.fromkeys(found)]
-        return f"campaign {self.name}: {listing(counts) or 'no verdict'}"
+        simulated = "; hardware metrics are simulated" if self._checked.simulated else ""
+        return f"campaign {self.name}: {listing(counts) or 'no verdict'}{simulated}"
 
     def tables(self) -> Sequence[Table]:
         """Return the table of verdicts, a row a configuration."""

@@ -131,13 +131,24 @@ class CampaignVerdicts(Framed, Result):
                 found[name] = tuple(seen.values())
         return found
 
+    @property
+    def simulated(self) -> bool:
+        """Return whether a simulator counted hardware metrics of any run."""
+        return any(
+            metric.kind == "simulated"
+            for by_configuration in self.traces.values()
+            for runs in by_configuration.values()
+            for metric in (runs[0].metrics.values() if runs else ())
+        )
+
     _page: ClassVar[str] = "unperturbed.harness.results.check:_page_of"
 
     def headline(self) -> str:
         """Return how many configurations have which verdict."""
         names = [verdict.verdict for verdict in self.verdicts]
         counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
-        return f"{counted(len(names), 'configuration')}: {listing(counts)}" if counts else "no verdict"
+        simulated = "; hardware metrics are simulated" if self.simulated else ""
+        return f"{counted(len(names), 'configuration')}: {listing(counts)}{simulated}" if counts else "no verdict"
 
     def tables(self) -> tuple[Table, ...]:
         """Return one row a configuration."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from unperturbed.analysis.alignment import MergedTrace, merge
 from unperturbed.analysis.perturbation import OPEN
 from unperturbed.collectors.data import Trace
+from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign import Manifest, configurations
 from unperturbed.harness.results.check import CampaignVerdicts, align_on, check
@@ -84,8 +85,22 @@ def merge_campaign(
     merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
     open_ones = sorted({verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
-    notes = [f"Neither shown unperturbed nor shown perturbed: {', '.join(open_ones)}."] if open_ones else []
+    merged_ones = {trace.attributes["configuration"] for trace in traces}
+    perturbed = [one.configuration for one in checked.verdicts if one.verdict == "perturbed"]
+    notes = [
+        f"{name} is perturbed within its runs: {_perturbed_within(checked, name)}. Leave it out by --without {name}, "
+        "or do not use those pairs."
+        for name in perturbed
+        if name in merged_ones and name not in rejected
+    ]
+    notes += [f"The verdict is open (shifted or undecided): {', '.join(open_ones)}."] if open_ones else []
     return MergedCampaign(merged, rejected, (*notes, *checked.notes))
+
+
+def _perturbed_within(checked: CampaignVerdicts, configuration: str) -> str:
+    """Return the pairs of metrics of a configuration that are perturbed."""
+    changes = [change for one in checked.verdicts if one.configuration == configuration for change in one.changes]
+    return listing(change.label for change in changes if change.verdict == "perturbed")
 
 
 def _rejected(checked: CampaignVerdicts) -> tuple[str, ...]:

@@ -80,7 +80,8 @@ def content_of(campaign: CampaignSpec, checked: CampaignVerdicts, manifest: Mani
         + _notes(manifest, [trace for runs in checked.traces.values() for found in runs.values() for trace in found])
         + tuple(
             f"The campaign was extended from {step['runs']} runs by {step['by']} ({step['at']}). If earlier verdicts "
-            "were the reason, α no longer holds exactly."
+            "were the reason, a wrong verdict is likelier than α: “May I add runs?” in docs/explanation/verdicts.md "
+            "shows by how much."
             for step in manifest.fact("extended") or []
         ),
     )
@@ -348,8 +349,8 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
     yield from _scaled(traces)
     if any(trace.attributes.get("uneven_work") for trace in traces):
         yield (
-            "The program waits in system calls often, which take the ticks that end intervals of work: their lengths "
-            "vary from run to run."
+            "The program often waits in system calls. They delay the ticks that end intervals, so the lengths of "
+            "intervals vary from run to run."
         )
     yield from _missed(traces)
     yield from _observed(traces)
@@ -370,7 +371,7 @@ def _unsampled_threads(traces: Sequence[Trace]) -> Iterable[str]:
     ]
     read = {name for name, source in find_sources().items() if source.sampled}
     if any(metric.source in read for trace in alone for metric in trace.metrics.values()):
-        yield "The program made threads, and of the counters only its main thread was read (threads: main)."
+        yield "The program started threads, but counters were read in its main thread only (threads: main)."
 
 
 def _scaled(traces: Sequence[Trace]) -> Iterable[str]:
@@ -381,7 +382,7 @@ def _scaled(traces: Sequence[Trace]) -> Iterable[str]:
             for trace in traces
             if f"{name}.running_ns" in trace.metrics
         ]
-        yield f"{name} took turns on the counters and is scaled up from {median(shares):.0%} of the time."
+        yield f"{name} was multiplexed: its counts are scaled up from {median(shares):.0%} of the time."
 
 
 def _missed(traces: Sequence[Trace]) -> Iterable[str]:
@@ -397,7 +398,7 @@ def _missed(traces: Sequence[Trace]) -> Iterable[str]:
     unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
     if unread:
         yield (
-            f"At {unread} ticks of all runs the counters could not be read: two intervals became one there, and no "
+            f"At {unread} ticks, over all runs, the counters could not be read. Two intervals were joined there; no "
             "count was lost."
         )
     if shares and median(shares) > _MISSED_SHARE:

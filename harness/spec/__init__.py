@@ -19,7 +19,7 @@ from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
 from unperturbed.harness.spec.imported import Imported, imported_spec
-from unperturbed.harness.spec.load import load_spec, metric_position, parse_spec
+from unperturbed.harness.spec.load import changed_keys, load_spec, metric_position, parse_spec
 from unperturbed.harness.spec.model import Because, Section, SpecKey
 from unperturbed.harness.spec.schema import json_schema
 from unperturbed.harness.spec.sections.analysis import Analysis
@@ -61,6 +61,7 @@ __all__ = [
     "Section",
     "SpecKey",
     "Value",
+    "changed_keys",
     "find_placeholders",
     "imported_spec",
     "json_schema",

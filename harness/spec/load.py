@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -109,7 +109,7 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
 
 
 def metric_position(campaign: CampaignSpec, name: str) -> str:
-    """Return where a software metric is in its spec, for faults that are found when it is built or counted.
+    """Return where a software or hardware metric is in its spec, for faults that are found when it is counted.
 
     Parameters
     ----------
@@ -124,10 +124,42 @@ def metric_position(campaign: CampaignSpec, name: str) -> str:
         `file:line:column` of the metric's name; the file relative to the current folder, if it lies below it.
     """
     draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
-    position = draft.key_position(("measure", "software", name))
+    listed = {text: path for path, text in draft.texts("measure", "hardware")}
+    place = draft.document.places.get(listed[name]) if name in listed else None
+    position = place.value if place else draft.key_position(("measure", "software", name))
     here = Path.cwd()
     file = campaign.path.relative_to(here) if campaign.path.is_relative_to(here) else campaign.path
     return f"{file}:{position.line}:{position.column}"
+
+
+def changed_keys(campaign: CampaignSpec, recorded: str) -> tuple[str, ...]:
+    """Return the keys whose values are not those of another text of the spec.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    recorded : str
+        The other text.
+
+    Returns
+    -------
+    tuple of str
+        As `campaign.seed`, with defaults filled in; none if the other text is no valid spec today.
+    """
+    try:
+        other = parse_spec(recorded, campaign.path.name, campaign.folder)
+    except SpecError:
+        return ()
+    return tuple(_differences(_canonical(other), _canonical(campaign)))
+
+
+def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*before, *now)):
+            yield from _differences(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
+    elif before != now:
+        yield path
 
 
 def _complete(spec: CampaignSpec) -> CampaignSpec:

@@ -50,7 +50,7 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     ]
     head += [f"#   {subset.name}: {_evidence(subset)}" for subset in plan.subsets]
     head += [
-        f"# Left out, cannot be measured at this interval: {one.metric} ({one.reason}). What may help: {one.advice}"
+        f"# Left out, cannot be measured at this interval: {one.metric} ({one.reason}). Suggestion: {one.advice}"
         for one in plan.unmeasurable
     ]
     head += [f"# Left out, undecided: {', '.join(one.metrics)} ({one.reason})" for one in plan.undecided]

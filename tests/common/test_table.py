@@ -38,3 +38,18 @@ def test_a_series_has_the_colour_of_its_figure_and_long_words_are_whole() -> Non
     assert "background:var(--series-1)" in table.to_html()
     assert "background:var(--muted-bar)" in table.to_html()
     assert table.to_text(width=40).count("A") == 100
+
+
+def test_text_has_the_width_of_the_terminal_and_leaves_details_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(
+        [Column("metric"), Column("change"), Column("p beyond", detail=True), Column("smallest", detail=True)],
+        [["instructions", "+0.05", "0.013", "0.12"]],
+    )
+    assert "too narrow" not in table.to_text(60)
+    assert "smallest" in table.to_text(60)
+    lines = table.to_text(36).splitlines()
+    assert lines[-1] == "36 columns are too narrow for: smallest."
+    assert any(line.split() == ["instructions", "+0.05", "0.013"] for line in lines)
+    assert table.to_text(26).splitlines()[-1] == "26 columns are too narrow for: p beyond and smallest."
+    monkeypatch.setenv("COLUMNS", "36")
+    assert table.to_text() == table.to_text(36)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 
+from tools import notebook, site_hooks
 from tools.tutorials import AFTER, PAGES, blocks, follow, is_printed
 
-_LONG = ("campaign", "subsets")  # a minute of processor time each
 
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.long] if name in _LONG else []) for name in PAGES if name not in AFTER],
-)
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in AFTER])
 def test_a_tutorial_can_be_followed(name: str, tmp_path: Path) -> None:
     for page in (name, *(later for later, first in AFTER.items() if first == name)):
         assert blocks(PAGES[page])
@@ -24,3 +22,24 @@ def test_a_tutorial_can_be_followed(name: str, tmp_path: Path) -> None:
 def test_outputs_are_compared() -> None:
     assert is_printed("run 1 of …", "run 7 of 20: baseline")
     assert not is_printed("run 1 of …", "no run")
+
+
+def _page(folder: Path, shown: str, code: str = "word = 'right'") -> Path:
+    page = folder / "page.md"
+    page.write_text(f"```python\n{code}\nword\n```\n\n```text\n{shown}\n```\n")
+    return page
+
+
+def test_a_cell_that_fails_or_shows_another_text_is_refused(tmp_path: Path) -> None:
+    assert follow(_page(tmp_path, "'right'"), tmp_path).cells[0].values == ("right",)
+    with pytest.raises(AssertionError, match=r"page.md:\n'wrong'\nis not in\n'right'"):
+        follow(_page(tmp_path, "'wrong'"), tmp_path)
+    with pytest.raises(AssertionError, match=r"page.md: ZeroDivisionError: .* in\nword = 1 / 0"):
+        follow(_page(tmp_path, "", "word = 1 / 0"), tmp_path)
+
+
+def test_the_build_of_the_site_fails_where_the_notebook_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "inputs", lambda: tmp_path)
+    monkeypatch.setattr(notebook, "PAGE", _page(tmp_path, "'wrong'"))
+    with pytest.raises(PluginError, match=r"the notebook tutorial: page\.md"):
+        site_hooks.on_pre_build(config=MkDocsConfig())

@@ -144,7 +144,7 @@ def _left_out(plan: Plan) -> list[tuple[VerdictName, list[str], str, str]]:
 
 
 def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
-    """Return the metrics in no subset: the reason, what may help, what was found of them; None where there is none."""
+    """Return the metrics in no subset: the reason, a suggestion, what was found of them; None where there is none."""
     listed = _left_out(plan)
     if not listed:
         return None
@@ -153,7 +153,7 @@ def left_out_section(plan: Plan, figure: Figure | None) -> Html | None:
             "article",
             tag("h3", ", ".join(metrics), " ", badge(verdict)),
             tag("p", _sentence(reason)),
-            tag("p", tag("b", "What may help: "), _sentence(advice), class_="advice"),
+            tag("p", tag("b", "Suggestion: "), _sentence(advice), class_="advice"),
             class_=f"card {verdict}",
         )
         for verdict, metrics, reason, advice in listed

@@ -35,7 +35,7 @@ class Command:
             choices=("dtw", "milestones", "paper"),
             default="dtw",
             help="dtw (default): dynamic time warping; milestones: interpolation between the anchor's milestones; "
-            "paper: dynamic time warping as in the paper, without penalty, guide, mending and even pace",
+            "paper: dynamic time warping as in the paper, without penalty, guide, repair and even pace",
         )
         parser.add_argument(
             "--anchor", metavar="COUNTER", help="counter of deterministic milestones that the path must pass through"

@@ -64,4 +64,5 @@ class Command:
         campaign, folder = drafted.load(), drafted.campaign.absolute()
         if arguments.dry_run:
             return show_plan(campaign, folder, as_json=arguments.json)
-        return run_and_show(campaign, folder, arguments, progress, drafted=drafted.spec)
+        with drafted.removed_unless_run():
+            return run_and_show(campaign, folder, arguments, progress, drafted=drafted.spec)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from unperturbed.harness.studies import SweepTable
 
     Content = Trace | SweepTable | ExportedRuns
+
+_WITHOUT_KINDS = ("csv", "arrow")
+"""Formats that have names and values alone."""
 
 
 class Command:
@@ -97,7 +101,23 @@ class Command:
         for path, part in parts.items():
             export(part, kind, path, name=chosen.name)
             print(path)
+        if chosen.name in _WITHOUT_KINDS and (simulated := _simulated(parts.values())):
+            print(
+                f"note: the file does not show that these metrics are simulated: {', '.join(simulated)}",
+                file=sys.stderr,
+            )
         return 0
+
+
+def _simulated(parts: Iterable[Content]) -> list[str]:
+    """Return the metrics of what is exported that a simulator counted."""
+    from unperturbed.harness.studies import SweepTable
+
+    found: dict[str, None] = {}
+    for part in parts:
+        described = part.columns if isinstance(part, SweepTable) else part.metrics.values()
+        found |= dict.fromkeys(one.name for one in described if one.kind == "simulated")
+    return list(found)
 
 
 def _find(given: Path) -> tuple[Path, Kind]:

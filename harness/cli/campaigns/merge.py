@@ -87,8 +87,8 @@ def _show(found: MergedCampaign, out: Path) -> None:
     console = terminal()
     console.print(describe.merge_table(found.merged, found.rejected).to_rich())
     console.print(
-        "Spread: by how many intervals alignments through other repetitions differ from the direct one; the columns "
-        "spread:… hold it for each interval"
+        "Spread: by how many intervals alignments through other repetitions differ from the direct one. The columns "
+        "spread:… have it for each interval."
     )
     for source in found.merged.sources:
         if source.alignment and source.alignment.warning:

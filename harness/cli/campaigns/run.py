@@ -69,7 +69,10 @@ class Command:
             return show_plan(campaign, folder, as_json=arguments.json)
         if campaign.parameters:
             return _sweep(campaign, folder, arguments)
-        return run_and_show(campaign, folder, arguments, progress, drafted=None if drafted is None else drafted.spec)
+        if drafted is None:
+            return run_and_show(campaign, folder, arguments, progress)
+        with drafted.removed_unless_run():
+            return run_and_show(campaign, folder, arguments, progress, drafted=drafted.spec)
 
 
 def _sweep(campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:

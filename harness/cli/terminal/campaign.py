@@ -218,10 +218,10 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
     console = terminal()
     comparing = bool(campaign.programs) and {one.configuration for one in checked.verdicts} <= set(campaign.programs)
     if checked.verdicts:
-        question = "do their metrics correlate alike?" if comparing else "was it perturbed?"
+        heading = "verdicts per set-up" if comparing else "verdicts per configuration"
         if comparing:
             console.print(f"baseline (A): {escape(campaign.program.run)}", soft_wrap=True)
-        console.print(verdict_table(checked.verdicts, f"{campaign.name}: {question}").to_rich())
+        console.print(verdict_table(checked.verdicts, f"{campaign.name}: {heading}").to_rich())
         over = f", over {len(checked.traces)} passes" if len(checked.traces) > 1 else ""
         console.print(
             f"Pairs and metrics: ✓ unperturbed, ✗ changed beyond ±{campaign.analysis.tolerance:g}, ~ changed, perhaps "
@@ -246,7 +246,7 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
                 sep="",
                 soft_wrap=True,
             )
-    if _is_simulated(checked):
+    if checked.simulated:
         console.print(
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.", soft_wrap=True
         )
@@ -261,16 +261,6 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
         )
     for note in checked.notes:
         console.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
-
-
-def _is_simulated(checked: CampaignVerdicts) -> bool:
-    """Return whether any run of the campaign has a simulated metric."""
-    return any(
-        metric.kind == "simulated"
-        for configurations_of_pass in checked.traces.values()
-        for runs in configurations_of_pass.values()
-        for metric in (runs[0].metrics.values() if runs else ())
-    )
 
 
 def _kinds_of_rho(checked: CampaignVerdicts) -> str:

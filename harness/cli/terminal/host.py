@@ -57,8 +57,8 @@ def _spec_json(spec: Readiness) -> dict[str, Any]:
 def show(host: Examination, spec: Readiness | None) -> None:
     """Print everything: a line a finding, with the command that mends it on a line of its own."""
     console = terminal()
-    _group(console, "What can be counted", host.counting)
-    _group(console, "What is noisy", host.noise)
+    _group(console, "Available counters", host.counting)
+    _group(console, "Sources of noise", host.noise)
     counts = Counter(finding.status for finding in (*host.counting, *host.noise))
     parts = [f"[{style}]{_SIGNS[status]} {status} {counts[status]}[/{style}]" for status, style in _STYLES.items()]
     console.print(

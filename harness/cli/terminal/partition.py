@@ -73,9 +73,8 @@ def show_plan(plan: Plan, folder: Path, notes: Sequence[str] = ()) -> None:
         console.print("No subset could be certified.")
     for one in plan.unmeasurable:
         console.print(
-            f"[red]{BAD} {escape(one.metric)}[/red] cannot be measured at this interval: {escape(one.reason)}. What "
-            "may "
-            f"help: {escape(one.advice)}",
+            f"[red]{BAD} {escape(one.metric)}[/red] cannot be measured at this interval: {escape(one.reason)}. "
+            f"Suggestion: {escape(one.advice)}",
             soft_wrap=True,
         )
     for left in plan.undecided:

@@ -105,7 +105,9 @@ def _hint(draft: Draft, key: str, name: str) -> str:
     """Return what an unknown hardware or operating-system metric may have been meant to be."""
     if name in PERF_WORDS:
         return f"perf's name; here it is `{PERF_WORDS[name]}`{'' if key == 'hardware' else ' (under `hardware`)'}"
-    meant = draft.nearest(name, [*PRESETS, *OS_METRICS])
+    meant = draft.nearest(name, [*PRESETS, *OS_METRICS, *(PERF_WORDS if key == "hardware" else ())])
+    if meant is not None and meant in PERF_WORDS:
+        return f"did you mean perf's `{meant}`? Here it is `{PERF_WORDS[meant]}`"
     if meant is not None:
         return f"did you mean `{meant}`{'' if key_of(meant) == key else f' (under `{key_of(meant)}`)'}?"
     if key == "hardware":

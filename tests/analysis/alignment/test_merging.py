@@ -171,7 +171,7 @@ def test_flat_stretches_run_at_an_even_pace_and_are_told(runs):
     slope = np.polyfit(i[within], j[within], 1)
     assert np.abs(np.polyval(slope, i[within]) - j[within]).max() <= 1
     noisy = align(*(trace_of_noise(seed) for seed in (1, 2)))
-    assert "flat but for noise" in noisy.warning
+    assert "flat (noise only)" in noisy.warning
     assert "anchors would hold it" in noisy.warning
     by_ticks = align(a, b, pace="TICKS")
     assert by_ticks.pace == "TICKS"

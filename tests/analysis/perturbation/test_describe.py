@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,9 @@ def test_a_verdict_is_a_result(verdict: Verdict, tmp_path: Path) -> None:
     assert json.loads(json.dumps(verdict.to_dict()))["verdict"] == verdict.verdict
     assert "smallest visible" in verdict._repr_html_()
     assert verdict.headline() in verdict.summary()
+    simulated = replace(verdict, simulated=True)
+    assert simulated.headline() == f"{verdict.headline()}; hardware metrics are simulated"
+    assert simulated.to_dict() == verdict.to_dict()
     page = verdict.write_html(tmp_path / "verdict.html").read_text()
     assert verdict.configuration in page
     assert page.startswith("<!DOCTYPE html>")

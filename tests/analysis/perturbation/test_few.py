@@ -26,7 +26,7 @@ def test_one_baseline_run_gives_a_verdict_that_says_it_is_weaker(program):
     )
     assert (same.verdict, other.verdict) == ("unperturbed", "perturbed")
     assert same.method == "bootstrap"
-    assert same.notes[0].startswith("one baseline run: how much correlations vary from run to run was guessed")
+    assert same.notes[0].startswith("one baseline run: the variation between runs was estimated within runs")
     assert other.configuration == "other"
     assert all(change.runs_to_decide is None for change in other.changes)
 

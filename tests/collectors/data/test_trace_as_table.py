@@ -97,7 +97,7 @@ def test_a_runs_folder_is_read(tmp_path: Path) -> None:
 
 def test_it_says_what_it_is() -> None:
     assert repr(a_trace(configuration="ties", run="0007")) == (
-        "<Trace of configuration ties, run 0007: 4 intervals in 4.0 s, 3 metrics: misses, rows, IPC>"
+        "<Trace of configuration ties, run 0007: 4 intervals in 4.0 s, 3 metrics (1 simulated): misses, rows, IPC>"
     )
     shown = a_trace()._repr_html_()
     assert all(text in shown for text in ("<table", "misses", "simulated", "20"))

@@ -188,7 +188,7 @@ def test_check_and_report_need_no_spec(finished: Finished) -> None:
     written = (finished.campaign / "report.html").stat().st_mtime_ns
     done = unperturbed(finished.folder, "check", finished.campaign)
     assert done.returncode == finished.last.returncode
-    assert "was it perturbed?" in done.stdout
+    assert "verdicts per configuration" in done.stdout
     done = unperturbed(finished.folder, "report", finished.campaign)
     assert done.returncode == 0
     assert (finished.campaign / "report.html").stat().st_mtime_ns > written
@@ -244,6 +244,7 @@ def test_comments_do_not_make_another_spec_but_values_do(finished: Finished) -> 
         done = unperturbed(finished.folder, "run", other)
         assert done.returncode == 2
         assert "holds a campaign of another spec" in done.stderr
+        assert "; changed since: campaign.seed): choose another folder" in done.stderr
         assert len(done_runs(finished.campaign)) == RUNS
     finally:
         finished.spec.write_text(text)
@@ -364,6 +365,26 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
     assert forced.rejected == ("steps",)
     assert forced.merged.trace.attributes["merged"]["rejected"] == ["steps"]
     assert len(forced.merged.sources[1].alignment.anchors) == 4
+
+
+def test_merge_names_a_configuration_that_is_perturbed_within_its_runs(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked_and_one_perturbed(campaign: CampaignSpec, traces: Traces) -> CampaignVerdicts:
+        found = check(campaign, traces)
+        spoilt = next(verdict for verdict in found.verdicts if verdict.configuration == "steps")
+        first = next(change for change in spoilt.changes if change.check == "inner")
+        changes = [
+            replace(change, verdict="perturbed" if change is first else "unperturbed") for change in spoilt.changes
+        ]
+        return replace(found, verdicts=(replace(spoilt, verdict="perturbed", changes=tuple(changes)),))
+
+    monkeypatch.setattr(merging, "check", checked_and_one_perturbed)
+    (note,) = [one for one in merging.merge_campaign(finished.campaign).notes if "perturbed" in one]
+    assert note.startswith("steps is perturbed within its runs: PAPI_")
+    assert note.endswith(". Leave it out by --without steps, or do not use those pairs.")
+    left = merging.merge_campaign(finished.campaign, without=["steps"])
+    assert not [one for one in left.notes if "perturbed within" in one]
 
 
 def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,15 @@ def test_a_metric_that_nobody_knows_names_the_nearest(tmp_path: Path) -> None:
 def test_a_metric_that_cannot_be_counted_here(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, measure__hardware=["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_FP_OPS"])
     _refused(unperturbed(tmp_path, "run", spec), 3, "PAPI_FP_OPS cannot be counted on this host")
+
+
+def test_an_event_that_perf_does_not_have_is_a_fault_of_the_spec(tmp_path: Path) -> None:
+    spec = write_spec(tmp_path, measure__hardware=["PAPI_TOT_INS", "PAPI_TOT_CYC", "perf::page-fautls"])
+    done = unperturbed(tmp_path, "run", spec)
+    _refused(done, 2, "perf has no event 'page-fautls'; did you mean perf::page-faults")
+    place = re.search(r"^unperturbed: (.+):(\d+):(\d+): perf has", done.stderr, re.MULTILINE)
+    assert place is not None
+    assert spec.read_text().splitlines()[int(place[2]) - 1][int(place[3]) - 1 :].startswith("perf::page-fautls")
 
 
 def test_no_compiler(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     assert done.returncode in (0, 4), done.stderr
     assert "spec:   campaigns/one-and-other.yaml (edit it to continue)" in done.stdout
     assert "B is another set-up of the program" in done.stdout
-    assert "do their metrics correlate alike?" in done.stdout
+    assert "verdicts per set-up" in done.stdout
     found = verdicts(programs / "campaigns" / "one-and-other")
     (verdict,) = found["verdicts"]
     assert (verdict["configuration"], verdict["reference"]) == ("B", "baseline")

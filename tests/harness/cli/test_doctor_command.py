@@ -33,7 +33,7 @@ def test_this_host_and_a_spec_as_text(tmp_path: Path) -> None:
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
-    assert {"What can be counted", "What is noisy"} <= set(lines)
+    assert {"Available counters", "Sources of noise"} <= set(lines)
     for subject in (
         "PMU",
         "permission",

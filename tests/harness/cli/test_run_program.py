@@ -32,7 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
     done = unperturbed(program, "run", *FEW, "--", "./phases", "100")
     assert done.returncode in (0, 4), done.stderr
-    assert "was it perturbed?" in done.stdout
+    assert "verdicts per configuration" in done.stdout
     assert "spec:   campaigns/phases.yaml (edit it to continue)" in done.stdout
     campaign = program / "campaigns" / "phases"
     assert (campaign / "report.html").is_file()
@@ -106,6 +106,27 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         (["--interval", "5 m", "--", "true"], 2, "`m` is no unit of a duration"),
         (["--metrics", "PAPI_TOT_INSS", "--", "true"], 2, "did you mean `PAPI_TOT_INS`?"),
         (["--metrics", "bogus", "--", "true"], 2, "unperturbed: in the options before --: unknown metric `bogus`;"),
+        (["--metrics", "cylces", "--", "true"], 2, "did you mean perf's `cycles`? Here it is `PAPI_TOT_CYC`"),
+        (
+            ["--metrics", "perf::cylces", "--", "true"],
+            2,
+            "in the options before --: perf has no event 'cylces'; did you",
+        ),
+        # What nothing here counts is found before the program runs, and nothing is left of the attempt.
+        (
+            [
+                "--source",
+                "simulated",
+                "--metrics",
+                "perf::page-faults",
+                "--",
+                sys.executable,
+                "-c",
+                "sum(range(10**6))",
+            ],
+            3,
+            "cannot be counted on this host",
+        ),
     ],
 )
 def test_what_cannot_be_run(tmp_path: Path, words: list[str], code: int, said: str) -> None:
@@ -113,4 +134,6 @@ def test_what_cannot_be_run(tmp_path: Path, words: list[str], code: int, said: s
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "campaigns").exists()
+    assert not list(tmp_path.glob("campaigns/*"))
+    if "--metrics" in words and code == 2:
+        assert "running the program" not in done.stderr

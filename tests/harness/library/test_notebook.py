@@ -10,76 +10,33 @@ import polars as pl
 import pytest
 
 import unperturbed as up
-from tests.harness.imports.test_campaign import write_runs
-from tests.harness.library.notebook import run_page
-from tests.harness.phases_campaign import unperturbed, verdicts
-
-ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "tutorials" / "notebook.md"
-QUICKSTART = ROOT / "experiments" / "quickstart" / "quickstart.yaml"
-SHORTER = {
-    "--size 690000": "--size 110000",
-    "-b 136": "-b 44",
-    "records: 180": "records: 60",
-    "baseline_runs: 10": "baseline_runs: 5",
-    "  runs: 5 ": "  runs: 3 ",
-    "source: blocksort": f"source: {QUICKSTART.parent / 'blocksort'}",
-}
-LEFT_OUT = ("output", "front", "blocks", "buckets", "moves", "places")
-"""Subsets and software metrics without which the campaign is short; those of `ties` stay."""
+from tests.harness.phases_campaign import verdicts
+from tools.notebook import PAGE, execute, inputs
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make what the page asks for: a campaign, a sweep's table, recordings of perf."""
-    place = tmp_path_factory.mktemp("notebook")
-    text = QUICKSTART.read_text()
-    for whole, short in SHORTER.items():
-        assert whole in text
-        text = text.replace(whole, short)
-    for name in LEFT_OUT:
-        text = re.sub(rf"^    {name}: [\[{{].*\n", "", text, flags=re.MULTILINE)
-    (place / "quickstart.yaml").write_text(text)
-    done = unperturbed(place, "run", "quickstart.yaml", "--campaign", "campaigns/quickstart")
-    assert done.returncode in (0, 4), done.stderr
-    write_runs(place / "base", 5)
-    write_runs(place / "new", 5, seed=3, spoilt=True)
-    _write_sweep(place / "campaigns" / "sizes")
-    return place
-
-
-def _write_sweep(folder: Path) -> None:
-    """Write the table of a sweep: as `unperturbed run` leaves it, with generated counts."""
-    from unperturbed.collectors.data.sweep_table import Column, write_sweep
-
-    chance = np.random.default_rng(1)
-    size = np.arange(8, 97, 4)
-    compares = 3000 * size + chance.integers(0, 200, len(size))
-    lookups = 900 * size + chance.integers(0, 200, len(size))
-    instructions = 7 * compares + 12 * lookups + chance.integers(0, 5000, len(size))
-    columns = {"size": size, "compares": compares, "lookups": lookups, "PAPI_TOT_INS": instructions}
-    described = [Column(name, "parameter" if name == "size" else "simulated") for name in columns]
-    folder.mkdir()
-    write_sweep(folder, pl.DataFrame(columns), described, {})
+def folder() -> Path:
+    """What the page asks for: a campaign, a sweep's table, recordings of perf."""
+    return inputs()
 
 
 def test_every_block_of_the_tutorial(folder: Path) -> None:
-    shown, names = run_page(PAGE, folder)
+    cells, names = execute()
     campaign, verdict = names["c"], names["v"]
     recorded = {one["configuration"]: one for one in verdicts(folder / "campaigns" / "quickstart")["verdicts"]}
     assert len(verdict.changes) == len(recorded["ties"]["changes"]) == 27
     assert verdict.verdict == recorded["ties"]["verdict"]
     assert list(campaign) == ["baseline", "anchor", "ties"]
-    kinds = [type(value).__name__ for block in shown for value in block.values]
+    kinds = [type(value).__name__ for cell in cells for value in cell.values]
     assert kinds == [
         *("Campaign", "DataFrame", "Picture", "DataFrame", "Picture", "PairwiseAlignment", "Verdict"),
         *("CausalModel", "Forecast"),
     ]
-    for block in shown:
-        for value in block.values:
+    for cell in cells:
+        for value in cell.values:
             assert "<" in value._repr_html_()
             assert len(repr(value).splitlines()) < 20
-    assert shown[-3].values[0].verdict == "perturbed"
+    assert cells[-3].values[0].verdict == "perturbed"
 
 
 def test_it_has_the_lines_that_people_were_promised() -> None:
