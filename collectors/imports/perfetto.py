@@ -124,12 +124,12 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
             continue
         try:
             time = round(float(event["ts"]) * 1000)
-            if not -_LAST_NS <= time <= _LAST_NS:
-                raise ValueError("the time is beyond 292 years")
             series = {str(key): float(value) for key, value in event["args"].items()}
             name = str(event["name"])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             refuse(path, f"event {place}: a counter needs name, ts and args with numbers ({error!r})")
+        if not -_LAST_NS <= time <= _LAST_NS:
+            refuse(path, f"event {place}: its time is beyond 292 years")
         for key, value in series.items():
             called = name if len(series) == 1 else f"{name}.{key}"
             counter = counters.setdefault((process, called), _Counter(called, process))
