@@ -58,7 +58,7 @@ def _changed_keys(before: str, after: str) -> str:
     """Return the keys of two texts of a spec whose values differ, two levels deep."""
     import yaml
 
-    old, new = ({} if not text else yaml.safe_load(text) for text in (before, after))
+    old, new = (yaml.load(text, yaml.BaseLoader) or {} for text in (before, after))
     found = []
     for key in dict.fromkeys([*old, *new]):
         one, other = old.get(key), new.get(key)

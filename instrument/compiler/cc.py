@@ -166,7 +166,7 @@ def read_metrics(path: Path) -> dict[str, Event]:
         raise SpecError(f"{path}: the metrics file cannot be read ({error.strerror})") from None
     except _RepeatedKeyError as error:
         raise SpecError(f"{path}:{error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that there is not
         raise SpecError(f"{path}: this is no YAML ({' '.join(str(error).split())})") from None
     # A whole spec serves too: there the mapping is below `measure:`.
     found = described if isinstance(described, dict) else {}
@@ -178,13 +178,13 @@ def read_metrics(path: Path) -> dict[str, Event]:
             f"{path}: there is no mapping `software:` in it, such as software: {{blocks: {{enter: compress_block}}}}"
         )
     assert root is not None, "a mapping was found in it"
-    places = {str(key.value): key.start_mark for key, _ in _at(root, keys)}
+    places = {loader.construct_object(key): key.start_mark for key, _ in _at(root, keys)}
     events, faults = {}, []
     for name, mapping in software.items():
         try:
             events[str(name)] = parse_event(mapping)
         except SpecError as error:
-            mark = places[str(name)]
+            mark = places[name]
             faults.append(f"{path}:{mark.line + 1}:{mark.column + 1}: software metric {str(name)!r}: {error}")
     if faults:
         raise SpecError("\n".join(faults))
