@@ -35,6 +35,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "program",
         "backends",
         "campaign",
+        "nodes",
         "imports",
         "results",
         "studies",

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
@@ -154,31 +155,23 @@ def locked(folder: Path) -> Iterator[None]:
         Another process holds it.
     """
     with (folder / "campaign.lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        for pause in (0.02, 0.1, 0.0):  # who looks whether a campaign is locked holds the lock for some microseconds
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(pause)
+        else:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise SpecError(
                 f"{folder}: another process (pid {holder}) is working on this campaign; wait for it, or choose "
                 "another folder with --campaign"
-            ) from None
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
-
-
-def is_locked(folder: Path) -> bool:
-    """Return whether a process works on a campaign; nothing is written."""
-    try:
-        with (folder / "campaign.lock").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 class Manifest:
@@ -280,6 +273,10 @@ class Manifest:
     def counts(self) -> Mapping[State, int]:
         """Return how many runs are in each state; states without runs are left out."""
         return dict(self._rows("SELECT state, count(*) FROM runs GROUP BY state"))
+
+    def tally(self) -> list[tuple[str, State, int, float]]:
+        """Return each pass and state that runs have: how many they are, and the seconds that they took."""
+        return self._rows("SELECT pass, state, count(*), total(seconds) FROM runs GROUP BY pass, state")
 
     def has_done(self) -> bool:
         """Return whether any run is done."""
