@@ -22,7 +22,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "collectors": ("data", "sources", "imports", "runtime", "records", "kernel_probes", "planning", "self_counting"),
     "collectors/sources": ("perf", "papi"),
     "instrument": ("events", "command_line", "finding", "missing", "layout", "compiler", "binaries", "python"),
-    "analysis": ("alignment", "perturbation", "partition", "diagnosis", "structure", "causal", "report"),
+    "analysis": ("alignment", "perturbation", "nodes", "partition", "diagnosis", "structure", "causal", "report"),
     "analysis/alignment": ("dtw",),
     "analysis/diagnosis": ("reading", "distances", "kinds"),
     "analysis/structure": ("classes", "sequence", "decomposition", "dictionary", "comparison"),

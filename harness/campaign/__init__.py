@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.manifest import Manifest, RunState, State
     from unperturbed.harness.campaign.pilot import with_configuration
     from unperturbed.harness.campaign.plan import PAD_BYTES, Configuration, PlannedRun, configurations, plan_batch
-    from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder
+    from unperturbed.harness.campaign.preparation import (
+        build_and_stage,
+        detect_host,
+        make_empty_folder,
+        shared_workspace,
+    )
     from unperturbed.harness.campaign.progress import Durations, Estimate, Progress, describe_interval
     from unperturbed.harness.campaign.requirements import (
         check_budget,
@@ -93,6 +98,7 @@ __all__ = [
     "reopen_lost",
     "run_campaign",
     "run_plain",
+    "shared_workspace",
     "with_configuration",
 ]
 
@@ -112,7 +118,7 @@ __getattr__, __dir__ = lazy_names(
         "manifest": ("Manifest", "RunState", "State"),
         "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
         "pilot": ("with_configuration",),
-        "preparation": ("build_and_stage", "detect_host", "make_empty_folder"),
+        "preparation": ("build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
         "progress": ("Durations", "Estimate", "Progress", "describe_interval"),
         "requirements": (
             "check_budget",

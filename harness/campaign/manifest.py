@@ -61,7 +61,7 @@ _TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES ru
 State = Literal["planned", "running", "done", "failed"]
 
 _FACTS: Mapping[str, Shape] = {
-    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose"), str),
+    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose", "shared"), str),
     **dict.fromkeys(("spec_digest", "spec_path", "spec_text"), str),
     **dict.fromkeys(("candidates", "programs", "reasons", "skipped"), dict),
     "description": {"host": {"name": str, "system": str}, "processor": {"model": str}},
@@ -70,6 +70,7 @@ _FACTS: Mapping[str, Shape] = {
     "inputs": {str: int},
     "layout_notes": {str: [str]},
     "probe_notes": [str],
+    "part": int,
     "expected": {"exit_code": int, "digest": str, "run": str},
     "extended": [{"runs": int, "by": int, "at": str}],
     "imported": {"configurations": dict, "files": list, "align_on": [str], "notes": [str]},
@@ -279,8 +280,8 @@ class Manifest:
         return self._rows("SELECT pass, state, count(*), total(seconds) FROM runs GROUP BY pass, state")
 
     def has_done(self) -> bool:
-        """Return whether any run is done."""
-        return bool(self._rows("SELECT 1 FROM runs WHERE state = 'done' LIMIT 1"))
+        """Return whether any run is done, or was handed to nodes, which have manifests of their own."""
+        return bool(self._rows("SELECT 1 FROM runs WHERE state = 'done' LIMIT 1") or self.fact("submitted"))
 
     def set_facts(self, **facts: Any) -> None:
         """Record facts about the campaign, all or none."""

@@ -116,16 +116,20 @@ def read_summary(folder: Path) -> CampaignSummary:
     """
     try:
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
-            runs = manifest.counts()
+            runs = Counter(manifest.counts())
             known = {name: str(manifest.fact(name) or "") for name in ("name", "purpose", "begun")}
+        parts = sorted((folder / "nodes").glob("[0-9][0-9]/campaign.sqlite"))
+        for part in parts:
+            with Manifest(part, read_only=True) as manifest:
+                runs.update(manifest.counts())
     except (SpecError, sqlite3.DatabaseError, ValueError) as error:
         return CampaignSummary(folder, folder.name, "", "unreadable", {}, {}, "", str(error))
     return CampaignSummary(
         folder,
         known["name"] or folder.name,
         known["purpose"] or "a campaign",
-        phase_of(runs, locked=is_locked(folder)),
-        runs,
+        phase_of(runs, locked=any(map(is_locked, (folder, *(part.parent for part in parts))))),
+        dict(runs),
         _verdicts(folder),
         known["begun"],
     )

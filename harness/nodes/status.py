@@ -15,9 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.common.wording import counted
-from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Durations, Manifest, Phase, RunState, State, is_locked, phase_of
-from unperturbed.harness.spec import PILOT
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness.campaign import (
+    Durations,
+    Manifest,
+    Phase,
+    RunState,
+    State,
+    configurations,
+    is_locked,
+    phase_of,
+)
+from unperturbed.harness.nodes.engines import Job, engine_of
+from unperturbed.harness.nodes.shares import NODES, NodePart, parts_of, read_json, share_of
+from unperturbed.harness.nodes.worker import OUTCOME, whole_campaign
+from unperturbed.harness.spec import PILOT, CampaignSpec
 
 _SHOWN_FAILURES = 5
 
@@ -162,9 +174,13 @@ def read_status(folder: Path) -> CampaignStatus:
         raise SpecError(f"{folder} holds no campaign (no campaign.sqlite); `unperturbed list` shows all campaigns")
     try:
         with Manifest(path, read_only=True) as manifest:
-            known = {name: str(manifest.fact(name) or "") for name in ("name", "purpose", "begun")}
-            description = manifest.fact("description")
-            part = read_part(folder, manifest, node=description["host"]["name"] if description else "")
+            known = {name: str(manifest.fact(name) or "") for name in ("name", "purpose", "begun", "id")}
+            if known["purpose"] == NODES:
+                parts = _parts(folder, known["id"])
+            else:
+                description = manifest.fact("description")
+                node = description["host"]["name"] if description else ""
+                parts = (read_part(folder, manifest, node=node),)
     except sqlite3.OperationalError as error:
         # A process that was killed while it wrote leaves a journal, which only a writer may roll back.
         raise SpecError(
@@ -172,7 +188,41 @@ def read_status(folder: Path) -> CampaignStatus:
             "repeat its run command, which repairs it"
         ) from None
     purpose = known["purpose"] or "a campaign"
-    return CampaignStatus(folder, known["name"] or folder.name, purpose, known["begun"], (part,))
+    return CampaignStatus(folder, known["name"] or folder.name, purpose, known["begun"], parts)
+
+
+def _parts(folder: Path, identity: str) -> tuple[PartStatus, ...]:
+    """Return the state of each part of a campaign on nodes, with what the engine knows of it."""
+    campaign = whole_campaign(folder)
+    if campaign.nodes is None:
+        return ()
+    parts = parts_of(folder, campaign.nodes.count)
+    try:
+        engine = engine_of(campaign.nodes, folder, identity)
+        engine.check()
+        jobs = engine.jobs(parts) or {}
+    except HostError:  # seen from a host without Slurm
+        jobs = {}
+    return tuple(_part(campaign, part, jobs.get(part.number)) for part in parts)
+
+
+def _part(campaign: CampaignSpec, part: NodePart, job: Job | None) -> PartStatus:
+    planned = sum(item.runs for item in configurations(share_of(campaign, part.number)))
+    path = part.folder / "campaign.sqlite"
+    if not path.is_file():
+        return PartStatus(part.folder, "", "not begun", {"planned": planned}, waits="it was not submitted yet")
+    with Manifest(path, read_only=True) as manifest:
+        found = read_part(part.folder, manifest, node=part.owner or "")
+    if not found.runs:
+        found = replace(found, runs={"planned": planned})
+    if job is not None:
+        waits = found.waits if found.phase == "running" else f"job {job.id} {job.state}{job.why and f' ({job.why})'}"
+        return replace(found, phase="running" if found.phase == "stopped" else found.phase, waits=waits)
+    outcome = read_json(part.folder / OUTCOME)
+    if found.phase in ("stopped", "not begun"):
+        why = f"its last job ended: {outcome['message']}; " if outcome and outcome.get("message") else ""
+        return replace(found, waits=f"{why}no job works on it; repeat `unperturbed run` to resume it")
+    return found
 
 
 def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
@@ -211,7 +261,7 @@ def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
         found = replace(found, current=_current(open_runs))
     if phase == "running" and not runs:
         return replace(found, waits="it is being prepared: no run is planned yet")
-    if all(durations.knows(name) for name in left):
+    if runs and all(durations.knows(name) for name in left):
         spent = found.current.seconds if found.current else 0.0
         found = replace(found, seconds_left=max(0.0, durations.expected(left) - spent))
     if phase in ("stopped", "not begun"):
