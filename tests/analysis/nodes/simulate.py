@@ -14,7 +14,8 @@ from unperturbed.analysis.perturbation.verdict import RunGroup, Verdict, changes
 
 SPREAD = 0.04
 """Standard deviation between runs of a node, on Fisher's scale; effects are given in its multiples."""
-_LEVEL = 0.5
+LEVEL = 0.5
+"""Mean of the baseline on that scale."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def runs_of(case: Case, campaigns: int, seed: int) -> list[tuple[FloatArray, Flo
     chance = np.random.default_rng(seed)
     found = []
     for k, r in case.shares:
-        level = _LEVEL + SPREAD * case.node * chance.normal(size=campaigns)
+        level = LEVEL + SPREAD * case.node * chance.normal(size=campaigns)
         change = SPREAD * (case.effect + case.interaction * chance.normal(size=campaigns))
         baseline = level + SPREAD * chance.normal(size=(k, campaigns))
         found.append((baseline, level + change + SPREAD * chance.normal(size=(r, campaigns))))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -183,3 +185,58 @@ def test_a_node_that_never_comes_back(slurm: Cluster, tmp_path: Path) -> None:
     wait_for(lambda: slurm.ask("sinfo", "-h", "-n", gone, "-t", "idle", "-o", "%D").strip() != "")
     assert running.run("--no-check").returncode == 0
     running.is_whole()
+
+
+@pytest.mark.long
+def test_a_coordinator_that_is_killed_at_twenty_moments(slurm: Cluster, tmp_path: Path) -> None:
+    running = Running(slurm, tmp_path)
+    chance = random.Random(1)
+    for _ in range(20):
+        watching = running.start("--no-check")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            watching.wait(chance.uniform(0.2, 4.0))
+        assert watching.poll() is None, watching.communicate()[1]
+        os.killpg(watching.pid, signal.SIGKILL)
+        watching.communicate()
+        names = [name for _, name, *_ in slurm.jobs() if name.startswith("unperturbed")]
+        assert len(names) == len(set(names))  # no part was submitted twice
+    running.open_gate()
+    last = running.run("--no-check")
+    assert last.returncode == 0, last.stderr
+    running.is_whole()
+    assert {attempt for *_, attempt in states(running.campaign)} == {1}
+
+
+def test_an_option_that_sbatch_refuses_is_told(slurm: Cluster, tmp_path: Path) -> None:
+    refused = Running(slurm, tmp_path, partition="nowhere").run("--no-check")
+    assert refused.returncode == 1
+    assert "sbatch refused the job: " in refused.stderr and "invalid partition" in refused.stderr
+    assert "no node has enough finished runs to be judged" in refused.stderr
+
+
+def test_without_slurm_the_message_says_where_to_type_the_command(tmp_path: Path, slurm: Cluster) -> None:
+    running = Running(slurm, tmp_path)
+    (tmp_path / "empty").mkdir()
+    slurm_path = slurm.environment["PATH"]
+    slurm.environment["PATH"] = str(tmp_path / "empty")
+    try:
+        told = running.run("--no-check")
+    finally:
+        slurm.environment["PATH"] = slurm_path
+    assert told.returncode == 3 and "`engine: slurm` needs sbatch, squeue, scancel" in told.stderr
+
+
+@pytest.mark.long
+def test_a_requeued_job_and_one_that_meets_its_time_limit(slurm: Cluster, tmp_path: Path) -> None:
+    running = Running(slurm, tmp_path, time="1")
+    watching = running.start("--no-check")
+    running.wait_for_owners()
+    owners = {part.name: part.owner for part in running.parts}
+    slurm.ask("scontrol", "requeue", running.job_of(running.parts[0]))
+    limited = running.job_of(running.parts[1])
+    wait_for(lambda: running.job_of(running.parts[1]) != limited, 180)  # Slurm looks at limits every 30 s
+    running.open_gate()
+    _, told = watching.communicate(timeout=240)
+    assert watching.returncode == 0, told
+    running.is_whole()
+    assert {part.name: part.owner for part in running.parts} == owners
