@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         lacks,
         parts_of,
         read_json,
+        reading,
         recorded_share,
         share_of,
     )
@@ -32,6 +33,7 @@ __all__ = [
     "parts_of",
     "read_json",
     "read_status",
+    "reading",
     "recorded_share",
     "run_on_nodes",
     "share_of",
@@ -50,6 +52,7 @@ __getattr__, __dir__ = lazy_names(
             "lacks",
             "parts_of",
             "read_json",
+            "reading",
             "recorded_share",
             "share_of",
         ),

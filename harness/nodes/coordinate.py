@@ -33,6 +33,7 @@ from unperturbed.harness.nodes.shares import (
     lacks,
     parts_of,
     read_json,
+    reading,
     share_of,
 )
 from unperturbed.harness.nodes.worker import OUTCOME, Outcome
@@ -159,7 +160,7 @@ def _make_part(campaign: CampaignSpec, part: NodePart, whole: Manifest, home: Pa
     """Make a part's folder and manifest, once; from then on the node's process alone writes there."""
     share = share_of(campaign, part.number)
     if (part.folder / "campaign.sqlite").is_file():
-        with Manifest(part.folder / "campaign.sqlite", read_only=True) as known:
+        with reading(part) as known:
             check_owner(known, share, CAMPAIGN)
             if known.fact("part") == part.number and known.fact("program") == whole.fact("program"):
                 return
@@ -216,12 +217,13 @@ def _give_up_lost(
             one.lost_since = time.monotonic()
         elif time.monotonic() - one.lost_since >= patience:
             engine.cancel([one.part])
-            _give_up(one, f"its node {one.part.owner or ''} is not in service ({jobs[one.part.number].why})", progress)
+            node = f"its node {one.part.owner}" if one.part.owner else "a node for it"
+            _give_up(one, f"{node} is not in service ({jobs[one.part.number].why})", progress)
 
 
 def _look(one: _Standing) -> None:
     """Read how far a part is."""
-    with Manifest(one.part.folder / "campaign.sqlite", read_only=True) as manifest:
+    with reading(one.part) as manifest:
         one.runs = Counter(manifest.counts())
         one.passes = len(manifest.fact("passes") or [{}])
 
@@ -287,7 +289,7 @@ def _missing(campaign: CampaignSpec, standings: Sequence[_Standing]) -> tuple[st
     """Return what the campaign ends without; raise where no node can be judged."""
     notes, judged = [], 0
     for one in standings:
-        with Manifest(one.part.folder / "campaign.sqlite", read_only=True) as manifest:
+        with reading(one.part) as manifest:
             lacking = lacks(share_of(campaign, one.part.number), done_runs(manifest))
         judged += not lacking
         if one.given_up:

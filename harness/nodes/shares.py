@@ -7,6 +7,7 @@ import random
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import environ, link
 from pathlib import Path
@@ -80,6 +81,32 @@ def share_of(campaign: CampaignSpec, number: int) -> CampaignSpec:
     }
     seed = random.Random(f"{design.seed}/{number}").randrange(2**63)
     return campaign.model_copy(update={"campaign": design.model_copy(update={**shares, "seed": seed})})
+
+
+@contextmanager
+def reading(part: NodePart) -> Iterator[Manifest]:
+    """Open a part's manifest read-only; a process that was killed may have left it in the middle of a write.
+
+    Yields
+    ------
+    Manifest
+        After what the process left was rolled back, which only a writer can do.
+    """
+    path = part.folder / "campaign.sqlite"
+    try:
+        manifest = Manifest(path, read_only=True)
+    except SpecError:
+        if not is_half_written(part.folder):
+            raise
+        Manifest(path).close()
+        manifest = Manifest(path, read_only=True)
+    with manifest:
+        yield manifest
+
+
+def is_half_written(folder: Path) -> bool:
+    """Return whether a manifest has a journal: a process writes it, or was killed while it did."""
+    return (folder / "campaign.sqlite-journal").exists()
 
 
 def recorded_share(manifest: Manifest) -> CampaignSpec | None:
@@ -203,10 +230,3 @@ def done_runs(manifest: Manifest) -> dict[str, int]:
         by_pass = found.setdefault(state.run.configuration, dict.fromkeys(names, 0))
         by_pass[state.run.pass_name] = by_pass.get(state.run.pass_name, 0) + 1
     return {name: min(by_pass.values()) for name, by_pass in found.items()}
-
-
-def existing_parts(folder: Path) -> Iterator[NodePart]:
-    """Yield the parts whose manifests exist, in order."""
-    for path in sorted((folder / FOLDER).glob("[0-9][0-9]")):
-        if (path / "campaign.sqlite").is_file():
-            yield NodePart(int(path.name), path)

@@ -27,11 +27,16 @@ from unperturbed.harness.campaign import (
     phase_of,
 )
 from unperturbed.harness.nodes.engines import Job, engine_of
-from unperturbed.harness.nodes.shares import NODES, NodePart, parts_of, read_json, share_of
+from unperturbed.harness.nodes.shares import NODES, NodePart, is_half_written, parts_of, read_json, share_of
 from unperturbed.harness.nodes.worker import OUTCOME, whole_campaign
 from unperturbed.harness.spec import PILOT, CampaignSpec
 
 _SHOWN_FAILURES = 5
+
+# Only a writer may roll back what a killed process left.
+_HALF_WRITTEN = (
+    "the manifest was left in the middle of a write by a process that was killed; the run command, repeated, repairs it"
+)
 
 
 @dataclass(frozen=True)
@@ -181,12 +186,10 @@ def read_status(folder: Path) -> CampaignStatus:
                 description = manifest.fact("description")
                 node = description["host"]["name"] if description else ""
                 parts = (read_part(folder, manifest, node=node),)
-    except sqlite3.OperationalError as error:
-        # A process that was killed while it wrote leaves a journal, which only a writer may roll back.
-        raise SpecError(
-            f"{path}: the manifest cannot be read now ({error}); try again. If no process works on the campaign, "
-            "repeat its run command, which repairs it"
-        ) from None
+    except (SpecError, sqlite3.OperationalError):
+        if not is_half_written(folder):
+            raise
+        raise SpecError(f"{path}: {_HALF_WRITTEN}") from None
     purpose = known["purpose"] or "a campaign"
     return CampaignStatus(folder, known["name"] or folder.name, purpose, known["begun"], parts)
 
@@ -211,8 +214,13 @@ def _part(campaign: CampaignSpec, part: NodePart, job: Job | None) -> PartStatus
     path = part.folder / "campaign.sqlite"
     if not path.is_file():
         return PartStatus(part.folder, "", "not begun", {"planned": planned}, waits="it was not submitted yet")
-    with Manifest(path, read_only=True) as manifest:
-        found = read_part(part.folder, manifest, node=part.owner or "")
+    try:
+        with Manifest(path, read_only=True) as manifest:
+            found = read_part(part.folder, manifest, node=part.owner or "")
+    except (SpecError, sqlite3.OperationalError):
+        if not is_half_written(part.folder):
+            raise
+        return PartStatus(part.folder, part.owner or "", "stopped", {"planned": planned}, waits=_HALF_WRITTEN)
     if not found.runs:
         found = replace(found, runs={"planned": planned})
     if job is not None:

@@ -16,6 +16,7 @@ from unperturbed.harness.nodes.shares import (
     claim,
     parts_of,
     read_json,
+    reading,
     share_of,
     this_node,
     write_json,
@@ -112,7 +113,7 @@ def _work(
     campaign: CampaignSpec, home: Path, part: NodePart, parts: tuple[NodePart, ...], node: str, progress: Progress
 ) -> Outcome:
     share = share_of(campaign, part.number)
-    with Manifest(part.folder / "campaign.sqlite", read_only=True) as manifest:
+    with reading(part) as manifest:
         workspace = shared_workspace(share, manifest)
     if workspace is None:
         raise SpecError(f"{part.folder} is no part of a campaign")

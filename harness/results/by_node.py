@@ -11,8 +11,8 @@ import numpy as np
 from unperturbed.analysis.nodes import NodeVerdicts, apart, combine_nodes
 from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Manifest, configurations
-from unperturbed.harness.nodes import NodePart, done_runs, lacks, parts_of, read_json, share_of
+from unperturbed.harness.campaign import configurations
+from unperturbed.harness.nodes import NodePart, done_runs, lacks, parts_of, read_json, reading, share_of
 from unperturbed.harness.results.judge import Judgement, judge
 from unperturbed.harness.spec import BASELINE, CampaignSpec
 
@@ -75,7 +75,7 @@ def judge_nodes(
             said.append(f"Part {part.name} was never started.")
             continue
         share = share_of(campaign, part.number)
-        with Manifest(part.folder / "campaign.sqlite", read_only=True) as manifest:
+        with reading(part) as manifest:
             failed += [f"{part.name}/{state.run.id}" for state in manifest.runs("failed")]
             missing += [f"{part.name}/{state.run.id}" for state in manifest.runs("planned", "running")]
             lacking = lacks(share, done_runs(manifest))
