@@ -66,6 +66,7 @@ bench:
 	$(python) tests/benchmarks/instrument_python.py
 	$(python) tests/benchmarks/perturbation_checks.py
 	$(python) tests/benchmarks/large_campaign.py campaigns/large
+	$(python) -m tests.benchmarks.nodes_on_slurm
 	$(python) tests/benchmarks/export_speed.py
 	$(python) tests/benchmarks/import_speed.py
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
@@ -85,6 +86,7 @@ validate:
 	@tools/setup.sh pmu
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
 	$(python) docs/evidence/calibration.py --campaigns 1000 --seed 1
+	$(python) docs/evidence/nodes.py --campaigns 1000 --seed 1
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1

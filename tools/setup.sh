@@ -58,6 +58,12 @@ if [ "$goal" != run ]; then
     command -v ccache >/dev/null || need ccache
     command -v distcc >/dev/null || need distcc
     command -v csmith >/dev/null || need csmith
+    # A cluster of three nodes in a temporary folder, for campaigns on nodes.
+    has_daemon() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
+    has_daemon slurmctld || need slurmctld
+    has_daemon slurmd || need slurmd
+    command -v sbatch >/dev/null || need slurm-client
+    has_daemon munged || need munge
     [ -f /usr/include/x86_64-linux-gnu/sys/sdt.h ] || [ -f /usr/include/sys/sdt.h ] || need systemtap-sdt-dev
 fi
 if [ "$goal" = bench ]; then

@@ -33,6 +33,7 @@ from unperturbed.common.faces import lazy_names
 if TYPE_CHECKING:
     from unperturbed.analysis.report.diagnosis import render_diagnosis
     from unperturbed.analysis.report.model.page import render_model
+    from unperturbed.analysis.report.nodes import render_nodes
     from unperturbed.analysis.report.structure import render_structure
     from unperturbed.analysis.report.traces import render_traces
 
@@ -49,6 +50,7 @@ __all__ = [
     "render_comparison",
     "render_diagnosis",
     "render_model",
+    "render_nodes",
     "render_partition",
     "render_result",
     "render_structure",
@@ -65,6 +67,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "diagnosis": ("render_diagnosis",),
         "model.page": ("render_model",),
+        "nodes": ("render_nodes",),
         "structure": ("render_structure",),
         "traces": ("render_traces",),
     },

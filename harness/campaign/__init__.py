@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
-    from unperturbed.harness.campaign.attempts import Attempt, Durations, RunQueue, RunResult
+    from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
     from unperturbed.harness.campaign.execution import (
         CAMPAIGN,
         SWEEP,
@@ -17,11 +17,16 @@ if TYPE_CHECKING:
         prepare_campaign,
         run_campaign,
     )
-    from unperturbed.harness.campaign.manifest import Manifest, RunState
+    from unperturbed.harness.campaign.manifest import Manifest, RunState, State
     from unperturbed.harness.campaign.pilot import with_configuration
     from unperturbed.harness.campaign.plan import PAD_BYTES, Configuration, PlannedRun, configurations, plan_batch
-    from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder
-    from unperturbed.harness.campaign.progress import Estimate, Progress, describe_interval
+    from unperturbed.harness.campaign.preparation import (
+        build_and_stage,
+        detect_host,
+        make_empty_folder,
+        shared_workspace,
+    )
+    from unperturbed.harness.campaign.progress import Durations, Estimate, Progress, describe_interval
     from unperturbed.harness.campaign.requirements import (
         check_budget,
         check_clock,
@@ -33,7 +38,15 @@ if TYPE_CHECKING:
     )
     from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
     from unperturbed.harness.campaign.session import Session, execute_in
-    from unperturbed.harness.campaign.summary import HOME, CampaignSummary, find_campaigns, read_summary
+    from unperturbed.harness.campaign.summary import (
+        HOME,
+        CampaignSummary,
+        Phase,
+        find_campaigns,
+        is_locked,
+        phase_of,
+        read_summary,
+    )
     from unperturbed.harness.campaign.traces import DamagedRunsError, lost_note, read_run, reopen_lost
 
 __all__ = [
@@ -48,6 +61,7 @@ __all__ = [
     "Durations",
     "Estimate",
     "Manifest",
+    "Phase",
     "PlannedRun",
     "ProgramResult",
     "Progress",
@@ -56,6 +70,7 @@ __all__ = [
     "RunState",
     "Sampling",
     "Session",
+    "State",
     "build_and_stage",
     "check_budget",
     "check_clock",
@@ -69,10 +84,12 @@ __all__ = [
     "execute_in",
     "execute_plan",
     "find_campaigns",
+    "is_locked",
     "lock_campaign",
     "lost_note",
     "make_empty_folder",
     "no_verdict",
+    "phase_of",
     "plan_batch",
     "plan_counting",
     "prepare_campaign",
@@ -81,13 +98,14 @@ __all__ = [
     "reopen_lost",
     "run_campaign",
     "run_plain",
+    "shared_workspace",
     "with_configuration",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "attempts": ("Attempt", "Durations", "RunQueue", "RunResult"),
+        "attempts": ("Attempt", "RunQueue", "RunResult"),
         "execution": (
             "CAMPAIGN",
             "SWEEP",
@@ -97,11 +115,11 @@ __getattr__, __dir__ = lazy_names(
             "prepare_campaign",
             "run_campaign",
         ),
-        "manifest": ("Manifest", "RunState"),
+        "manifest": ("Manifest", "RunState", "State"),
         "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
         "pilot": ("with_configuration",),
-        "preparation": ("build_and_stage", "detect_host", "make_empty_folder"),
-        "progress": ("Estimate", "Progress", "describe_interval"),
+        "preparation": ("build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
+        "progress": ("Durations", "Estimate", "Progress", "describe_interval"),
         "requirements": (
             "check_budget",
             "check_clock",
@@ -114,6 +132,6 @@ __getattr__, __dir__ = lazy_names(
         "run": ("ProgramResult", "Sampling", "run_plain"),
         "session": ("Session", "execute_in"),
         "traces": ("DamagedRunsError", "lost_note", "read_run", "reopen_lost"),
-        "summary": ("CampaignSummary", "HOME", "find_campaigns", "read_summary"),
+        "summary": ("CampaignSummary", "HOME", "Phase", "find_campaigns", "is_locked", "phase_of", "read_summary"),
     },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,29 +14,9 @@ from unperturbed.errors import RunError
 from unperturbed.harness.campaign.manifest import Manifest, now
 from unperturbed.harness.campaign.plan import PlannedRun
 from unperturbed.harness.campaign.preparation import make_empty_folder
-from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.progress import Durations, Progress
 from unperturbed.harness.campaign.session import Session
 from unperturbed.harness.host import state as host
-
-
-class Durations:
-    """How long the runs of each pass took: the mean of those that are over, to predict the rest."""
-
-    def __init__(self) -> None:
-        self._sum: defaultdict[str, float] = defaultdict(float)
-        self._runs: Counter[str] = Counter()
-
-    def add(self, pass_name: str, seconds: float) -> None:
-        """Record one run."""
-        self._sum[pass_name] += seconds
-        self._runs[pass_name] += 1
-
-    def expected(self, runs: Mapping[str, int]) -> float:
-        """Return the seconds that so many runs of each pass will take; 0 when nothing is known of some of them."""
-        wanted = {name: count for name, count in runs.items() if count}
-        if any(not self._runs[name] for name in wanted):
-            return 0.0
-        return sum(count * self._sum[name] / self._runs[name] for name, count in wanted.items())
 
 
 class RunQueue:

@@ -19,12 +19,12 @@ from pathlib import Path
 from unperturbed.collectors.planning import Passes
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.backends import execute_parts
-from unperturbed.harness.campaign.attempts import Attempt, Durations, RunQueue, RunResult
+from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
 from unperturbed.harness.campaign.manifest import Manifest, locked, now
 from unperturbed.harness.campaign.pilot import pilots, rehearse
 from unperturbed.harness.campaign.plan import PlannedRun, configurations, plan_runs
 from unperturbed.harness.campaign.preparation import prepare
-from unperturbed.harness.campaign.progress import Estimate, Progress
+from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
 from unperturbed.harness.campaign.run import Sampling
 from unperturbed.harness.campaign.session import Session, execute_in, make_layouts, software_metrics_in
 from unperturbed.harness.campaign.traces import lost_note, reopen_lost

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
@@ -60,7 +61,7 @@ _TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES ru
 State = Literal["planned", "running", "done", "failed"]
 
 _FACTS: Mapping[str, Shape] = {
-    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose"), str),
+    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose", "shared"), str),
     **dict.fromkeys(("spec_digest", "spec_path", "spec_text"), str),
     **dict.fromkeys(("candidates", "programs", "reasons", "skipped"), dict),
     "description": {"host": {"name": str, "system": str}, "processor": {"model": str}},
@@ -69,6 +70,7 @@ _FACTS: Mapping[str, Shape] = {
     "inputs": {str: int},
     "layout_notes": {str: [str]},
     "probe_notes": [str],
+    "part": int,
     "expected": {"exit_code": int, "digest": str, "run": str},
     "extended": [{"runs": int, "by": int, "at": str}],
     "imported": {"configurations": dict, "files": list, "align_on": [str], "notes": [str]},
@@ -154,31 +156,23 @@ def locked(folder: Path) -> Iterator[None]:
         Another process holds it.
     """
     with (folder / "campaign.lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        for pause in (0.02, 0.1, 0.0):  # who looks whether a campaign is locked holds the lock for some microseconds
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(pause)
+        else:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise SpecError(
                 f"{folder}: another process (pid {holder}) is working on this campaign; wait for it, or choose "
                 "another folder with --campaign"
-            ) from None
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
-
-
-def is_locked(folder: Path) -> bool:
-    """Return whether a process works on a campaign; nothing is written."""
-    try:
-        with (folder / "campaign.lock").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 class Manifest:
@@ -283,9 +277,13 @@ class Manifest:
         """Return how many runs are in each state; states without runs are left out."""
         return dict(self._rows("SELECT state, count(*) FROM runs GROUP BY state"))
 
+    def tally(self) -> list[tuple[str, State, int, float]]:
+        """Return each pass and state that runs have: how many they are, and the seconds that they took."""
+        return self._rows("SELECT pass, state, count(*), total(seconds) FROM runs GROUP BY pass, state")
+
     def has_done(self) -> bool:
-        """Return whether any run is done."""
-        return bool(self._rows("SELECT 1 FROM runs WHERE state = 'done' LIMIT 1"))
+        """Return whether any run is done, or was handed to nodes, which have manifests of their own."""
+        return bool(self._rows("SELECT 1 FROM runs WHERE state = 'done' LIMIT 1") or self.fact("submitted"))
 
     def set_facts(self, **facts: Any) -> None:
         """Record facts about the campaign, all or none."""

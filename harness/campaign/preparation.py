@@ -30,7 +30,7 @@ from unperturbed.harness.campaign.requirements import (
     refuse_misspelt,
 )
 from unperturbed.harness.campaign.run import ProgramResult, run_plain
-from unperturbed.harness.campaign.session import UNTOUCHED, Session, build_configurations
+from unperturbed.harness.campaign.session import UNTOUCHED, Session, build_configurations, shared_builds
 from unperturbed.harness.host import state as host
 from unperturbed.harness.program import (
     check_compilers,
@@ -94,7 +94,8 @@ def detect_host(campaign: CampaignSpec, manifest: Manifest, progress: Progress) 
         As `run_campaign` says.
     """
     for name in ("", *campaign.programs):
-        check_compilers(campaign.of_program(name).program)
+        if manifest.fact("shared") is None:
+            check_compilers(campaign.of_program(name).program)
         check_sampled_program(campaign.of_program(name))
     description = host.describe(tuple(campaign.program.compilers.values()))
     here = host.fingerprint(description)
@@ -142,9 +143,36 @@ def build_and_stage(campaign: CampaignSpec, folder: Path, manifest: Manifest, pr
     SpecError, HostError, RunError
         As `run_campaign` says.
     """
+    if (shared := shared_workspace(campaign, manifest)) is not None:
+        return shared
     identity = _identity(campaign, manifest)
     builds = build_configurations(campaign, folder, [UNTOUCHED, *configurations(campaign)], manifest, progress)
     return Workspace(builds, _inputs(campaign, folder, builds[REFERENCE], manifest, progress), identity)
+
+
+def shared_workspace(campaign: CampaignSpec, manifest: Manifest) -> Workspace | None:
+    """Return what a node's part shares with the others: builds and inputs, at one path; None in other campaigns.
+
+    Raises
+    ------
+    HostError
+        They are not on this node, or the program is another here.
+    """
+    if (home := manifest.fact("shared")) is None:
+        return None
+    identity, now = manifest.fact("program"), _identities(campaign)
+    if identity != now:
+        raise HostError(
+            f"the program on this node ({now}) differs from the one that was built ({identity}): its source, its input "
+            "or a file that its command names"
+        )
+    builds = shared_builds(Path(home), [UNTOUCHED, *configurations(campaign)], manifest)
+    for folder in (Path(home) / "inputs", *filter(None, builds.values())):
+        if not folder.is_dir():
+            raise HostError(
+                f"{folder} is not on this node: the campaign's folder must be on a disk that all nodes share"
+            )
+    return Workspace(builds, Path(home) / "inputs", identity)
 
 
 def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:
@@ -169,7 +197,7 @@ def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:
             "another folder with --campaign, or restore the program"
         )
     if known is not None:
-        pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes")]
+        pilots_of = [f"{PILOT}:{item['name']}" for item in manifest.fact("passes") or []]
         rehearsals = [f"probes:{item.name}" for item in configurations(campaign)]
         others = [f"expected:{name}" for name in campaign.programs]
         manifest.set_facts(**dict.fromkeys(["expected", "native", "inputs", *others, *pilots_of, *rehearsals]))

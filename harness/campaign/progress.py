@@ -1,13 +1,15 @@
-"""What a campaign reports before it starts and while it runs."""
+"""What a campaign reports before it starts and while it runs, and how long the rest will take."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from unperturbed.collectors.planning import Passes
-from unperturbed.harness.campaign.plan import PlannedRun
+if TYPE_CHECKING:
+    from unperturbed.collectors.planning import Passes
+    from unperturbed.harness.campaign.plan import PlannedRun
 
 _QUANTUM_BLOCKS = 100_000
 """Basic blocks of a quantum of the simulator's work clock."""
@@ -35,6 +37,30 @@ class Estimate:
     configurations: Mapping[str, int]
     passes: Passes
     notes: tuple[str, ...]
+
+
+class Durations:
+    """How long the runs of each pass took: the mean of those that are over, to predict the rest."""
+
+    def __init__(self) -> None:
+        self._sum: defaultdict[str, float] = defaultdict(float)
+        self._runs: Counter[str] = Counter()
+
+    def add(self, pass_name: str, seconds: float, *, runs: int = 1) -> None:
+        """Record one run, or so many that took these seconds together."""
+        self._sum[pass_name] += seconds
+        self._runs[pass_name] += runs
+
+    def knows(self, pass_name: str) -> bool:
+        """Return whether a run of the pass was recorded."""
+        return bool(self._runs[pass_name])
+
+    def expected(self, runs: Mapping[str, int]) -> float:
+        """Return the seconds that so many runs of each pass will take; 0 when nothing is known of some of them."""
+        wanted = {name: count for name, count in runs.items() if count}
+        if any(not self._runs[name] for name in wanted):
+            return 0.0
+        return sum(count * self._sum[name] / self._runs[name] for name, count in wanted.items())
 
 
 class Progress(Protocol):

@@ -236,6 +236,15 @@ def build_configurations(
     return builds
 
 
+def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifest) -> dict[str, Path | None]:
+    """Return the folders of builds that were made in another campaign's folder; None for a program not built here."""
+    known = manifest.fact("builds") or {}
+    return {
+        item.name: home / "builds" / _folder_name(known[item.name]["number"]) / "src" if item.name in known else None
+        for item in wanted
+    }
+
+
 def make_layouts(session: Session, runs: Iterable[PlannedRun], manifest: Manifest, progress: Progress) -> None:
     """Link the layouts of planned runs, so that nothing is linked between two runs.
 

@@ -5,6 +5,7 @@ Nothing is written, so that a campaign that runs, or one that another user made,
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign.manifest import Manifest, State, is_locked
+from unperturbed.harness.campaign.manifest import Manifest, State
 
 HOME = Path("campaigns")
 """Where campaigns are kept, in the current folder, unless a folder is given."""
@@ -115,22 +116,39 @@ def read_summary(folder: Path) -> CampaignSummary:
     """
     try:
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
-            runs = manifest.counts()
+            runs = Counter(manifest.counts())
             known = {name: str(manifest.fact(name) or "") for name in ("name", "purpose", "begun")}
+        parts = sorted((folder / "nodes").glob("[0-9][0-9]/campaign.sqlite"))
+        for part in parts:
+            with Manifest(part, read_only=True) as manifest:
+                runs.update(manifest.counts())
     except (SpecError, sqlite3.DatabaseError, ValueError) as error:
         return CampaignSummary(folder, folder.name, "", "unreadable", {}, {}, "", str(error))
     return CampaignSummary(
         folder,
         known["name"] or folder.name,
         known["purpose"] or "a campaign",
-        _phase(runs, locked=is_locked(folder)),
-        runs,
+        phase_of(runs, locked=any(map(is_locked, (folder, *(part.parent for part in parts))))),
+        dict(runs),
         _verdicts(folder),
         known["begun"],
     )
 
 
-def _phase(runs: Mapping[State, int], *, locked: bool) -> Phase:
+def is_locked(folder: Path) -> bool:
+    """Return whether a process works on a campaign; nothing is written."""
+    try:
+        with (folder / "campaign.lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def phase_of(runs: Mapping[State, int], *, locked: bool) -> Phase:
+    """Return the phase of a campaign by its runs in each state, and by whether a process works on it."""
     if locked:
         return "running"
     if not runs:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ROOMS = {
     "campaigns": "campaigns",
+    "overview": "the state of campaigns",
     "analyses": "analyses of any traces, logs and tables",
     "host": "this host and this tool",
 }

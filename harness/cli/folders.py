@@ -54,6 +54,16 @@ def campaign_folder(given: Path) -> Path:
     return folder.absolute()
 
 
+def is_on_nodes(folder: Path) -> bool:
+    """Return whether a folder holds a campaign whose runs nodes made."""
+    if not (folder / "campaign.sqlite").is_file():
+        return False
+    from unperturbed.harness.nodes.shares import NODES
+
+    with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
+        return bool(manifest.fact("purpose") == NODES)
+
+
 def _changed_keys(before: str, after: str) -> str:
     """Return the keys of two texts of a spec whose values differ, two levels deep."""
     import yaml

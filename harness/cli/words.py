@@ -13,7 +13,7 @@ _FOREIGN = {
         _OWN_PROGRAM,
     ),
     **dict.fromkeys(("trace", "start", "resume", "continue", "go"), "run SPEC"),
-    **dict.fromkeys(("ls", "campaigns", "status", "show", "history", "log"), "list"),
+    **dict.fromkeys(("ls", "campaigns", "show", "history", "log"), "list"),
     **dict.fromkeys(("new", "create", "template", "example", "examples", "quickstart", "clone"), "init"),
     **dict.fromkeys(("verdict", "verdicts", "judge", "verify"), "check CAMPAIGN"),
     **dict.fromkeys(("validate", "lint"), "check SPEC"),

@@ -11,6 +11,7 @@ from typing import Any
 from unperturbed.collectors.data import TABLE, Trace
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign import CAMPAIGN, SWEEP, DamagedRunsError, Manifest, RunState, read_run
+from unperturbed.harness.nodes import NODES, recorded_share
 from unperturbed.harness.spec import CampaignSpec, Imported, imported_spec, parse_spec
 
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
@@ -50,8 +51,16 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
         purpose = manifest.fact("purpose") or CAMPAIGN
         imported = manifest.fact("imported")
+        share = recorded_share(manifest)
     if text is None or path is None or "\0" in path:
         raise SpecError(f"{folder} holds a campaign that never started; run its spec again")
+    if purpose == NODES:
+        raise SpecError(
+            f"{folder} holds {purpose}: each part is a campaign of its own, {folder / 'nodes' / '01'} and so on; "
+            "`check` and `report` judge all of them"
+        )
+    if share is not None:
+        return share
     if purpose == SWEEP:
         raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
     if purpose != CAMPAIGN:

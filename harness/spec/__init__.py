@@ -25,6 +25,7 @@ from unperturbed.harness.spec.schema import json_schema
 from unperturbed.harness.spec.sections.analysis import Analysis
 from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX, Design
 from unperturbed.harness.spec.sections.measure import SHORTEST_INTERVAL_NS, Interval, Measure
+from unperturbed.harness.spec.sections.nodes import Nodes
 from unperturbed.harness.spec.sections.parameters import TIME_COLUMNS
 from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
 from unperturbed.harness.spec.values.parameters import Between, Chosen, Listed, Value
@@ -56,6 +57,7 @@ __all__ = [
     "InvalidSpec",
     "Listed",
     "Measure",
+    "Nodes",
     "Position",
     "Program",
     "Section",

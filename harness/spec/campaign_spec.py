@@ -16,6 +16,7 @@ from unperturbed.harness.spec.sections.analysis import ANALYSIS, Analysis
 from unperturbed.harness.spec.sections.campaign import CAMPAIGN, Design
 from unperturbed.harness.spec.sections.measure import MEASURE, Measure
 from unperturbed.harness.spec.sections.name import NAME
+from unperturbed.harness.spec.sections.nodes import NODES, Nodes
 from unperturbed.harness.spec.sections.parameters import PARAMETERS, Parameters
 from unperturbed.harness.spec.sections.program import PROGRAM, Program
 from unperturbed.harness.spec.sections.programs import PROGRAMS, Programs
@@ -51,6 +52,8 @@ class CampaignSpec(Section):
         How runs are aligned and judged.
     parameters : mapping of str to Listed, Chosen or Between
         Parameters of a sweep; empty for other campaigns.
+    nodes : Nodes or None
+        The nodes that share the runs; None where one host makes them.
     """
 
     model_config = ConfigDict(
@@ -68,6 +71,7 @@ class CampaignSpec(Section):
     analysis: Analysis = ANALYSIS.as_field()
     parameters: Parameters = PARAMETERS.as_field()
     programs: Programs = PROGRAMS.as_field()
+    nodes: Annotated[Nodes | None, ADDED_LATER] = NODES.as_field()
     schema_version: Annotated[SchemaVersion, ADDED_LATER] = VERSION.as_field()
 
     _path: Path = PrivateAttr(default=Path())

@@ -149,6 +149,11 @@ def partition_campaign(
         The libraries of the analyses are not installed; nothing was run.
     """
     require("analysis")
+    if campaign.nodes is not None:
+        raise SpecError(
+            "a search for a partition runs on one host: remove `nodes` from the spec for it; the plan that it writes "
+            "can be run on nodes"
+        )
     metrics = wanted_metrics(campaign)
     bare = campaign.model_copy(
         update={

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.cli.campaigns._options import add_fail_on, format_options
-from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, open_page
+from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
 
 
 class Command:
@@ -86,6 +86,8 @@ class Command:
                 "--checked FILES"
             )
         folder = campaign_folder(arguments.campaign)
+        if is_on_nodes(folder):
+            return _check_nodes(folder, arguments)
         campaign = recorded_campaign(folder)
         warm_once("alignment")
         judgement = judge(
@@ -100,6 +102,26 @@ class Command:
         if arguments.open:
             open_page(folder / "report.html")
         return show_judgement(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
+
+
+def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
+    """Judge a campaign on nodes again."""
+    from unperturbed.harness.cli.terminal.nodes import show_nodes
+    from unperturbed.harness.cli.warming import warm_once
+    from unperturbed.harness.nodes import whole_campaign
+    from unperturbed.harness.results.by_node import judge_nodes
+
+    if arguments.without or arguments.across or arguments.method != "runs":
+        raise SpecError(
+            f"--without, --across and --method are for one node: check a part, such as {folder / 'nodes' / '01'}"
+        )
+    warm_once("alignment")
+    campaign = whole_campaign(folder)
+    judgement = judge_nodes(folder, campaign, write=not arguments.no_write)
+    written = None if arguments.no_write else folder / "report.html"
+    if arguments.open:
+        open_page(folder / "report.html")
+    return show_nodes(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
 
 
 def _check_imported(arguments: argparse.Namespace) -> int:

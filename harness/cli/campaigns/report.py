@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from unperturbed.errors import HostError
-from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, open_page
+from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
 
 
 class Command:
@@ -37,6 +37,15 @@ class Command:
         other = None if arguments.compare is None else campaign_folder(arguments.compare)
         beside = None if other is None else recorded_campaign(other)
         warm_once("alignment")
+        if other is None and is_on_nodes(folder):
+            from unperturbed.harness.nodes import whole_campaign
+            from unperturbed.harness.results.by_node import judge_nodes
+
+            judge_nodes(folder, whole_campaign(folder))
+            print(folder / "report.html")
+            if arguments.open:
+                open_page(folder / "report.html")
+            return 0
         judgement = judge(folder, recorded_campaign(folder))
         if judgement.unwritten:
             raise HostError(f"the report cannot be written: {judgement.unwritten}")

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import HOME
 from unperturbed.harness.cli.campaigns._options import add_fail_on, add_no_check
 from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, spec_of_program
@@ -50,6 +51,9 @@ class Command:
             help="show the plan, its builds and, if known, its duration, without running or writing anything",
         )
         add_progress_option(parser)
+        parser.add_argument(
+            "--cancel", action="store_true", help="end the jobs of a campaign on nodes; finished runs are kept"
+        )
         parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
         add_program_options(parser)
 
@@ -67,6 +71,12 @@ class Command:
         folder = (arguments.campaign or HOME / campaign.name).absolute()
         if arguments.dry_run:
             return show_plan(campaign, folder, as_json=arguments.json)
+        if campaign.nodes is not None:
+            from unperturbed.harness.cli.terminal.nodes import run_and_show_nodes
+
+            return run_and_show_nodes(campaign, folder, arguments, progress)
+        if arguments.cancel:
+            raise SpecError("--cancel is for campaigns on nodes (`nodes:` in the spec); end this one by Ctrl-C")
         if campaign.parameters:
             return _sweep(campaign, folder, arguments)
         if drafted is None:

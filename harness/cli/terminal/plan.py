@@ -13,6 +13,7 @@ from unperturbed.common.wording import BAD, NOTE, counted, duration
 from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, check_owner
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.host import examine
+from unperturbed.harness.nodes import NODES
 from unperturbed.harness.spec import PILOT, CampaignSpec
 from unperturbed.harness.studies import Readiness, check_spec
 
@@ -31,7 +32,7 @@ def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
     """
     if (folder / "campaign.sqlite").is_file():
         with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
-            check_owner(manifest, campaign, SWEEP if campaign.parameters else CAMPAIGN)
+            check_owner(manifest, campaign, _purpose(campaign))
     ready = check_spec(campaign, examine())
     done, seconds = _known(folder, campaign)
     left = _seconds_left(ready, done, seconds)
@@ -54,7 +55,14 @@ def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
         print(json.dumps(described, indent=2, ensure_ascii=False))
     else:
         _show(ready, described)
+        if campaign.nodes is not None:
+            count = counted(campaign.nodes.count, "node")
+            terminal().print(f"{count} ({campaign.nodes.engine}) share these runs; the plan above is that of this host")
     return ready.exit_code
+
+
+def _purpose(campaign: CampaignSpec) -> str:
+    return SWEEP if campaign.parameters else CAMPAIGN if campaign.nodes is None else NODES
 
 
 def _builds(ready: Readiness) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ PARAMETER_PATTERN = "^[A-Za-z_][A-Za-z0-9_]{0,39}$"
 _FILE_NAME = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _VARIABLE = "^[A-Za-z_][A-Za-z0-9_]*$"
 _DIGEST = "^sha256:[0-9a-f]{64}$"
+SLURM_TIME = r"^(\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+|\d+-\d+:\d\d|\d+-\d+:\d\d:\d\d)$"
 _PACKAGE = "^(upstream:)?[a-z0-9][a-z0-9+.-]+$"
 
 FORMS: Mapping[str, str] = MappingProxyType(
@@ -26,6 +27,8 @@ FORMS: Mapping[str, str] = MappingProxyType(
         "64 in all",
         _VARIABLE: "an environment variable's name has letters, digits and `_`, and does not begin with a digit",
         _DIGEST: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
+        SLURM_TIME: "a limit of Slurm has the form `minutes`, `minutes:seconds`, `hours:minutes:seconds`, "
+        "`days-hours`, `days-hours:minutes` or `days-hours:minutes:seconds`, in quotes",
         _PACKAGE: "a Debian source package's name has lower-case letters, digits, `+`, `-` and `.`, and may follow "
         "`upstream:`",
     }

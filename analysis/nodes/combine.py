@@ -1,0 +1,292 @@
+"""One verdict from the verdicts of several nodes, each of which was compared with its own baseline.
+
+Two claims are made, and they have different errors:
+
+- *These nodes*: the mean change over the nodes that were measured. A node is a stratum: only differences within nodes
+  enter, and their errors are the spreads between runs within nodes. Runs of all nodes pooled would put the differences
+  between nodes into the spread (power is lost), or into the change where the shares are unequal (in a third of
+  campaigns without an effect, see `docs/evidence/nodes.md`).
+- *This type of node*: the mean change over all nodes of which these are a sample. What a configuration does may vary
+  from node to node, so the errors are the spread of the changes between nodes, with n - 1 degrees of freedom. With
+  fewer than 4 nodes that spread is almost unknown, and no claim is made.
+
+A node's weight is k r / (k + r) of its k baseline runs and r checked runs, and so depends on no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine, scale_of
+from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
+from unperturbed.analysis.perturbation.correlation import FloatArray
+from unperturbed.analysis.perturbation.decide import decide
+from unperturbed.common.extras import LazyLibrary
+from unperturbed.errors import DataError
+
+special = LazyLibrary("scipy.special")
+
+FEWEST_FOR_TYPE = 4
+"""Nodes from which on a claim about their type is made."""
+
+_Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Whether a change varies from node to node.
+
+    Attributes
+    ----------
+    q : float
+        Cochran's Q with the spread between runs pooled over the nodes: (n - 1) F.
+    p : float
+        Of "the change is the same on every node", by the F distribution, as the spread is estimated.
+    i2 : float
+        I²: the share of the variation of the changes that is between nodes, 0 to 1.
+    """
+
+    q: float
+    p: float
+    i2: float
+
+
+@dataclass(frozen=True)
+class Combined:
+    """The verdict on one configuration over nodes.
+
+    Attributes
+    ----------
+    configuration : str
+        Its name.
+    nodes : tuple of str
+        The nodes.
+    by_node : mapping of str to Verdict
+        The verdict of each node.
+    these : Verdict
+        On these nodes.
+    type : Verdict or None
+        On this type of node; None with fewer than 4 nodes.
+    heterogeneity : mapping of tuple to Heterogeneity
+        By check and metrics of a change.
+    hangs_on : mapping of str to VerdictName
+        A node, without which the verdict on these nodes would be another, to that verdict.
+    """
+
+    configuration: str
+    nodes: tuple[str, ...]
+    by_node: Mapping[str, Verdict]
+    these: Verdict
+    type: Verdict | None
+    heterogeneity: Mapping[_Key, Heterogeneity]
+    hangs_on: Mapping[str, VerdictName]
+
+
+@dataclass(frozen=True)
+class _Strata:
+    """One change on every node that shows it: arrays with an entry a node, on the scale of the check."""
+
+    changes: tuple[Change, ...]
+    before: FloatArray
+    difference: FloatArray
+    variance: FloatArray
+    freedom: FloatArray
+    weight: FloatArray
+    of_reference: FloatArray
+
+    @property
+    def share(self) -> FloatArray:
+        return np.asarray(self.weight / self.weight.sum(), np.float64)
+
+
+def combine_nodes(verdicts: Mapping[str, Verdict]) -> Combined:
+    """Combine the verdicts of several nodes on one configuration.
+
+    Parameters
+    ----------
+    verdicts : mapping of str to Verdict
+        Node to its verdict, by the variation between runs (`method` is `runs`).
+
+    Returns
+    -------
+    Combined
+        On these nodes, on their type, and how much the nodes differ.
+
+    Raises
+    ------
+    DataError
+        There is no verdict, or they were made at different α or tolerance.
+    """
+    if not verdicts:
+        raise DataError("there is no node to combine; give the verdict of at least one")
+    first = next(iter(verdicts.values()))
+    if any((one.alpha, one.tolerance) != (first.alpha, first.tolerance) for one in verdicts.values()):
+        raise DataError("the verdicts of the nodes were made at different alpha or tolerance")
+    strata = _by_change(verdicts)
+    these = _joint(first, verdicts, [_on_these(one, first.alpha) for one in strata.values()])
+    of_type = None
+    if len(verdicts) >= FEWEST_FOR_TYPE:
+        everywhere = [one for one in strata.values() if len(one.changes) >= FEWEST_FOR_TYPE]
+        of_type = _joint(first, verdicts, [_on_type(one, first.alpha) for one in everywhere])
+    return Combined(
+        first.configuration,
+        tuple(verdicts),
+        dict(verdicts),
+        these,
+        of_type,
+        {key: _heterogeneity(one) for key, one in strata.items() if len(one.changes) > 1},
+        _hangs_on(verdicts, these) if len(verdicts) > 1 else {},
+    )
+
+
+def _by_change(verdicts: Mapping[str, Verdict]) -> dict[_Key, _Strata]:
+    """Return each change of any node with what every node shows of it."""
+    found: dict[_Key, list[Change]] = {}
+    for verdict in verdicts.values():
+        for change in verdict.changes:
+            if np.isfinite(change.standard_error):
+                found.setdefault((change.check, change.first, change.second, change.against), []).append(change)
+    return {key: _strata(changes) for key, changes in found.items()}
+
+
+def _strata(changes: Sequence[Change]) -> _Strata:
+    scale = scale_of(changes[0].check)
+    before = np.array([scale.of_rho(np.array(one.reference)).mean() for one in changes])
+    after = np.array([scale.of_rho(np.array(one.observed)).mean() for one in changes])
+    k = np.array([len(one.reference) for one in changes], np.float64)
+    r = np.array([len(one.observed) for one in changes], np.float64)
+    return _Strata(
+        tuple(changes),
+        before,
+        after - before,
+        np.array([one.standard_error**2 for one in changes]),
+        np.array([one.freedom for one in changes]),
+        k * r / (k + r),
+        r / (k + r),  # 1/k beside 1/r
+    )
+
+
+def _pooled(one: _Strata) -> tuple[float, float]:
+    """Return the variance of one run, pooled over nodes, and its degrees of freedom."""
+    each = one.variance * one.weight
+    if np.isinf(one.freedom).any():
+        return float(each.mean()), float("inf")
+    return float((one.freedom * each).sum() / one.freedom.sum()), float(one.freedom.sum())
+
+
+def _on_these(one: _Strata, alpha: float) -> Change:
+    """Combine the differences within nodes by fixed weights; their errors pooled, and node by node (Satterthwaite)."""
+    share = one.share
+    parts = share**2 * one.variance
+    pooled_variance, pooled_freedom = _pooled(one)
+    pooled_parts = share**2 * pooled_variance / one.weight
+    freedom = parts.sum() ** 2 / (parts**2 / one.freedom).sum() if np.isfinite(one.freedom).all() else float("inf")
+    ways = [
+        _errors(pooled_parts, one.of_reference, pooled_freedom),
+        _errors(parts, one.of_reference, float(freedom)),
+    ]
+    return _change(one, share, ways, float(np.sqrt(pooled_parts.sum())), pooled_freedom, alpha)
+
+
+def _on_type(one: _Strata, alpha: float) -> Change:
+    """Take the changes of the nodes for a sample: t over differences by node, each with the same weight."""
+    count = len(one.changes)
+    share = np.full(count, 1 / count)
+    error = float(one.difference.std(ddof=1) / np.sqrt(count))
+    # Changes that agree better than the runs within nodes allow do so by chance.
+    least = float(np.sqrt((share**2 * one.variance).sum())) if error < 1e-12 else error
+    known = MeanErrors(np.zeros(1), np.full(1, least), np.full(1, count - 1.0))
+    return _change(one, share, [known], least, count - 1.0, alpha)
+
+
+def _errors(parts: FloatArray, of_reference: FloatArray, freedom: float) -> MeanErrors:
+    reference, observed = (parts * of_reference).sum(), (parts * (1 - of_reference)).sum()
+    return MeanErrors(np.full(1, np.sqrt(reference)), np.full(1, np.sqrt(observed)), np.full(1, freedom))
+
+
+def _change(
+    one: _Strata, share: FloatArray, ways: Sequence[MeanErrors], error: float, freedom: float, alpha: float
+) -> Change:
+    """Return the joint change by weights of the nodes and by the ways to take its errors, the first of which tests."""
+    model = one.changes[0]
+    scale = scale_of(model.check)
+    before = np.full(1, float((share * one.before).sum()))
+    after = before + float((share * one.difference).sum())
+    low, high = widest_bounds(scale, before, after, ways, alpha)
+    statistic = -np.abs(after - before) / error
+    tail = special.ndtr(statistic) if np.isinf(freedom) else special.stdtr(freedom, statistic)
+    compared = Comparison(
+        scale,
+        before,
+        after,
+        np.full(1, error),
+        scale.to_rho(after) - scale.to_rho(before),
+        low,
+        high,
+        2 * tail,
+        np.full(1, freedom),
+        ("",),
+        tuple(ways[:1]),
+    )
+    return replace(
+        model,
+        reference=tuple(value for change in one.changes for value in change.reference),
+        observed=tuple(value for change in one.changes for value in change.observed),
+        reference_runs=tuple(run for change in one.changes for run in change.reference_runs),
+        observed_runs=tuple(run for change in one.changes for run in change.observed_runs),
+        effect=float(compared.effect[0]),
+        low=float(low[0]),
+        high=float(high[0]),
+        p=float(compared.p[0]),
+        p_corrected=float(compared.p[0]),
+        p_beyond=float(compared.p_beyond(model.tolerance)[0]),
+        standard_error=error,
+        freedom=freedom,
+        note="",
+        origin=None,
+        more_runs_help=False,
+    )
+
+
+def _joint(first: Verdict, verdicts: Mapping[str, Verdict], changes: Sequence[Change]) -> Verdict:
+    """Return the verdict of joint changes, corrected family-wise."""
+    decided = decide(changes, alpha=first.alpha)
+    lost = tuple(
+        dict.fromkeys((name, f"{why} (node {node})") for node, one in verdicts.items() for name, why in one.lost)
+    )
+    if not decided:
+        lost = (*lost, (first.configuration, "no change was compared on enough nodes"))
+    return replace(
+        first,
+        verdict=combine((change.verdict for change in decided), lost=bool(lost)),
+        changes=decided,
+        excluded=(),
+        lost=lost,
+        notes=(),
+    )
+
+
+def _heterogeneity(one: _Strata) -> Heterogeneity:
+    """Test whether the changes of the nodes differ by more than the runs within nodes do."""
+    variance, freedom = _pooled(one)
+    between = len(one.changes) - 1
+    mean = float((one.share * one.difference).sum())
+    q = float((one.weight * (one.difference - mean) ** 2).sum() / variance) if variance else 0.0
+    ratio = q / between
+    p = special.chdtrc(between, q) if np.isinf(freedom) else special.fdtrc(between, freedom, ratio)
+    return Heterogeneity(q, float(p), max(0.0, 1 - 1 / ratio) if ratio else 0.0)
+
+
+def _hangs_on(verdicts: Mapping[str, Verdict], these: Verdict) -> dict[str, VerdictName]:
+    """Return the nodes without which the verdict on these nodes would be another, and that verdict."""
+    found: dict[str, VerdictName] = {}
+    for node in verdicts:
+        others = {name: verdict for name, verdict in verdicts.items() if name != node}
+        first = next(iter(others.values()))
+        left = _joint(first, others, [_on_these(one, first.alpha) for one in _by_change(others).values()])
+        if left.verdict != these.verdict:
+            found[node] = left.verdict
+    return found

@@ -1,0 +1,167 @@
+"""The result of a campaign on nodes: verdicts over nodes, and what a reader must know besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from unperturbed.analysis.nodes.combine import FEWEST_FOR_TYPE, Combined
+from unperturbed.analysis.perturbation import SEVERITY, VerdictName, ranked_changes, verdict_cell
+from unperturbed.common.frames import Framed
+from unperturbed.common.result import Result
+from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.wording import counted, listing, p_value, percent, span
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, repr=False)
+class NodeVerdicts(Framed, Result):
+    """The verdicts of a campaign on nodes.
+
+    Attributes
+    ----------
+    combined : tuple of Combined
+        One a configuration.
+    apart : mapping of str to str
+        Nodes whose baseline is unlike that of the others, and what differs.
+    notes : tuple of str
+        Parts that are missing, differences between nodes; a sentence each.
+    shams : tuple of str
+        Configurations that count nothing.
+    """
+
+    combined: tuple[Combined, ...]
+    apart: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    shams: tuple[str, ...] = ()
+
+    _page: ClassVar[str] = "unperturbed.analysis.report:render_nodes"
+
+    def headline(self) -> str:
+        """Return how many configurations have which verdict on these nodes."""
+        names = [one.these.verdict for one in self.combined]
+        counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+        nodes = max((len(one.nodes) for one in self.combined), default=0)
+        return f"{counted(len(names), 'configuration')} on {counted(nodes, 'node')}: {listing(counts) or 'no verdict'}"
+
+    def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
+        """Return the configurations whose verdict on these nodes is this or a more serious one; shams are left out."""
+        serious = SEVERITY[: SEVERITY.index(mildest) + 1]
+        return tuple(
+            one.configuration
+            for one in self.combined
+            if one.these.verdict in serious and one.configuration not in self.shams
+        )
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return what a reader must know besides the tables, a sentence each."""
+        found = list(self.notes)
+        few = {len(one.nodes) for one in self.combined if one.type is None}
+        if few:
+            found.append(
+                f"These verdicts hold for {counted(max(few), 'node')}. From {FEWEST_FOR_TYPE} nodes on, the report "
+                "also has verdicts for this type of node."
+            )
+        for one in self.combined:
+            for node, verdict in one.hangs_on.items():
+                found.append(f"{one.configuration}: the verdict depends on {node}; without it, it is {verdict}.")
+        found += [
+            f"{node} differs from the other nodes in its baseline: {what}. No run was left out for it."
+            for node, what in self.apart.items()
+        ]
+        return tuple(found)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return one row a configuration, then the change that weighs most in each, node by node."""
+        return (self._verdicts(), *(_by_node(one) for one in self.combined if one.these.changes))
+
+    def _verdicts(self) -> Table:
+        rows: list[list[Cell | str]] = []
+        for one in self.combined:
+            cells = [verdict_cell(one.by_node[node].verdict).text for node in one.nodes]
+            rows.append(
+                [
+                    one.configuration,
+                    verdict_cell(one.these.verdict),
+                    verdict_cell(one.type.verdict) if one.type is not None else "too few nodes",
+                    "; ".join(f"{counted(cells.count(cell), 'node')} {cell}" for cell in dict.fromkeys(cells)),
+                ]
+            )
+        heads = ("configuration", "these nodes", "this type of node", "node by node")
+        return Table([Column(head) for head in heads], rows, "Verdicts over nodes")
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a change: of each node, of these nodes, and of their type."""
+        import polars as pl  # noqa: PLC0415  slow to load
+
+        rows = []
+        for one in self.combined:
+            scopes = {**dict(one.by_node), "these nodes": one.these}
+            if one.type is not None:
+                scopes["this type of node"] = one.type
+            for scope, verdict in scopes.items():
+                rows += [
+                    {
+                        "configuration": one.configuration,
+                        "scope": scope,
+                        "check": change.check,
+                        "first": change.first,
+                        "second": change.second,
+                        "effect": change.effect,
+                        "low": change.low,
+                        "high": change.high,
+                        "p": change.p,
+                        "verdict": change.verdict,
+                    }
+                    for change in verdict.changes
+                ]
+        return pl.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types."""
+        return {
+            "nodes": [_as_dict(one) for one in self.combined],
+            "apart": dict(self.apart),
+            "notes": list(self.sentences()),
+        }
+
+
+def _as_dict(one: Combined) -> dict[str, Any]:
+    return {
+        "configuration": one.configuration,
+        "these_nodes": one.these.to_dict(),
+        "type_of_node": None if one.type is None else one.type.to_dict(),
+        "by_node": {node: verdict.verdict for node, verdict in one.by_node.items()},
+        "heterogeneity": [
+            {"check": key[0], "first": key[1], "second": key[2], "q": found.q, "p": found.p, "i2": found.i2}
+            for key, found in one.heterogeneity.items()
+        ],
+        "verdict_without": dict(one.hangs_on),
+    }
+
+
+def _by_node(one: Combined) -> Table:
+    """Return the change that weighs most: a row a node, and the summaries."""
+    change = ranked_changes(one.these.changes)[0]
+    key = (change.check, change.first, change.second, change.against)
+    rows: list[list[Cell | str]] = []
+    scopes = {**dict(one.by_node), "these nodes": one.these}
+    if one.type is not None:
+        scopes["this type of node"] = one.type
+    for scope, verdict in scopes.items():
+        rows += [
+            [scope, f"{found.effect:+.3f}", span(found.low, found.high), verdict_cell(found.verdict)]
+            for found in verdict.changes
+            if (found.check, found.first, found.second, found.against) == key
+        ]
+    heads = [Column("node"), Column("change of ρ", "right"), Column("interval", "right"), Column("verdict")]
+    spread = one.heterogeneity.get(key)
+    varies = (
+        f"; between nodes: I² {percent(spread.i2)}, Q {spread.q:.3g}, p {p_value(spread.p)}"
+        if spread is not None
+        else ""
+    )
+    return Table(heads, rows, f"{one.configuration}: {change.check} ρ of {change.label}{varies}")

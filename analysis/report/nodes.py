@@ -1,0 +1,164 @@
+"""The page of a campaign on nodes: verdicts over nodes, and a forest plot of each configuration, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from unperturbed.analysis.metric_names import pair_name
+from unperturbed.analysis.perturbation import VERDICT_SIGNS, Change, ranked_changes
+from unperturbed.analysis.report.chart import MARKER, Figure, axis, layout, plot_text, short
+from unperturbed.analysis.report.document import document, frame
+from unperturbed.common.markup import Html, tag
+from unperturbed.common.wording import number
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.nodes import Combined, NodeVerdicts
+
+_ROW_PX = 22
+_MOST_CHANGES = 12
+"""Changes that the figure of a configuration shows, the most serious first."""
+
+_Row = tuple[int, Change]
+
+
+def render_nodes(verdicts: NodeVerdicts) -> str:
+    """Return the verdicts over nodes as one HTML document.
+
+    Parameters
+    ----------
+    verdicts : NodeVerdicts
+        The verdicts.
+    """
+    first, *rest = verdicts.tables()
+    header = tag(
+        "header",
+        tag("p", "Unperturbed: does it hold on every node?", class_="kicker"),
+        tag("h1", verdicts.headline()),
+        [tag("p", sentence) for sentence in verdicts.sentences()],
+        tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
+    )
+    body = tag(
+        "main",
+        header,
+        tag("section", first.to_html(sortable=True)),
+        [_section(one, at) for at, one in enumerate(verdicts.combined) if one.these.changes],
+        tag("section", tag("h2", "The change that weighs most, node by node"), [table.to_html() for table in rest]),
+    )
+    return document(verdicts.headline(), body, version=metadata.version("unperturbed"))
+
+
+def _section(one: Combined, at: int) -> Html:
+    """Return the forest plot of one configuration, and how to read it."""
+    scopes = "these nodes" if one.type is None else "these nodes and this type of node"
+    return tag(
+        "section",
+        tag("h2", one.configuration),
+        tag(
+            "p",
+            f"Each bar is the confidence interval of a change: a row a node, then {scopes}. The band is the tolerance.",
+        ),
+        frame(forest_of_nodes(one, f"nodes-{at}")),
+    )
+
+
+def forest_of_nodes(one: Combined, name: str) -> Figure:
+    """Draw the changes of a configuration node by node, with the summaries below them.
+
+    Parameters
+    ----------
+    one : Combined
+        With at least one change.
+    name : str
+        Of the figure.
+    """
+    rows, labels = _rows(one)
+    tolerance = one.these.tolerance
+    ends = [abs(end) for _, change in rows for end in (change.low, change.high)]
+    span = max(1.08 * min(max(ends), 2.0), 2 * tolerance)
+    figure = layout(
+        _ROW_PX * len(labels) + 110,
+        margin={"l": 40, "r": 20, "t": 40, "b": 50},
+        shapes=[
+            {
+                "type": "rect",
+                "xref": "x",
+                "yref": "y domain",
+                "x0": -tolerance,
+                "x1": tolerance,
+                "y0": 0,
+                "y1": 1,
+                "fillcolor": "@band",
+                "line": {"width": 0},
+                "layer": "below",
+            }
+        ],
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
+    )
+    title = f"change of ρ; shaded: tolerance ±{number(tolerance)}"
+    figure["xaxis"] = axis(title, range=[-span, span], zeroline=True, zerolinecolor="@axis")
+    figure["yaxis"] = axis(
+        tickvals=list(range(len(labels))),
+        ticktext=labels,
+        range=[len(labels) - 0.4, -0.6],
+        showgrid=False,
+        automargin="width",
+    )
+    return Figure(
+        name,
+        _points(rows, labels),
+        figure,
+        f"Forest plot of {one.configuration}: its changes on each node with their intervals, and the verdicts over "
+        "nodes, against the band of the tolerance.",
+    )
+
+
+def _rows(one: Combined) -> tuple[list[_Row], list[str]]:
+    """Return what is drawn, each change with the number of its row, and the labels of all rows from the top."""
+    scopes = {**{node: verdict.changes for node, verdict in one.by_node.items()}, "these nodes": one.these.changes}
+    if one.type is not None:
+        scopes["this type of node"] = one.type.changes
+    rows: list[_Row] = []
+    labels: list[str] = []
+    for change in ranked_changes(one.these.changes)[:_MOST_CHANGES]:
+        title = plot_text(f"{pair_name(change.first, change.second)} ({change.check})", 56)
+        labels.append(f"<b>{title}</b>")
+        key = (change.check, change.first, change.second, change.against)
+        for scope, changes in scopes.items():
+            for found in changes:
+                if (found.check, found.first, found.second, found.against) == key:
+                    rows.append((len(labels), found))
+                    labels.append(plot_text(scope, 40))
+    return rows, labels
+
+
+def _points(rows: Sequence[_Row], labels: Sequence[str]) -> list[dict[str, Any]]:
+    data = []
+    for verdict, marker in MARKER.items():
+        drawn = [(row, change) for row, change in rows if change.verdict == verdict]
+        if not drawn:
+            continue
+        effects = [change.effect for _, change in drawn]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": f"{VERDICT_SIGNS[verdict]} {verdict}",
+                "x": short(effects, 3),
+                "y": [row for row, _ in drawn],
+                "marker": dict(marker),
+                "error_x": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": short((min(change.high, 2.0) - change.effect for _, change in drawn), 3),
+                    "arrayminus": short((change.effect - max(change.low, -2.0) for _, change in drawn), 3),
+                    "color": f"@{verdict}",
+                    "thickness": 2,
+                    "width": 4,
+                },
+                "hovertext": [labels[row] for row, _ in drawn],
+                "hovertemplate": "%{hovertext}<br>change %{x:+.2f}<extra>" + verdict + "</extra>",
+            }
+        )
+    return data

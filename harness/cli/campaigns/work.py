@@ -1,0 +1,39 @@
+"""Make the runs of one part of a campaign on nodes: what a node runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from unperturbed.harness.cli.drafting import add_progress_option
+
+
+class Command:
+    """`unperturbed work PART`."""
+
+    resumable = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the part's folder."""
+        parser.description = (
+            "Make the runs of one part of a campaign on nodes. `unperturbed run` has each node execute this; you type "
+            "it to run a part by hand, on the node that makes it."
+        )
+        parser.add_argument("part", type=Path, metavar="PART", help="the part's folder, CAMPAIGN/nodes/NN")
+        add_progress_option(parser)
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Make what is left of the part; return 0, also when runs failed, which the manifest records."""
+        from unperturbed.errors import HostError, RunError
+        from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
+        from unperturbed.harness.nodes import work
+
+        progress = TerminalProgress(chosen_progress(arguments))
+        try:
+            outcome = work(arguments.part, progress)
+        finally:
+            progress.end()
+        if outcome.message:
+            raise (RunError if outcome.exit_code == RunError.exit_code else HostError)(outcome.message)
+        progress.result(outcome.exit_code, campaign=str(arguments.part))
+        return outcome.exit_code

@@ -1,0 +1,88 @@
+"""Show the state of a campaign: runs done and left, time left, what waits and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder
+
+if TYPE_CHECKING:
+    from unperturbed.common.table import Tone
+    from unperturbed.harness.nodes import CampaignStatus, PartStatus
+
+TONES: Mapping[str, Tone] = {"done": "good", "running": "strong", "failed": "bad", "stopped": "undecided"}
+
+
+class Command:
+    """`unperturbed status CAMPAIGN|SPEC`."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the campaign's folder."""
+        parser.description = (
+            "Show the state of a campaign, from any terminal, while it runs or later. Nothing is written, and a "
+            "campaign that runs is not disturbed."
+        )
+        parser.add_argument("campaign", type=Path, metavar="CAMPAIGN|SPEC", help=CAMPAIGN_OR_SPEC)
+        parser.add_argument("--json", action="store_true", help="print everything as JSON")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Print the state; return 0."""
+        from unperturbed.harness.nodes import read_status
+
+        status = read_status(campaign_folder(arguments.campaign))
+        if arguments.json:
+            print(json.dumps(status.to_dict(), indent=2, ensure_ascii=False))
+        else:
+            _show(status)
+        return 0
+
+
+def _show(status: CampaignStatus) -> None:
+    from rich.markup import escape
+
+    from unperturbed.common.table import Cell, Column, Table
+    from unperturbed.common.wording import duration
+    from unperturbed.harness.cli.terminal.console import terminal
+
+    console = terminal()
+    if not console.is_terminal:
+        console = terminal(width=1000)  # a part a line, for grep and awk
+    kind = "" if status.purpose == "a campaign" else f" ({status.purpose.removeprefix('a ')})"
+    started = f", started {status.begun[:16].replace('T', ' ')}" if status.begun else ""
+    console.print(f"[bold]{escape(status.name)}[/bold]{escape(kind)}{started}", soft_wrap=True)
+    rows: list[list[Cell | str]] = []
+    for part in status.parts:
+        left = "" if part.seconds_left is None else duration(part.seconds_left, whole=True)
+        counts = [str(part.runs.get(state, 0)) for state in ("done", "running", "failed", "planned")]
+        rows.append(
+            [
+                part.node or "not chosen yet",
+                Cell(part.phase, TONES.get(part.phase, "")),
+                *counts,
+                "" if part.phase in ("done", "failed") else left,
+            ]
+        )
+    heads = [Column("host" if len(status.parts) == 1 else "node"), Column("state")]
+    numbers = [Column(head, "right") for head in ("done", "running", "failed", "left", "time left")]
+    console.print(Table([*heads, *numbers], rows).to_rich())
+    for part in status.parts:
+        for line in _remarks(part):
+            console.print(escape(line), soft_wrap=True)
+
+
+def _remarks(part: PartStatus) -> list[str]:
+    """Return what the table cannot hold: the run being made, why the part waits, and what failed."""
+    from unperturbed.common.wording import duration
+
+    found = []
+    if part.current is not None:
+        now = part.current
+        again = f", attempt {now.attempt}" if now.attempt > 1 else ""
+        found.append(f"now:    run {now.run} ({now.configuration}, {now.pass_name}{again}), {duration(now.seconds)}")
+    if part.waits:
+        found.append(f"waits:  {part.waits}")
+    return found + [f"failed: {failure}" for failure in part.failures]

@@ -1,0 +1,112 @@
+"""What a campaign on nodes shows in the terminal: it is run, judged and printed here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.markup import escape
+
+from unperturbed.analysis.perturbation import VerdictName
+from unperturbed.common.wording import counted
+from unperturbed.harness.cli.folders import open_page
+from unperturbed.harness.cli.terminal.campaign import TerminalProgress, show_failures
+from unperturbed.harness.cli.terminal.console import terminal
+from unperturbed.harness.cli.warming import warm_once
+from unperturbed.harness.nodes import cancel, run_on_nodes
+from unperturbed.harness.results.by_node import NodesJudgement, judge_nodes
+from unperturbed.harness.spec import CampaignSpec
+
+_RUNS_FAILED, _NEGATIVE = 1, 4
+
+
+def run_and_show_nodes(
+    campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
+) -> int:
+    """Run what is left of a campaign on nodes, or cancel its jobs; print its verdicts.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        With `nodes`.
+    folder : Path
+        The campaign's folder.
+    arguments : Namespace
+        Those of `unperturbed run`.
+    progress : TerminalProgress
+        Receives every step.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    if arguments.cancel:
+        ended = cancel(campaign, folder)
+        print(f"{counted(ended, 'job')} cancelled; finished runs are kept, and `unperturbed run` resumes: {folder}")
+        return 0
+    try:
+        notes = run_on_nodes(campaign, folder, progress)
+    finally:
+        progress.end()
+    if arguments.no_check:
+        print(f"every part is over: {folder}")
+        print(f"next:   unperturbed check {folder}")
+        return 0
+    warm_once("alignment", progress.step)
+    progress.step("checking and writing the report")
+    judgement = judge_nodes(folder, campaign, notes=notes)
+    code = show_nodes(campaign, judgement, folder / "report.html", as_json=arguments.json, fail_on=arguments.fail_on)
+    progress.result(code, campaign=str(folder), report=str(folder / "report.html"))
+    if arguments.open:
+        open_page(folder / "report.html")
+    return code
+
+
+def show_nodes(
+    campaign: CampaignSpec,
+    judgement: NodesJudgement,
+    report: Path | None,
+    *,
+    as_json: bool,
+    fail_on: VerdictName | None = None,
+) -> int:
+    """Print the verdicts over nodes; return the exit code.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec that was run.
+    judgement : NodesJudgement
+        Its verdicts.
+    report : Path, optional
+        The report that was written.
+    as_json : bool
+        Print the verdicts as JSON in place of tables.
+    fail_on : VerdictName, optional
+        The mildest verdict that counts as failure; by default that of the spec.
+
+    Returns
+    -------
+    int
+        1 when runs of judged nodes failed or are missing, which outranks 4; 4 when a configuration has that verdict or
+        a more serious one; else 0.
+    """
+    verdicts = judgement.verdicts
+    if as_json:
+        print(json.dumps(verdicts.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        console = terminal() if sys.stdout.isatty() else terminal(width=1000)
+        console.print(f"[bold]{escape(campaign.name)}[/bold]: {escape(verdicts.headline())}", soft_wrap=True)
+        for table in verdicts.tables():
+            console.print(table.to_rich())
+        for sentence in verdicts.sentences():
+            console.print(f"[yellow]note:[/yellow] {escape(sentence)}", soft_wrap=True)
+        show_failures([f"run {run}" for run in judgement.failed], judgement.missing)
+        if report is not None:
+            print(f"report: {report}; of each node, nodes/NN/report.html")
+    if judgement.failed or judgement.missing:
+        return _RUNS_FAILED
+    return _NEGATIVE if verdicts.at_least(fail_on or campaign.analysis.fail_on) else 0

@@ -1,0 +1,303 @@
+"""A campaign on nodes from its spec to its last run: build once, submit the parts, watch them, submit what was lost.
+
+Whoever coordinates may be stopped at any point: parts go on without it, and the same command watches them again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unperturbed.common.wording import counted
+from unperturbed.errors import RunError, SpecError
+from unperturbed.harness.campaign import (
+    CAMPAIGN,
+    Manifest,
+    Progress,
+    build_and_stage,
+    check_budget,
+    check_owner,
+    check_sampled_program,
+    configurations,
+    lock_campaign,
+)
+from unperturbed.harness.nodes.engines import Engine, Job, engine_of
+from unperturbed.harness.nodes.shares import (
+    FOLDER,
+    NODES,
+    NodePart,
+    done_runs,
+    lacks,
+    parts_of,
+    read_json,
+    reading,
+    share_of,
+)
+from unperturbed.harness.nodes.worker import OUTCOME, Outcome
+from unperturbed.harness.program import check_compilers
+from unperturbed.harness.spec import CampaignSpec
+
+_CANCELLED = "cancelled"
+_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program")
+_TRIES = 3
+"""A part is given up once its job has ended so many times without a further run."""
+_BETWEEN_LINES_S = 5.0
+
+
+class CancelledError(RunError):
+    """The campaign's jobs were cancelled by another command."""
+
+
+@dataclass
+class _Standing:
+    """What this session knows of a part."""
+
+    part: NodePart
+    planned: int
+    passes: int = 1
+    runs: Counter[str] = field(default_factory=Counter)
+    submitted: bool = False
+    before: int = 0
+    fruitless: int = 0
+    given_up: str = ""
+    avoid: list[str] = field(default_factory=list)
+    lost_since: float | None = None
+
+    @property
+    def over(self) -> int:
+        return self.runs["done"] + self.runs["failed"]
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to be made in this session."""
+        left = self.runs["planned"] + self.runs["running"] + (0 if self.submitted else self.runs["failed"])
+        return sum(self.runs.values()) >= self.planned * self.passes and not left
+
+
+def run_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
+    """Run a campaign on nodes, or what is left of it.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec, with `nodes`.
+    folder : Path
+        The campaign's folder, on a disk that all nodes share.
+    progress : Progress
+        Receives every step.
+
+    Returns
+    -------
+    tuple of str
+        What a reader of the verdicts must know: parts that the campaign ends without, and why.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign`; RunError too where no node has enough runs to be judged, and where the jobs were cancelled.
+    """
+    if campaign.nodes is None:
+        raise SpecError("the spec has no `nodes`")
+    folder = folder.absolute()
+    with lock_campaign(campaign, folder, NODES) as manifest:
+        (folder / FOLDER).mkdir(exist_ok=True)
+        (folder / FOLDER / _CANCELLED).unlink(missing_ok=True)
+        check_budget(campaign, 1)
+        for name in ("", *campaign.programs):
+            check_compilers(campaign.of_program(name).program)
+            check_sampled_program(campaign.of_program(name))
+        build_and_stage(campaign, folder, manifest, progress)
+        parts = parts_of(folder, campaign.nodes.count)
+        for part in parts:
+            _make_part(campaign, part, manifest, folder)
+        engine = engine_of(campaign.nodes, folder, str(manifest.fact("id")))
+        engine.check()
+        manifest.set_facts(submitted=True)
+        standings = [
+            _Standing(part, sum(item.runs for item in configurations(share_of(campaign, part.number))))
+            for part in parts
+        ]
+        try:
+            _watch(engine, standings, campaign.nodes.patience.seconds, progress)
+        except KeyboardInterrupt:
+            progress.note(
+                "the parts that were submitted go on without this command; the same command watches them again, and "
+                "with --cancel it ends them"
+            )
+            raise
+        return _missing(campaign, standings)
+
+
+def cancel(campaign: CampaignSpec, folder: Path) -> int:
+    """End the jobs of a campaign; finished runs are kept. A command that watches them ends too.
+
+    Returns
+    -------
+    int
+        How many jobs were ended.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no campaign on nodes.
+    """
+    path = folder / "campaign.sqlite"
+    if campaign.nodes is None or not path.is_file():
+        raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
+    with Manifest(path, read_only=True) as manifest:
+        identity = str(manifest.fact("id"))
+    (folder / FOLDER).mkdir(exist_ok=True)
+    (folder / FOLDER / _CANCELLED).touch()
+    engine = engine_of(campaign.nodes, folder.absolute(), identity)
+    engine.check()
+    return engine.cancel(parts_of(folder.absolute(), campaign.nodes.count))
+
+
+def _make_part(campaign: CampaignSpec, part: NodePart, whole: Manifest, home: Path) -> None:
+    """Make a part's folder and manifest, once; from then on the node's process alone writes there."""
+    share = share_of(campaign, part.number)
+    if (part.folder / "campaign.sqlite").is_file():
+        with reading(part) as known:
+            check_owner(known, share, CAMPAIGN)
+            if known.fact("part") == part.number and known.fact("program") == whole.fact("program"):
+                return
+    with lock_campaign(share, part.folder, CAMPAIGN) as manifest:
+        shared = {name: whole.fact(name) for name in _SHARED_FACTS}
+        manifest.set_facts(part=part.number, shared=str(home), **shared)
+
+
+def _watch(engine: Engine, standings: Sequence[_Standing], patience: float, progress: Progress) -> None:
+    """Submit and watch until every part is over or given up."""
+    shown, shown_at, unreachable = "", 0.0, False
+    while True:
+        if (engine.folder / FOLDER / _CANCELLED).exists():
+            raise CancelledError("the jobs were cancelled; finished runs are kept, and the same command resumes")
+        # Jobs before manifests: a job that ends in between has written its last run by then.
+        jobs = engine.jobs([one.part for one in standings])
+        for one in standings:
+            _look(one)
+        if jobs is None and not unreachable:
+            progress.note(f"{engine.name} does not answer; the parts go on, and this waits for it")
+        unreachable = jobs is None
+        waiting = [one for one in standings if not (one.finished or one.given_up or one.part.number in (jobs or {}))]
+        active = len(jobs or {})
+        if jobs is not None:
+            for one in waiting:
+                if one.submitted:
+                    _ended(one, standings, progress)
+                if not (one.given_up or (engine.at_once is not None and active >= engine.at_once)):
+                    active += _submit(engine, one, standings, progress)
+            if not waiting and not jobs and all(one.finished or one.given_up for one in standings):
+                return
+        _give_up_lost(engine, standings, jobs or {}, patience, progress)
+        line = _described(standings, jobs or {})
+        if line != shown and (time.monotonic() - shown_at > _BETWEEN_LINES_S or not shown):
+            progress.step(line)
+            shown, shown_at = line, time.monotonic()
+        time.sleep(engine.pause)
+
+
+def _give_up_lost(
+    engine: Engine,
+    standings: Sequence[_Standing],
+    jobs: Mapping[int, Job],
+    patience: float,
+    progress: Progress,
+) -> None:
+    """Give up parts whose nodes are out of service, once nothing else is left to wait for and patience is over."""
+    lost = [one for one in standings if (job := jobs.get(one.part.number)) is not None and job.lost]
+    others = [one for one in standings if one not in lost]
+    for one in standings:
+        if one not in lost or not all(other.finished or other.given_up for other in others):
+            one.lost_since = None
+        elif one.lost_since is None:
+            one.lost_since = time.monotonic()
+        elif time.monotonic() - one.lost_since >= patience:
+            engine.cancel([one.part])
+            node = f"its node {one.part.owner}" if one.part.owner else "a node for it"
+            _give_up(one, f"{node} is not in service ({jobs[one.part.number].why})", progress)
+
+
+def _look(one: _Standing) -> None:
+    """Read how far a part is."""
+    with reading(one.part) as manifest:
+        one.runs = Counter(manifest.counts())
+        one.passes = len(manifest.fact("passes") or [{}])
+
+
+def _submit(engine: Engine, one: _Standing, standings: Sequence[_Standing], progress: Progress) -> bool:
+    (one.part.folder / OUTCOME).unlink(missing_ok=True)
+    claimed = [owner for other in standings if other is not one and (owner := other.part.owner)]
+    one.before = one.over
+    if why := engine.submit(one.part, avoid=() if one.part.owner else (*claimed, *one.avoid)):
+        _give_up(one, why, progress)
+        return False
+    one.submitted = True
+    return True
+
+
+def _ended(one: _Standing, standings: Sequence[_Standing], progress: Progress) -> None:
+    """Decide whether a part that ended unfinished is submitted again."""
+    known = read_json(one.part.folder / OUTCOME)
+    outcome = None if known is None else Outcome(**known)
+    one.fruitless = 0 if one.over > one.before else one.fruitless + 1
+    if outcome is None:
+        if one.fruitless >= _TRIES:
+            _give_up(
+                one, f"its job ended {_TRIES} times without a further run; see {one.part.folder / 'job.log'}", progress
+            )
+        else:
+            progress.note(f"part {one.part.name} ended before its runs were done; it is submitted again")
+    elif outcome.ending in ("refused", "elsewhere"):
+        own_node = one.part.owner is not None and outcome.ending == "refused"
+        if own_node or outcome.node in one.avoid or len(one.avoid) > len(standings):
+            _give_up(one, outcome.message, progress)
+        else:
+            progress.note(f"part {one.part.name}: {outcome.message}; it is submitted to another node")
+            one.avoid.append(outcome.node)
+    else:
+        _give_up(one, outcome.message or "its job ended with runs left", progress)
+
+
+def _give_up(one: _Standing, why: str, progress: Progress) -> None:
+    one.given_up = why
+    progress.note(f"part {one.part.name} is given up: {why}")
+
+
+def _described(standings: Sequence[_Standing], jobs: Mapping[int, Job]) -> str:
+    """Return one line: runs over and left, and what each part does."""
+    words = []
+    for one in standings:
+        job = jobs.get(one.part.number)
+        runs = max(sum(one.runs.values()), one.planned)
+        where = one.part.owner or "no node yet"
+        if one.finished:
+            words.append(f"{one.part.name} done")
+        elif job is not None and job.why:
+            words.append(f"{one.part.name} waits ({job.why})")
+        else:
+            state = "" if job is not None else ", given up" if one.given_up else ", waits"
+            words.append(f"{one.part.name} {one.over} of {runs} ({where}{state})")
+    total = sum(max(sum(one.runs.values()), one.planned) for one in standings)
+    return f"{sum(one.over for one in standings)} of {counted(total, 'run')} over: {', '.join(words)}"
+
+
+def _missing(campaign: CampaignSpec, standings: Sequence[_Standing]) -> tuple[str, ...]:
+    """Return what the campaign ends without; raise where no node can be judged."""
+    notes, judged = [], 0
+    for one in standings:
+        with reading(one.part) as manifest:
+            lacking = lacks(share_of(campaign, one.part.number), done_runs(manifest))
+        judged += not lacking
+        if one.given_up:
+            consequence = f"it is not judged ({', '.join(lacking)})" if lacking else "its finished runs are judged"
+            notes.append(f"Part {one.part.name} ended before its last run: {one.given_up}; {consequence}.")
+    if not judged and any(one.given_up for one in standings):
+        raise RunError(
+            "no node has enough finished runs to be judged; every run is kept, and the same command resumes. "
+            + " ".join(notes)
+        )
+    return tuple(notes)

@@ -1,0 +1,232 @@
+"""The share of each node: which runs it makes, in which folder, and which node owns it."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import environ, link
+from pathlib import Path
+from typing import Any
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign import Manifest, configurations
+from unperturbed.harness.spec import BASELINE, CampaignSpec, parse_spec
+from unperturbed.harness.spec.sections.nodes import LEAST_BASELINE_RUNS, LEAST_RUNS
+
+NODES = "a campaign on nodes"
+"""The purpose of a folder whose parts make the runs."""
+
+FOLDER = "nodes"
+"""The folder of the parts, in that of the campaign."""
+
+
+@dataclass(frozen=True)
+class NodePart:
+    """One node's share of a campaign: a campaign's folder of its own.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    folder : Path
+        Its folder: manifest, runs, log.
+    """
+
+    number: int
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """Return the number as the folder's name has it."""
+        return self.folder.name
+
+    @property
+    def owner(self) -> str | None:
+        """Return the node that makes its runs; None where no node has claimed it."""
+        content = read_json(self.folder / "owner.json")
+        return None if content is None else str(content.get("node", ""))
+
+
+def parts_of(folder: Path, count: int) -> tuple[NodePart, ...]:
+    """Return the parts of a campaign, whether or not their folders exist."""
+    return tuple(NodePart(number, folder / FOLDER / f"{number:02d}") for number in range(1, count + 1))
+
+
+def share_of(campaign: CampaignSpec, number: int) -> CampaignSpec:
+    """Return the campaign that one node makes: its share of the runs, in an order of its own.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        With `nodes`.
+    number : int
+        Number of the part, from 1.
+
+    Returns
+    -------
+    CampaignSpec
+        With the digest of the whole campaign. A larger total never makes a share smaller.
+    """
+    if campaign.nodes is None:
+        return campaign
+    design, count = campaign.campaign, campaign.nodes.count
+    shares = {
+        key: total // count + (number <= total % count)
+        for key, total in (("baseline_runs", design.baseline_runs), ("runs", design.runs))
+    }
+    seed = random.Random(f"{design.seed}/{number}").randrange(2**63)
+    return campaign.model_copy(update={"campaign": design.model_copy(update={**shares, "seed": seed})})
+
+
+@contextmanager
+def reading(part: NodePart) -> Iterator[Manifest]:
+    """Open a part's manifest read-only; a process that was killed may have left it in the middle of a write.
+
+    Yields
+    ------
+    Manifest
+        After what the process left was rolled back, which only a writer can do.
+    """
+    path = part.folder / "campaign.sqlite"
+    try:
+        manifest = Manifest(path, read_only=True)
+    except SpecError:
+        if not is_half_written(part.folder):
+            raise
+        Manifest(path).close()
+        manifest = Manifest(path, read_only=True)
+    with manifest:
+        yield manifest
+
+
+def is_half_written(folder: Path) -> bool:
+    """Return whether a manifest has a journal: a process writes it, or was killed while it did."""
+    return (folder / "campaign.sqlite-journal").exists()
+
+
+def recorded_share(manifest: Manifest) -> CampaignSpec | None:
+    """Return the campaign of a part by its manifest; None where the manifest is not that of a part."""
+    number = manifest.fact("part")
+    text, path = manifest.fact("spec_text"), manifest.fact("spec_path")
+    if number is None or text is None or path is None:
+        return None
+    return share_of(parse_spec(text, path, Path(path).parent, recorded=True), number)
+
+
+def lacks(campaign: CampaignSpec, done: Mapping[str, int]) -> tuple[str, ...]:
+    """Return which configurations have too few runs on a node for a comparison there.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The campaign.
+    done : mapping of str to int
+        Finished runs of the pass that has fewest, by configuration.
+
+    Returns
+    -------
+    tuple of str
+        A clause each, as `baseline 3 of 5`; empty where the node can be judged.
+    """
+    found = []
+    for item in configurations(campaign):
+        least = LEAST_BASELINE_RUNS if item.name == BASELINE else LEAST_RUNS
+        if done.get(item.name, 0) < least:
+            found.append(f"{item.name} {done.get(item.name, 0)} of {least}")
+    return tuple(found)
+
+
+def this_node() -> str:
+    """Return the name of the node that this process runs on: Slurm's, where Slurm started it."""
+    return environ.get("SLURMD_NODENAME") or environ.get("UNPERTURBED_NODE") or socket.gethostname()
+
+
+def claim(part: NodePart, others: tuple[NodePart, ...], node: str) -> str:
+    """Claim a part for a node, for good. A part has one owner, and a node one part.
+
+    Parameters
+    ----------
+    part : NodePart
+        The part.
+    others : tuple of NodePart
+        All parts of the campaign.
+    node : str
+        The node's name.
+
+    Returns
+    -------
+    str
+        Why the node cannot have it; empty where it is the node's.
+
+    Notes
+    -----
+    link(2) makes the owner's file appear whole, and fails where there is one: also on NFS.
+    """
+    if part.owner is None:
+        write_once(part.folder / "owner.json", {"node": node})
+    if part.owner != node:
+        return f"part {part.name} belongs to the node {part.owner}"
+    for other in others:
+        if other.number != part.number and other.owner == node:
+            (part.folder / "owner.json").unlink()
+            return f"the node {node} makes part {other.name} already"
+    return ""
+
+
+def write_once(path: Path, content: Mapping[str, Any]) -> bool:
+    """Write a JSON file unless there is one; return whether it was written. It appears whole or not at all."""
+    aside = _aside(path, content)
+    try:
+        link(aside, path)
+    except FileExistsError:
+        return False
+    finally:
+        aside.unlink()
+    return True
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file in place of one that is there. It appears whole or not at all."""
+    _aside(path, content).replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the content of such a file; None where there is none.
+
+    Raises
+    ------
+    SpecError
+        It is damaged.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise SpecError(f"{path}: the file is damaged ({error}); remove it and run the campaign again") from None
+    if not isinstance(content, dict):
+        raise SpecError(f"{path}: the file is damaged (no JSON object); remove it and run the campaign again")
+    return content
+
+
+def _aside(path: Path, content: Mapping[str, Any]) -> Path:
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
+    ) as file:
+        json.dump(content, file, indent=1)
+    return Path(file.name)
+
+
+def done_runs(manifest: Manifest) -> dict[str, int]:
+    """Return how many runs each configuration has, of the pass that has fewest."""
+    found: dict[str, dict[str, int]] = {}
+    names = [item["name"] for item in manifest.fact("passes") or []]
+    for state in manifest.runs("done"):
+        by_pass = found.setdefault(state.run.configuration, dict.fromkeys(names, 0))
+        by_pass[state.run.pass_name] = by_pass.get(state.run.pass_name, 0) + 1
+    return {name: min(by_pass.values()) for name, by_pass in found.items()}

@@ -1,0 +1,300 @@
+"""The state of a campaign: runs done and left, the run being made, the time left, and why something waits.
+
+Manifests are opened read-only and no lock is kept, so that a campaign can be looked at while it is measured.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from unperturbed.common.wording import counted
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness.campaign import (
+    Durations,
+    Manifest,
+    Phase,
+    RunState,
+    State,
+    configurations,
+    is_locked,
+    phase_of,
+)
+from unperturbed.harness.nodes.engines import Job, engine_of
+from unperturbed.harness.nodes.shares import NODES, NodePart, is_half_written, parts_of, read_json, share_of
+from unperturbed.harness.nodes.worker import OUTCOME, whole_campaign
+from unperturbed.harness.spec import PILOT, CampaignSpec
+
+_SHOWN_FAILURES = 5
+
+# Only a writer may roll back what a killed process left.
+_HALF_WRITTEN = (
+    "the manifest was left in the middle of a write by a process that was killed; the run command, repeated, repairs it"
+)
+
+
+@dataclass(frozen=True)
+class CurrentRun:
+    """The run that is being made.
+
+    Attributes
+    ----------
+    run, configuration, pass_name : str
+        Which run it is.
+    attempt : int
+        Number of the attempt, from 1.
+    seconds : float
+        How long it has taken so far.
+    """
+
+    run: str
+    configuration: str
+    pass_name: str
+    attempt: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PartStatus:
+    """The state of a part of a campaign; a campaign on one host is a single part.
+
+    Attributes
+    ----------
+    folder : Path
+        The part's folder.
+    node : str
+        The host that makes its runs; empty while there is none.
+    phase : Phase
+        As in `CampaignSummary`.
+    runs : mapping of State to int
+        Runs in each state.
+    seconds_left : float or None
+        Expected time for its runs that are left, by the mean of each pass; None while no pass has a finished run or
+        pilot.
+    current : CurrentRun or None
+        The run being made.
+    waits : str
+        Why it does not go on; empty while it does, and when it is over.
+    failures : tuple of str
+        The last failed runs, each with its error.
+    """
+
+    folder: Path
+    node: str
+    phase: Phase
+    runs: Mapping[State, int]
+    seconds_left: float | None = None
+    current: CurrentRun | None = None
+    waits: str = ""
+    failures: tuple[str, ...] = ()
+
+    @property
+    def planned(self) -> int:
+        """Return how many runs the plan has."""
+        return sum(self.runs.values())
+
+
+@dataclass(frozen=True)
+class CampaignStatus:
+    """The state of a campaign.
+
+    Attributes
+    ----------
+    folder : Path
+        The campaign's folder.
+    name : str
+        Its name in the spec.
+    purpose : str
+        What its runs are for: `a campaign`, `a sweep`, or another.
+    begun : str
+        When it was started, ISO 8601.
+    parts : tuple of PartStatus
+        One a node; a single one for a campaign on one host.
+    """
+
+    folder: Path
+    name: str
+    purpose: str
+    begun: str
+    parts: tuple[PartStatus, ...]
+
+    @property
+    def runs(self) -> Mapping[State, int]:
+        """Return how many runs of all parts are in each state."""
+        total: Counter[State] = Counter()
+        for part in self.parts:
+            total.update(part.runs)
+        return dict(total)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the time until the last part is over; None while that of a part is unknown."""
+        left = [part.seconds_left for part in self.parts]
+        return None if any(one is None for one in left) else max((one for one in left if one is not None), default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types."""
+        parts = [
+            {**asdict(part), "folder": str(part.folder), "runs": dict(part.runs), "planned": part.planned}
+            for part in self.parts
+        ]
+        return {
+            "folder": str(self.folder),
+            "name": self.name,
+            "purpose": self.purpose,
+            "begun": self.begun,
+            "runs": dict(self.runs),
+            "planned": sum(self.runs.values()),
+            "seconds_left": self.seconds_left,
+            "parts": parts,
+        }
+
+
+def read_status(folder: Path) -> CampaignStatus:
+    """Return the state of a campaign. Nothing is written.
+
+    Parameters
+    ----------
+    folder : Path
+        The campaign's folder.
+
+    Returns
+    -------
+    CampaignStatus
+        With one part for each node.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no campaign, its manifest is damaged, or it cannot be read now.
+    """
+    path = folder / "campaign.sqlite"
+    if not path.is_file():
+        raise SpecError(f"{folder} holds no campaign (no campaign.sqlite); `unperturbed list` shows all campaigns")
+    try:
+        with Manifest(path, read_only=True) as manifest:
+            known = {name: str(manifest.fact(name) or "") for name in ("name", "purpose", "begun", "id")}
+            if known["purpose"] == NODES:
+                parts = _parts(folder, known["id"])
+            else:
+                description = manifest.fact("description")
+                node = description["host"]["name"] if description else ""
+                parts = (read_part(folder, manifest, node=node),)
+    except (SpecError, sqlite3.OperationalError):
+        if not is_half_written(folder):
+            raise
+        raise SpecError(f"{path}: {_HALF_WRITTEN}") from None
+    purpose = known["purpose"] or "a campaign"
+    return CampaignStatus(folder, known["name"] or folder.name, purpose, known["begun"], parts)
+
+
+def _parts(folder: Path, identity: str) -> tuple[PartStatus, ...]:
+    """Return the state of each part of a campaign on nodes, with what the engine knows of it."""
+    campaign = whole_campaign(folder)
+    if campaign.nodes is None:
+        return ()
+    parts = parts_of(folder, campaign.nodes.count)
+    try:
+        engine = engine_of(campaign.nodes, folder, identity)
+        engine.check()
+        jobs = engine.jobs(parts) or {}
+    except HostError:  # seen from a host without Slurm
+        jobs = {}
+    return tuple(_part(campaign, part, jobs.get(part.number)) for part in parts)
+
+
+def _part(campaign: CampaignSpec, part: NodePart, job: Job | None) -> PartStatus:
+    planned = sum(item.runs for item in configurations(share_of(campaign, part.number)))
+    path = part.folder / "campaign.sqlite"
+    if not path.is_file():
+        return PartStatus(part.folder, "", "not begun", {"planned": planned}, waits="it was not submitted yet")
+    try:
+        with Manifest(path, read_only=True) as manifest:
+            found = read_part(part.folder, manifest, node=part.owner or "")
+    except (SpecError, sqlite3.OperationalError):
+        if not is_half_written(part.folder):
+            raise
+        return PartStatus(part.folder, part.owner or "", "stopped", {"planned": planned}, waits=_HALF_WRITTEN)
+    if not found.runs:
+        found = replace(found, runs={"planned": planned})
+    if job is not None:
+        waits = found.waits if found.phase == "running" else f"job {job.id} {job.state}{job.why and f' ({job.why})'}"
+        return replace(found, phase="running" if found.phase == "stopped" else found.phase, waits=waits)
+    outcome = read_json(part.folder / OUTCOME)
+    if found.phase in ("stopped", "not begun"):
+        why = f"its last job ended: {outcome['message']}; " if outcome and outcome.get("message") else ""
+        return replace(found, waits=f"{why}no job works on it; repeat `unperturbed run` to resume it")
+    return found
+
+
+def read_part(folder: Path, manifest: Manifest, *, node: str) -> PartStatus:
+    """Return the state of one part.
+
+    Parameters
+    ----------
+    folder : Path
+        The part's folder.
+    manifest : Manifest
+        Its manifest.
+    node : str
+        The host that makes its runs.
+
+    Returns
+    -------
+    PartStatus
+        Without what a scheduler knows of it.
+    """
+    durations, left = Durations(), Counter[str]()
+    runs: Counter[State] = Counter()
+    for pass_name, state, count, seconds in manifest.tally():
+        runs[state] += count
+        if state == "done":
+            durations.add(pass_name, seconds, runs=count)
+        elif state != "failed":
+            left[pass_name] += count
+    for pass_name in left:
+        if not durations.knows(pass_name) and (pilot := manifest.fact(f"{PILOT}:{pass_name}")):
+            durations.add(pass_name, pilot["seconds"])
+    open_runs = manifest.runs("running", "failed") if runs["running"] or runs["failed"] else []
+    locked = is_locked(folder)
+    phase = phase_of(dict(runs), locked=locked)
+    found = PartStatus(folder, node, phase, dict(runs), failures=_failures(open_runs))
+    if locked:
+        found = replace(found, current=_current(open_runs))
+    if phase == "running" and not runs:
+        return replace(found, waits="it is being prepared: no run is planned yet")
+    if runs and all(durations.knows(name) for name in left):
+        spent = found.current.seconds if found.current else 0.0
+        found = replace(found, seconds_left=max(0.0, durations.expected(left) - spent))
+    if phase in ("stopped", "not begun"):
+        spec = manifest.fact("spec_path")
+        command = f" ({shlex.join(['unperturbed', 'run', spec, '--campaign', str(folder)])})" if spec else ""
+        why = f"no process works on it; repeat its command to resume it{command}"
+        return replace(found, waits=why)
+    if phase == "failed":
+        return replace(found, waits=f"{counted(runs['failed'], 'run')} failed; repeat the command to try them again")
+    return found
+
+
+def _current(runs: Sequence[RunState]) -> CurrentRun | None:
+    state = next((one for one in runs if one.state == "running"), None)
+    if state is None:
+        return None
+    started = datetime.fromisoformat(state.started) if state.started else datetime.now(UTC)
+    seconds = max(0.0, (datetime.now(UTC) - started).total_seconds())
+    return CurrentRun(state.run.id, state.run.configuration, state.run.pass_name, state.attempt, seconds)
+
+
+def _failures(runs: Sequence[RunState]) -> tuple[str, ...]:
+    """Return the errors of the last runs that failed for good."""
+    failed = [state for state in runs if state.state == "failed"]
+    return tuple(
+        f"run {state.run.id} ({state.run.configuration} {state.run.repetition}): {state.error}"
+        for state in failed[-_SHOWN_FAILURES:]
+    )

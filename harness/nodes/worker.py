@@ -1,0 +1,134 @@
+"""What a node does: compare itself with the node that began, claim its part, and make the part's runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from unperturbed.errors import HostError, SpecError, UnperturbedError
+from unperturbed.harness.campaign import Manifest, Progress, is_locked, run_campaign, shared_workspace
+from unperturbed.harness.nodes.facts import differences, node_facts
+from unperturbed.harness.nodes.shares import (
+    FOLDER,
+    NODES,
+    NodePart,
+    claim,
+    parts_of,
+    read_json,
+    reading,
+    share_of,
+    this_node,
+    write_json,
+    write_once,
+)
+from unperturbed.harness.spec import CampaignSpec, parse_spec
+
+OUTCOME = "outcome.json"
+_FIRST = "facts.json"
+
+Ending = Literal["over", "refused", "elsewhere", "error"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the work at a part ended.
+
+    Attributes
+    ----------
+    ending : {"over", "refused", "elsewhere", "error"}
+        `refused`: this node differs from those that make the other parts; `elsewhere`: the part belongs to another
+        node, or this node to another part.
+    node : str
+        The node's name.
+    message : str
+        What was wrong; empty where nothing was.
+    exit_code : int
+        Of the command.
+    """
+
+    ending: Ending
+    node: str
+    message: str = ""
+    exit_code: int = 0
+
+
+def whole_campaign(folder: Path) -> CampaignSpec:
+    """Return the spec of a campaign on nodes, as its manifest has it now.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no such campaign.
+    """
+    path = folder / "campaign.sqlite"
+    if not path.is_file():
+        raise SpecError(f"{folder} holds no campaign (no campaign.sqlite)")
+    with Manifest(path, read_only=True) as manifest:
+        if manifest.fact("purpose") != NODES:
+            raise SpecError(f"{folder} holds no campaign on nodes: its spec has no `nodes`")
+        text, spec_path = manifest.fact("spec_text"), manifest.fact("spec_path")
+    return parse_spec(text, spec_path, Path(spec_path).parent, recorded=True)
+
+
+def work(folder: Path, progress: Progress) -> Outcome:
+    """Make the runs of a part, or what is left of them.
+
+    Parameters
+    ----------
+    folder : Path
+        The part's folder, `CAMPAIGN/nodes/NN`.
+    progress : Progress
+        Receives every step.
+
+    Returns
+    -------
+    Outcome
+        Also written to the part's folder, for whoever watches the campaign.
+
+    Raises
+    ------
+    SpecError
+        The folder is not that of a part, or another process works on it: that process writes the outcome then.
+    """
+    folder = folder.absolute()
+    if folder.parent.name != FOLDER or not (folder / "campaign.sqlite").is_file():
+        raise SpecError(f"{folder} is no part of a campaign; parts are the folders CAMPAIGN/{FOLDER}/01, 02, …")
+    home = folder.parent.parent
+    campaign = whole_campaign(home)
+    if campaign.nodes is None:
+        raise SpecError(f"{home}: its spec has no `nodes`")
+    if is_locked(folder):
+        raise SpecError(f"{folder}: another process is working on this part")
+    part, node = NodePart(int(folder.name), folder), this_node()
+    try:
+        outcome = _work(campaign, home, part, parts_of(home, campaign.nodes.count), node, progress)
+    except UnperturbedError as error:
+        outcome = Outcome("error", node, str(error), error.exit_code)
+    write_json(folder / OUTCOME, vars(outcome))
+    return outcome
+
+
+def _work(
+    campaign: CampaignSpec, home: Path, part: NodePart, parts: tuple[NodePart, ...], node: str, progress: Progress
+) -> Outcome:
+    share = share_of(campaign, part.number)
+    with reading(part) as manifest:
+        workspace = shared_workspace(share, manifest)
+    if workspace is None:
+        raise SpecError(f"{part.folder} is no part of a campaign")
+    own = node_facts(share, workspace.builds, workspace.inputs)
+    first = home / FOLDER / _FIRST
+    write_once(first, {"node": node, "facts": own})
+    known = read_json(first) or {}
+    hard, soft = differences(known.get("facts", {}), own)
+    if hard:
+        why = f"the node {node} differs from {known.get('node')}, which began: {'; '.join(hard)}"
+        return Outcome("refused", node, why, HostError.exit_code)
+    if why := claim(part, parts, node):
+        return Outcome("elsewhere", node, why, HostError.exit_code)
+    for difference in soft:
+        progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
+    write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
+    run_campaign(share, part.folder, progress)
+    return Outcome("over", node)

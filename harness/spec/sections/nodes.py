@@ -1,0 +1,101 @@
+"""`nodes`: several nodes of a cluster share the runs of a campaign; without it, this host makes them all."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from unperturbed.harness.spec.draft import Draft
+from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Section, SpecKey
+from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
+from unperturbed.harness.spec.values.text import SLURM_TIME, Text, Texts
+
+LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
+"""Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
+
+DEFAULT_PATIENCE = "10 min"
+
+_OF_SLURM = ("constraint", "partition", "account", "time", "patience", "extra")
+
+
+class Nodes(Section):
+    """Which nodes share the runs."""
+
+    engine: Annotated[Literal["slurm", "here"], MAY_CHANGE] = Field(
+        description="What starts the parts: Slurm, a job a node; or this host, one part after another, which shows how "
+        "it works and needs no cluster.",
+    )
+    count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(
+        ge=1,
+        le=99,
+        description="How many nodes share the runs. Each makes its share of the baseline and of every other "
+        "configuration, and is compared with its own baseline.",
+    )
+    constraint: Annotated[Text | None, MAY_CHANGE] = Field(
+        default=None, description="Features that a node must have, as for `sbatch --constraint`.", examples=["typea"]
+    )
+    partition: Annotated[Text | None, MAY_CHANGE] = Field(
+        default=None, description="Slurm's partition.", examples=["main"]
+    )
+    account: Annotated[Text | None, MAY_CHANGE] = Field(default=None, description="Account that the jobs use.")
+    time: Annotated[str, StringConstraints(pattern=SLURM_TIME), MAY_CHANGE] | None = Field(
+        default=None,
+        description="Time limit of a job, as for `sbatch --time`. A part whose job ends by it is submitted again.",
+        examples=["2:00:00"],
+    )
+    patience: Annotated[TimeSpan, MAY_CHANGE] = Field(
+        default_factory=lambda: parse_duration(DEFAULT_PATIENCE),
+        description="How long the campaign waits, once all other parts are over, for a node that is down or drained. "
+        "Then it ends without that part, and the report names it.",
+        examples=["2 h"],
+        json_schema_extra={"default": DEFAULT_PATIENCE},
+    )
+    extra: Annotated[Texts, MAY_CHANGE] = Field(
+        default=(), description="Further options of `sbatch`, one an item.", examples=[["--qos=long"]]
+    )
+
+
+def _check(draft: Draft) -> None:
+    if not draft.has("nodes"):
+        return
+    if draft.has("parameters"):
+        draft.report_key(("nodes",), "`nodes` has no meaning in a sweep (`parameters:`): a sweep runs on one host")
+    if draft.value("campaign", "layouts") == "varied":
+        draft.report(
+            ("campaign", "layouts"),
+            "`varied` and `nodes` exclude each other: the nodes share one build, and a layout is put into its folder",
+        )
+    if draft.value("nodes", "engine") == "here":
+        for key in _OF_SLURM:
+            if draft.has("nodes", key):
+                draft.report_key(
+                    ("nodes", key), f"`{key}` is an option of Slurm, and has no meaning with `engine: here`"
+                )
+    if draft.spec is not None and draft.spec.nodes is not None:
+        design, count = draft.spec.campaign, draft.spec.nodes.count
+        for key, runs, least in (
+            ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
+            ("runs", design.runs, LEAST_RUNS),
+        ):
+            if key == "runs" and not (draft.spec.measure.software or draft.spec.programs):
+                continue  # the baseline alone
+            if runs // count < least:
+                draft.report(
+                    ("campaign", key) if draft.has("campaign", key) else ("nodes", "count"),
+                    f"`{key}` is {runs}, of which each of {count} nodes makes {runs // count}, and a node needs at "
+                    f"least {least}: set `{key}` to {least * count} or more, or `count` to fewer nodes",
+                )
+
+
+NODES = SpecKey(
+    "nodes",
+    Annotated[Nodes | None, ADDED_LATER],
+    "Nodes of a cluster that share the runs. Without it, this host makes them all.",
+    _check,
+    examples=({"engine": "slurm", "count": 4, "constraint": "typea", "time": "2:00:00"},),
+    notes="""\
+- With `nodes`, `baseline_runs` and `runs` are totals, and each node makes its share: at least 5 of the baseline, and 2
+  of every other configuration. `nodes` has no meaning in a sweep, and excludes `layouts: varied`.
+""",
+)

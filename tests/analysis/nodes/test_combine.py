@@ -1,0 +1,126 @@
+"""Verdicts over nodes: against naive twins, false alarms, heterogeneity, leave one out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.analysis.nodes.simulate import SPREAD, Case, runs_of, verdicts_of
+from unperturbed.analysis.nodes import Combined, NodeVerdicts, apart, combine_nodes
+from unperturbed.analysis.perturbation import FloatArray, fisher
+from unperturbed.analysis.report import render_nodes
+from unperturbed.errors import DataError
+
+FOUR = ((8, 5),) * 4
+UNBALANCED = ((15, 2), (10, 3), (5, 8), (5, 10))
+
+
+def _combined(case: Case, campaigns: int, seed: int = 1, tolerance: float = 0.1) -> list[Combined]:
+    runs = runs_of(case, campaigns, seed)
+    return [combine_nodes(one) for one in verdicts_of(runs, alpha=0.05, tolerance=tolerance)]
+
+
+def seen(z: FloatArray) -> FloatArray:
+    """Return simulated values as a check sees them, by their correlations."""
+    return fisher(np.tanh(z))
+
+
+def test_these_nodes_is_a_linear_model_with_a_level_for_each_node() -> None:
+    case = Case("", UNBALANCED, effect=1.0)
+    runs = runs_of(case, 5, seed=3)
+    for at, one in enumerate(verdicts_of(runs, alpha=0.05, tolerance=0.1)):
+        found = combine_nodes(one).these.changes[0]
+        # The twin: least squares with a column a node and one for the configuration; spread within cells.
+        rows, values, cells = [], [], []
+        for node, (baseline, checked) in enumerate(runs):
+            for group, column in ((0, seen(baseline[:, at])), (1, seen(checked[:, at]))):
+                rows += [[float(node == other) for other in range(4)] + [float(group)]] * len(column)
+                values += column.tolist()
+                cells.append(column)
+        design = np.array(rows)
+        coefficient = np.linalg.lstsq(design, np.array(values), rcond=None)[0][-1]
+        freedom = sum(len(cell) - 1 for cell in cells)
+        variance = sum(((cell - cell.mean()) ** 2).sum() for cell in cells) / freedom
+        error = np.sqrt(variance * np.linalg.inv(design.T @ design)[-1, -1])
+        assert found.standard_error == pytest.approx(error, rel=1e-9) and found.freedom == freedom
+        assert found.p == pytest.approx(2 * stats.t.sf(abs(coefficient) / error, freedom), rel=1e-6)
+
+
+def test_this_type_of_node_is_a_t_test_of_the_changes() -> None:
+    runs = runs_of(Case("", FOUR, effect=0.5, interaction=0.7), 5, seed=4)
+    for at, one in enumerate(verdicts_of(runs, alpha=0.05, tolerance=0.1)):
+        of_type = combine_nodes(one).type
+        assert of_type is not None
+        changes = [seen(checked[:, at]).mean() - seen(baseline[:, at]).mean() for baseline, checked in runs]
+        assert of_type.changes[0].p == pytest.approx(stats.ttest_1samp(changes, 0).pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("shares", [FOUR, UNBALANCED], ids=["balanced", "unbalanced"])
+def test_false_alarms_on_these_nodes(shares: tuple[tuple[int, int], ...]) -> None:
+    found = _combined(Case("", shares), 250, tolerance=0.0)
+    wrong = np.mean([one.these.verdict in ("perturbed", "shifted") for one in found])
+    assert 0.01 <= wrong <= 0.08  # 250 campaigns
+    p = [one.these.changes[0].p for one in found]
+    assert stats.kstest(p, "uniform").pvalue > 0.001
+    heterogeneity = [next(iter(one.heterogeneity.values())).p for one in found]
+    assert stats.kstest(heterogeneity, "uniform").pvalue > 0.001
+
+
+def test_false_alarms_on_the_type_of_node_where_changes_vary_between_nodes() -> None:
+    found = _combined(Case("", ((8, 5),) * 6, interaction=0.7), 250, tolerance=0.0)
+    wrong = np.mean([one.type is not None and one.type.verdict in ("perturbed", "shifted") for one in found])
+    assert 0.01 <= wrong <= 0.08
+    these = np.mean([one.these.verdict in ("perturbed", "shifted") for one in found])
+    assert these > 0.1  # of these nodes it is true: some of them did change
+    spread = [next(iter(one.heterogeneity.values())) for one in found]
+    assert np.mean([one.p <= 0.05 for one in spread]) > 0.3 and np.mean([one.i2 for one in spread]) > 0.3
+
+
+def test_few_nodes_say_nothing_of_their_type() -> None:
+    (three,) = _combined(Case("", FOUR[:3]), 1)
+    assert three.type is None
+    (one,) = _combined(Case("", FOUR[:1]), 1)
+    assert one.type is None and one.heterogeneity == {} and one.hangs_on == {}
+    change, alone = one.these.changes[0], one.by_node["node0"].changes[0]
+    assert (change.p, change.low, change.high) == pytest.approx((alone.p, alone.low, alone.high), rel=1e-6)
+    with pytest.raises(DataError, match="no node"):
+        combine_nodes({})
+
+
+def test_a_verdict_that_depends_on_one_node_is_told() -> None:
+    still = runs_of(Case("", FOUR), 1, seed=8)
+    moved = [(before, after + (12 * SPREAD if at == 2 else 0.0)) for at, (before, after) in enumerate(still)]
+    (verdicts,) = verdicts_of(moved, alpha=0.05, tolerance=0.1)
+    combined = combine_nodes(verdicts)
+    assert "node2" in combined.hangs_on and combined.hangs_on["node2"] == "unperturbed"
+    assert next(iter(combined.heterogeneity.values())).p < 1e-6
+    result = NodeVerdicts((combined,), {"node2": "total of X (p < 0.001)"}, ("A note.",))
+    said = " ".join(result.sentences())
+    assert (
+        "the verdict depends on node2; without it, it is unperturbed" in said and "differs from the other nodes" in said
+    )
+    assert result.to_frame().height == 6
+    told = result.to_dict()
+    assert told["nodes"][0]["verdict_without"]["node2"] == "unperturbed" and told["notes"][0] == "A note."
+    page = render_nodes(result)
+    assert "nodes-0" in page and "this type of node" in page
+
+
+def test_a_node_that_is_apart_in_its_baseline_is_named() -> None:
+    chance = np.random.default_rng(1)
+    alike = {f"total {metric}": {f"n{node}": chance.normal() for node in range(8)} for metric in range(5)}
+    assert apart(alike) == {}
+    alike["total 3"]["n5"] = 40.0
+    assert list(apart(alike)) == ["n5"] and apart(alike)["n5"].startswith("total 3")
+    assert apart({"total": {f"n{node}": float(node == 0) for node in range(4)}}) == {}  # too few to know
+    assert apart({"total": {f"n{node}": 5.0 for node in range(8)}}) == {}
+    alarms = 0
+    for seed in range(400):
+        noise = np.random.default_rng(seed).normal(size=(4, 6))
+        alarms += bool(
+            apart(
+                {str(at): {str(node): value for node, value in enumerate(row)} for at, row in enumerate(noise.tolist())}
+            )
+        )
+    assert alarms / 400 <= 0.025

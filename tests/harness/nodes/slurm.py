@@ -1,0 +1,185 @@
+"""A real Slurm of three nodes in a temporary folder: Debian's daemons on the loopback, without systemd and cgroups."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+NEEDED = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo", "munged", "setpriv")
+NODES = 3
+
+_CONFIGURATION = """\
+ClusterName=unperturbed
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/log/slurmctld
+SlurmdLogFile={folder}/log/slurmd.%n
+MailProg=/bin/true
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+JobCompType=jobcomp/none
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+SlurmdTimeout=5
+SlurmctldTimeout=10
+KillWait=1
+MinJobAge=300
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+NodeName=node[1-3] NodeAddr=127.0.0.1 NodeHostname={host} Port=[{first}-{last}] CPUs=2 Boards=1 SocketsPerBoard=1 \
+CoresPerSocket=2 ThreadsPerCore=1 RealMemory=500 Feature=typea State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE PriorityTier=1 \
+PreemptMode=REQUEUE
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE PriorityTier=10 PreemptMode=OFF
+"""
+
+
+def lacking() -> tuple[str, ...]:
+    """Return which programs of Slurm are not installed."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    return tuple(name for name in NEEDED if shutil.which(name, path=path) is None)
+
+
+class Cluster:
+    """The daemons of one cluster.
+
+    Attributes
+    ----------
+    folder : Path
+        Their folder.
+    environment : dict of str to str
+        By which commands reach this cluster.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Write the configuration and start everything; return when the nodes are idle."""
+        for name in ("munge", "state", "spool", "log", *(f"spool/node{node}" for node in range(1, NODES + 1))):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "munge").chmod(0o700)
+        key = self.folder / "munge" / "key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o600)
+        port = random.randrange(20_000, 60_000)  # of the ephemeral ones too: who meets a used one tries again
+        text = _CONFIGURATION.format(
+            host=socket.gethostname(),
+            user=getpass.getuser(),
+            folder=self.folder,
+            port=port,
+            first=port + 1,
+            last=port + NODES,
+        )
+        (self.folder / "slurm.conf").write_text(text)
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
+        munge = self.folder / "munge"
+        options = [f"--{name}={munge / name.removesuffix('-file')}" for name in ("pid-file", "log-file", "seed-file")]
+        self._start("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={munge / 'socket'}", *options)
+        self._wait((munge / "socket").exists)
+        self.start_controller("-i")
+        for node in range(1, NODES + 1):
+            self.start_node(f"node{node}")
+        self._wait(lambda: self.ask("sinfo", "-h", "-p", "main", "-t", "idle", "-o", "%D").strip() == str(NODES))
+
+    def start_controller(self, *options: str) -> None:
+        """Start the controller, which reads what it knew before."""
+        self._start("slurmctld", "-D", *options)
+
+    def start_node(self, node: str) -> None:
+        """Start a node's daemon."""
+        self._start("slurmd", "-D", "-N", node)
+
+    def kill(self, daemon: str) -> None:
+        """Kill `slurmctld`, or `node1` and so on."""
+        process = self._daemons.pop(daemon)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        """Cancel all jobs and end every daemon."""
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            self.ask("scancel", "--full", f"--user={getpass.getuser()}")
+        for process in reversed(self._daemons.values()):
+            process.terminate()
+        for process in self._daemons.values():
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def ask(self, *command: str) -> str:
+        """Return what one of Slurm's commands prints."""
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=30)
+        return done.stdout
+
+    def jobs(self) -> list[list[str]]:
+        """Return number, name, state and node of each job that waits or runs."""
+        return [line.split("|") for line in self.ask("squeue", "-h", "-o", "%i|%j|%T|%N").splitlines()]
+
+    def _start(self, program: str, *options: str) -> None:
+        name = options[options.index("-N") + 1] if "-N" in options else program
+        with (self.folder / "log" / f"{name}.stderr").open("ab") as log:
+            self._daemons[name] = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", "--", program, *options],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+
+    def _wait(self, what: object, seconds: float = 20) -> None:
+        assert callable(what)
+        until = time.monotonic() + seconds
+        while not what():
+            if time.monotonic() > until or any(one.poll() is not None for one in self._daemons.values()):
+                raise TimeoutError(f"the cluster does not start; see {self.folder / 'log'}")
+            time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Start a cluster, on other ports where some are used; stop it in the end."""
+    for attempt in range(5):
+        made = Cluster(folder / f"cluster{attempt}")
+        try:
+            made.start()
+        except TimeoutError:
+            made.stop()
+            if attempt == 4:
+                raise
+        else:
+            break
+    try:
+        yield made
+    finally:
+        made.stop()
