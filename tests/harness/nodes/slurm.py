@@ -128,6 +128,9 @@ class Cluster:
         """Cancel all jobs and end every daemon."""
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             self.ask("scancel", "--full", f"--user={getpass.getuser()}")
+            until = time.monotonic() + 5
+            while self.jobs() and time.monotonic() < until:
+                time.sleep(0.1)
         for process in reversed(self._daemons.values()):
             process.terminate()
         for process in self._daemons.values():
@@ -136,6 +139,16 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        self._end_jobs()
+
+    def _end_jobs(self) -> None:
+        """Kill what outlived its daemon: a job's step goes on without it, as on a real node."""
+        own = os.fsencode(str(self.folder))
+        for entry in os.scandir("/proc"):
+            with contextlib.suppress(OSError, ValueError):
+                number, place = int(entry.name), Path(entry.path)
+                if number != os.getpid() and own in (place / "environ").read_bytes() + (place / "cmdline").read_bytes():
+                    os.kill(number, signal.SIGKILL)
 
     def ask(self, *command: str) -> str:
         """Return what one of Slurm's commands prints."""

@@ -21,8 +21,9 @@ from unperturbed.harness.nodes import NodePart, parts_of
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of each test's own: what one does to its daemons must not reach the next."""
     with cluster(tmp_path_factory.mktemp("slurm")) as made:
         yield made
 
