@@ -241,10 +241,7 @@ class Verdict(Framed, Result):
         """Return the verdict as JSON types."""
         # Changes are flat; `asdict` would copy each run's name and coefficient by itself, a hundred times as slowly.
         changes = tuple(dict(vars(change)) for change in self.changes)
-        fields = {
-            name: value for name, value in vars(self).items() if name != "simulated"
-        }  # the passes name the source
-        return {**fields, "changes": changes, "overhead": asdict(self.overhead)}
+        return {**vars(self), "changes": changes, "overhead": asdict(self.overhead)}
 
     to_json = to_dict
 

@@ -172,7 +172,8 @@ def _require_ending_files(arguments: argparse.Namespace) -> None:
 
 def _require_readable(words: Sequence[str], command: Command) -> None:
     """Refuse names that are no UTF-8: specs, manifests, tables and pages could not hold them."""
-    places = [*words, str(Path.cwd())] if ".campaigns." in type(command).__module__ else words
+    rooms = (".campaigns.", ".overview.")
+    places = [*words, str(Path.cwd())] if any(room in type(command).__module__ for room in rooms) else words
     for word in places:
         try:
             word.encode()

@@ -15,6 +15,7 @@ from types import FrameType
 
 from unperturbed.common import supervision
 from unperturbed.errors import HostError
+from unperturbed.harness.cli.streams import STANDARD_OUTPUT
 
 _NO_MEMORY = "there is not enough memory; look at the limits of this shell (ulimit -a) or container, or give less data"
 _ADVICE = {
@@ -90,7 +91,7 @@ def host_message(error: BaseException) -> str:
         )
     if isinstance(error, OSError):
         place = error.filename or (_file_at_hand(error) if error.errno in _OF_WRITING else None)
-        advice = _ADVICE.get(error.errno or 0)
+        advice = _ADVICE.get(error.errno or 0) if place != STANDARD_OUTPUT else None  # where that goes, the shell knows
         reason = f"{error.strerror or error}{f'; {advice}' if advice else ''}"
         return f"{os.fsdecode(place)}: {reason}" if isinstance(place, str | bytes | os.PathLike) else reason
     return ""

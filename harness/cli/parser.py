@@ -43,8 +43,7 @@ class CommandParser(argparse.ArgumentParser):
     commands: Mapping[str, CommandParser]
 
     def __init__(self, **settings: Any) -> None:
-        # An abbreviation in somebody's script would break with the next option that begins alike.
-        super().__init__(**settings, allow_abbrev=False)
+        super().__init__(**settings)
         self.commands = {}
         self._words: Sequence[str] = ()
 
@@ -80,7 +79,7 @@ class CommandParser(argparse.ArgumentParser):
         if not re.match(r"--?[A-Za-z]", name):
             return False
         if name.startswith("--"):
-            return name not in self._option_string_actions
+            return not any(option.startswith(name) for option in self._option_string_actions)
         return name[:2] not in self._option_string_actions
 
 

@@ -14,6 +14,8 @@ from typing import Any, TextIO
 
 from unperturbed.common.wording import visible
 
+STANDARD_OUTPUT = "standard output"
+
 _PLAIN: Mapping[str, str] = {
     "✓": "ok",
     "✗": "X",
@@ -76,7 +78,7 @@ class _Output:
         except self._forgiven:
             self._give_up()
         except OSError as error:
-            raise OSError(error.errno, error.strerror, "standard output") from None
+            raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -91,7 +93,7 @@ class _Output:
         except self._forgiven:
             self._give_up()
         except OSError as error:
-            raise OSError(error.errno, error.strerror, "standard output") from None
+            raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
 
     def _give_up(self) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -11,8 +11,15 @@ from mkdocs.exceptions import PluginError
 from tools import notebook, site_hooks
 from tools.tutorials import AFTER, PAGES, blocks, follow, is_printed
 
+_LONG = ("first_answer", "campaign", "subsets")
+"""Each takes a minute of processor time, as it simulates many runs: `make validate` follows these."""
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in AFTER])
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in _LONG else []) for name in PAGES if name not in AFTER],
+)
+@pytest.mark.timeout(900)
 def test_a_tutorial_can_be_followed(name: str, tmp_path: Path) -> None:
     for page in (name, *(later for later, first in AFTER.items() if first == name)):
         assert blocks(PAGES[page])

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from getpass import getuser
 
+from unperturbed.common import supervision
 from unperturbed.errors import HostError
 from unperturbed.harness.nodes.engines import Engine, Job, work_command
 from unperturbed.harness.nodes.shares import NodePart
@@ -121,15 +122,13 @@ class Slurm(Engine):
 def _ask(command: Sequence[str], *, script: str | None = None) -> subprocess.CompletedProcess[str] | None:
     """Run one of Slurm's commands; None where it does not end."""
     try:
-        return subprocess.run(
+        return supervision.run(
             command,
             input=script or "",
             capture_output=True,
             text=True,
-            check=False,
             timeout=_TIMEOUT_S,
             env={**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"},
-            start_new_session=True,  # Ctrl-C is for this process
         )
     except subprocess.TimeoutExpired:
         return None

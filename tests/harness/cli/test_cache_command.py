@@ -77,7 +77,7 @@ def _modelled(folder: Path) -> list[str]:
         ("alignment", _aligned),
         ("structure", _structured),
         ("diagnosis", _diagnosed),
-        ("model", _modelled),
+        pytest.param("model", _modelled, marks=pytest.mark.long),
     ],
 )
 def test_after_warming_nothing_is_compiled(tmp_path: Path, part: str, command: Callable[[Path], list[str]]) -> None:

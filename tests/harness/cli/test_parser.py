@@ -26,7 +26,6 @@ from unperturbed.harness.cli.words import _FOREIGN, unknown_command
         ("help exprot", "did you mean export"),
         ("export x --output y", "unperturbed export: there is no option --output; did you mean --out?"),
         ("run x --campain=y", "there is no option --campain; did you mean --campaign?"),
-        ("run --metric cycles x.yaml", "there is no option --metric; here it is --metrics"),
         ("run x --folder y", "there is no option --folder; here it is --campaign"),
         ("run x -y", "there is no option -y"),
         ("--bogus", "there is no option --bogus"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.instrument.real.choice import Choice
 from tests.instrument.real.programs import Program, Run, check_debug_lines, shell
 
@@ -28,6 +30,7 @@ WAYS = (["-t", "html"], ["-t", "commonmark", "--width", "60"], ["-t", "latex", "
 CMARK = Program("cmark", build, [Run(["build/src/cmark", *way, "test/spec.txt"]) for way in WAYS])
 
 
+@pytest.mark.long
 def test_counts_equal_gcovs(tmp_path):
     covered = CMARK.covered(tmp_path / "covered")
     choice = Choice(covered.coverage, covered.sources("src/*.[ch]"))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.instrument.real.choice_cxx import CxxChoice
 from tests.instrument.real.programs import Program, Run, check_debug_lines, shell
 
@@ -24,6 +26,7 @@ FMT = Program(
 )
 
 
+@pytest.mark.long
 def test_counts_equal_gcovs_over_all_instantiations(tmp_path):
     covered = FMT.covered(tmp_path / "covered")
     choice = CxxChoice(

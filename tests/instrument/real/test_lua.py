@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.instrument.real.choice import Choice
 from tests.instrument.real.programs import Program, Run, check_debug_lines, shell
 
@@ -31,6 +33,7 @@ LUA = Program(
 )
 
 
+@pytest.mark.long
 def test_counts_equal_gcovs_of_the_interpreter(tmp_path):
     covered = LUA.covered(tmp_path / "covered")
     # gcov adds the jumps to the entries of a function with computed gotos. The lines that call it tell the truth.
