@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import pair_name
-from unperturbed.analysis.perturbation import VERDICT_SIGNS, Change, ranked_changes
-from unperturbed.analysis.report.chart import MARKER, Figure, axis, layout, plot_text, short
+from unperturbed.analysis.perturbation import Change, ranked_changes
+from unperturbed.analysis.report.chart import Figure, axis, layout, plot_text
 from unperturbed.analysis.report.document import document, frame
+from unperturbed.analysis.report.intervals import interval_of, interval_points, tolerance_band
 from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import number
 
@@ -75,25 +75,12 @@ def forest_of_nodes(one: Combined, name: str) -> Figure:
     """
     rows, labels = _rows(one)
     tolerance = one.these.tolerance
-    ends = [abs(end) for _, change in rows for end in (change.low, change.high)]
+    ends = [abs(end) for _, change in rows for end in interval_of(change)]
     span = max(1.08 * min(max(ends), 2.0), 2 * tolerance)
     figure = layout(
         _ROW_PX * len(labels) + 110,
         margin={"l": 40, "r": 20, "t": 40, "b": 50},
-        shapes=[
-            {
-                "type": "rect",
-                "xref": "x",
-                "yref": "y domain",
-                "x0": -tolerance,
-                "x1": tolerance,
-                "y0": 0,
-                "y1": 1,
-                "fillcolor": "@band",
-                "line": {"width": 0},
-                "layer": "below",
-            }
-        ],
+        shapes=[tolerance_band(tolerance)],
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
     )
     title = f"change of ρ; shaded: tolerance ±{number(tolerance)}"
@@ -107,7 +94,7 @@ def forest_of_nodes(one: Combined, name: str) -> Figure:
     )
     return Figure(
         name,
-        _points(rows, labels),
+        [points for points, _ in interval_points(rows, lambda row, _: labels[row])],
         figure,
         f"Forest plot of {one.configuration}: its changes on each node with their intervals, and the verdicts over "
         "nodes, against the band of the tolerance.",
@@ -131,34 +118,3 @@ def _rows(one: Combined) -> tuple[list[_Row], list[str]]:
                     rows.append((len(labels), found))
                     labels.append(plot_text(scope, 40))
     return rows, labels
-
-
-def _points(rows: Sequence[_Row], labels: Sequence[str]) -> list[dict[str, Any]]:
-    data = []
-    for verdict, marker in MARKER.items():
-        drawn = [(row, change) for row, change in rows if change.verdict == verdict]
-        if not drawn:
-            continue
-        effects = [change.effect for _, change in drawn]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": f"{VERDICT_SIGNS[verdict]} {verdict}",
-                "x": short(effects, 3),
-                "y": [row for row, _ in drawn],
-                "marker": dict(marker),
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": short((min(change.high, 2.0) - change.effect for _, change in drawn), 3),
-                    "arrayminus": short((change.effect - max(change.low, -2.0) for _, change in drawn), 3),
-                    "color": f"@{verdict}",
-                    "thickness": 2,
-                    "width": 4,
-                },
-                "hovertext": [labels[row] for row, _ in drawn],
-                "hovertemplate": "%{hovertext}<br>change %{x:+.2f}<extra>" + verdict + "</extra>",
-            }
-        )
-    return data

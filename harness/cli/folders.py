@@ -33,7 +33,7 @@ def campaign_folder(given: Path) -> Path:
         raise SpecError(f"there is no file or folder {given}; `unperturbed list` shows all campaigns")
     if not given.is_file():
         return given.absolute()
-    from unperturbed.harness.spec import load_spec
+    from unperturbed.harness.spec import changed_keys, load_spec
 
     spec = load_spec(given)
     folder = HOME / spec.name
@@ -44,7 +44,7 @@ def campaign_folder(given: Path) -> Path:
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         digest, text = manifest.fact("spec_digest"), manifest.fact("spec_text")
     if digest not in (None, spec.digest):
-        changed = _changed_keys(text or "", spec.text)
+        changed = ", ".join(changed_keys(spec, text or ""))
         print(
             f"note: {folder} was measured by another version of {given}"
             f"{f' (changed since: {changed})' if changed else ''}; what follows is of that version. To measure this "
@@ -62,23 +62,6 @@ def is_on_nodes(folder: Path) -> bool:
 
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         return bool(manifest.fact("purpose") == NODES)
-
-
-def _changed_keys(before: str, after: str) -> str:
-    """Return the keys of two texts of a spec whose values differ, two levels deep."""
-    import yaml
-
-    old, new = (yaml.load(text, yaml.BaseLoader) or {} for text in (before, after))
-    found = []
-    for key in dict.fromkeys([*old, *new]):
-        one, other = old.get(key), new.get(key)
-        if one == other:
-            continue
-        if isinstance(one, dict) and isinstance(other, dict):
-            found += [f"{key}.{part}" for part in dict.fromkeys([*one, *other]) if one.get(part) != other.get(part)]
-        else:
-            found.append(str(key))
-    return ", ".join(found)
 
 
 def require_trace(given: Path) -> None:

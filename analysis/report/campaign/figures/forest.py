@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,9 @@ from unperturbed.analysis.metric_names import pair_name
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, ranked_changes
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
-from unperturbed.analysis.report.chart import MARKER, Figure, axis, label, layout, plot_text, short, stacked
+from unperturbed.analysis.report.chart import Figure, axis, label, layout, plot_text, stacked
 from unperturbed.analysis.report.document import choice
+from unperturbed.analysis.report.intervals import interval_of, interval_points, tolerance_band
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import number
 
@@ -54,13 +54,13 @@ def forest(found: Sequence[ConfigurationResult], index: Mapping[ChangeKey, int],
     figure = layout(
         int(sum(heights) + 62 * (len(heights) - 1) + 138),
         margin={"l": 40, "r": 20, "t": 84, "b": 60},
-        shapes=[_band(shown[0].tolerance, spec[1]) for spec, _ in present],
+        shapes=[tolerance_band(shown[0].tolerance, spec[1]) for spec, _ in present],
         annotations=[
             label(f"<b>{spec[2]}</b>", 0, high) for (spec, _), (_, high) in zip(present, domains, strict=True)
         ],
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
     )
-    ends = [end for result in shown for change in result.changes for end in _bar(change)]
+    ends = [end for result in shown for change in result.changes for end in interval_of(change)]
     span = max(1.08 * max(map(abs, ends)), 2 * shown[0].tolerance)
     title = f"change of ρ; shaded: tolerance ±{number(shown[0].tolerance)}"
     for (spec, _), domain in zip(present, domains, strict=True):
@@ -100,67 +100,23 @@ def _row_name(change: Change) -> str:
     return f"{plot_text(pair_name(change.first, change.second), 56)}{' †' if change.aligned_on else ''}"
 
 
-def _bar(change: Change) -> tuple[float, float]:
-    """Return the ends of the interval that can be drawn: no ρ changes by more than 2; what is unknown has no bar."""
-    if not math.isfinite(change.effect):
-        return 0.0, 0.0
-    low, high = (change.effect if math.isnan(end) else end for end in (change.low, change.high))
-    return max(low, -2.0), min(high, 2.0)
-
-
 def _points(
     result: ConfigurationResult, ranked: Sequence[Change], suffix: str, index: Mapping[ChangeKey, int]
 ) -> list[dict[str, Any]]:
     """Return one Plotly trace for each verdict that occurs."""
-    data = []
-    for verdict, marker in MARKER.items():
-        rows = [(row, change) for row, change in enumerate(ranked) if change.verdict == verdict]
-        if not rows:
-            continue
-        effects = [change.effect for _, change in rows]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": f"{VERDICT_SIGNS[verdict]} {verdict}",
-                "legendgroup": verdict,
-                "showlegend": not suffix or not result.of("inner"),
-                "meta": result.configuration,
-                "x": short(effects, 3),
-                "y": [row for row, _ in rows],
-                "xaxis": f"x{suffix}",
-                "yaxis": f"y{suffix}",
-                "marker": dict(marker),
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": short((_bar(change)[1] - change.effect for _, change in rows), 3),
-                    "arrayminus": short((change.effect - _bar(change)[0] for _, change in rows), 3),
-                    "color": f"@{verdict}",
-                    "thickness": 2,
-                    "width": 4,
-                },
-                "customdata": [index.get(change_key(result, change), -1) for _, change in rows],
-                "hovertext": [_row_name(change) for _, change in rows],
-                "hovertemplate": "%{hovertext}<br>change %{x:+.2f}<extra>" + verdict + "; click for details</extra>",
-            }
-        )
-    return data
-
-
-def _band(tolerance: float, suffix: str) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "xref": f"x{suffix}",
-        "yref": f"y{suffix} domain",
-        "x0": -tolerance,
-        "x1": tolerance,
-        "y0": 0,
-        "y1": 1,
-        "fillcolor": "@band",
-        "line": {"width": 0},
-        "layer": "below",
-    }
+    drawn = interval_points(list(enumerate(ranked)), lambda _, change: _row_name(change), more="; click for details")
+    return [
+        {
+            **points,
+            "legendgroup": rows[0][1].verdict,
+            "showlegend": not suffix or not result.of("inner"),
+            "meta": result.configuration,
+            "xaxis": f"x{suffix}",
+            "yaxis": f"y{suffix}",
+            "customdata": [index.get(change_key(result, change), -1) for _, change in rows],
+        }
+        for points, rows in drawn
+    ]
 
 
 def _block(view: ReportView) -> FigureBlock | None:
