@@ -37,10 +37,10 @@ check:
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
 	.venv/bin/clang-format --dry-run --Werror $$(find analysis collectors experiments harness instrument tests -name '*.[ch]')  # an unpacked sdist has no git
-	$(python) tools/check_docstrings.py
-	$(python) tools/check_words.py
-	$(python) tools/check_prose.py
-	$(python) tools/check_distribution.py
+	$(python) tools/checks/docstrings.py
+	$(python) tools/checks/words.py
+	$(python) tools/checks/prose.py
+	$(python) tools/checks/distribution.py
 	$(python) -m mypy --strict -p unperturbed
 	$(python) -m mkdocs build --strict --quiet
 

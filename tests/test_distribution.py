@@ -1,4 +1,4 @@
-"""The distribution: pyproject.toml lists what the tree holds. `make check` builds it (tools/check_distribution.py)."""
+"""The distribution: pyproject.toml lists what the tree holds. `make check` builds it (tools/checks/distribution.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.harness.phases_campaign import unperturbed
-from tools.check_distribution import dead_links
+from tools.checks.distribution import dead_links
 from unperturbed.common.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]

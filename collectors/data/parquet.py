@@ -219,16 +219,12 @@ def try_parquet_files(paths: Sequence[Path]) -> None:
     """
     foreign = [os.fsencode(path.absolute()) for path in paths if is_whole_parquet(path) and not _has_seal(path)]
     while foreign:
-        tried = _decode_apart(foreign)
+        tried = _probe(bytes(1).join(foreign))
         foreign = foreign[tried + 1 :]  # the next one has ended the process
 
 
-def _decode_apart(paths: Sequence[bytes]) -> int:
-    """Decode files in a process apart; return how many it decoded before it ended."""
-    return _probed(bytes(1).join(paths))
-
-
-def _probed(given: bytes, *what: str) -> int:
+def _probe(given: bytes, *what: str) -> int:
+    """Decode files, or a content, in a process apart; return how many it came through before it ended."""
     done = supervision.run([sys.executable, "-I", "-c", _PROBE, *what], input=given, capture_output=True)
     digests = done.stdout.decode().split()
     _harmless.update(digests)
@@ -246,8 +242,8 @@ def _has_seal(path: Path) -> bool:
 
 
 def _is_harmless(content: bytes) -> bool:
-    """Return whether a file can be decoded without that the process ends."""
+    """Return whether the process that decodes a file survives it."""
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     if digest not in _harmless:
-        _probed(content, "content")
+        _probe(content, "content")
     return digest in _harmless

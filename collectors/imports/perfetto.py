@@ -116,7 +116,7 @@ def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, st
     for place, event in enumerate(events):
         if not isinstance(event, dict):
             refuse(path, f"event {place} is no object")
-        # The format has numbers for processes; some tools write texts, and 1 is another process than "1" to none.
+        # Processes are numbers, which some tools write as text.
         process = numbers.setdefault(str(event.get("pid", 0)), len(numbers))
         if event.get("ph") == "M" and event.get("name") == "process_name" and isinstance(event.get("args"), dict):
             names[process] = str(event["args"].get("name", ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from unperturbed.common.wording import counted
 from unperturbed.errors import HostError, MissingExtraError
 
 if TYPE_CHECKING:
+    from unperturbed.harness.campaign import State
     from unperturbed.harness.cli.terminal.campaign import TerminalProgress
     from unperturbed.harness.results.check import CampaignVerdicts
     from unperturbed.harness.spec import CampaignSpec
@@ -114,8 +116,34 @@ def _only_measure(
         progress.end()
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         found = manifest.counts()
-    counts = {"done": found.get("done", 0), "failed": found.get("failed", 0)}
-    code = _RUNS_FAILED if counts["failed"] else 0
+    return show_measured(folder, found, arguments, progress)
+
+
+def show_measured(
+    folder: Path,
+    runs: Mapping[State, int],
+    arguments: argparse.Namespace,
+    progress: TerminalProgress,
+    *,
+    missing: Sequence[str] = (),
+) -> int:
+    """Print how many runs a campaign has, and how to judge them; return 1 when runs failed or are missing.
+
+    Parameters
+    ----------
+    folder : Path
+        The campaign's folder.
+    runs : mapping of State to int
+        Runs in each state.
+    arguments : Namespace
+        With `json`.
+    progress : TerminalProgress
+        Receives the result.
+    missing : sequence of str
+        What the campaign ended without, a sentence each.
+    """
+    counts = {"done": runs.get("done", 0), "failed": runs.get("failed", 0)}
+    code = _RUNS_FAILED if counts["failed"] or missing else 0
     if arguments.json:
         print(json.dumps({"campaign": str(folder), **counts}))
     else:

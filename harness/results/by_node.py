@@ -13,10 +13,12 @@ from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import configurations
 from unperturbed.harness.nodes import NodePart, done_runs, lacks, parts_of, read_json, reading, share_of
+from unperturbed.harness.nodes.shares import write_json
 from unperturbed.harness.results.judge import Judgement, judge
 from unperturbed.harness.spec import BASELINE, CampaignSpec
 
 VERDICTS = "nodes.json"
+"""The verdicts over nodes, as `check --json` prints them."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ def judge_nodes(
     )
     if write:
         verdicts.write_html(folder / "report.html")
+        write_json(folder / VERDICTS, verdicts.to_dict())
     return NodesJudgement(verdicts, judged, tuple(failed), tuple(missing))
 
 

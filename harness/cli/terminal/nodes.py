@@ -12,10 +12,11 @@ from rich.markup import escape
 from unperturbed.analysis.perturbation import VerdictName
 from unperturbed.common.wording import counted
 from unperturbed.harness.cli.folders import open_page
+from unperturbed.harness.cli.running import show_measured
 from unperturbed.harness.cli.terminal.campaign import TerminalProgress, show_failures
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.cli.warming import warm_once
-from unperturbed.harness.nodes import cancel, run_on_nodes
+from unperturbed.harness.nodes import cancel, read_status, run_on_nodes
 from unperturbed.harness.results.by_node import NodesJudgement, judge_nodes
 from unperturbed.harness.spec import CampaignSpec
 
@@ -52,9 +53,7 @@ def run_and_show_nodes(
     finally:
         progress.end()
     if arguments.no_check:
-        print(f"every part is over: {folder}")
-        print(f"next:   unperturbed check {folder}")
-        return 0
+        return show_measured(folder, read_status(folder).runs, arguments, progress, missing=notes)
     warm_once("alignment", progress.step)
     progress.step("checking and writing the report")
     judgement = judge_nodes(folder, campaign, notes=notes)

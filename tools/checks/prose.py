@@ -1,6 +1,6 @@
 """Check the documentation's prose: banned turns of phrase, and paragraphs that are too long.
 
-    python tools/check_prose.py [FILE …]
+    python tools/checks/prose.py [FILE …]
 
 Prints `file:line: what`, and exits with 1 where there is any. CONTRIBUTING.md has the style that this checks a part of.
 Evidence pages are made by scripts and are not checked; neither is code.

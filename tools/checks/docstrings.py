@@ -1,6 +1,6 @@
 """Check that docstrings are numpydoc: an entry's colon is followed by its type alone, and its meaning is below it.
 
-    python tools/check_docstrings.py [FOLDER …]
+    python tools/checks/docstrings.py [FOLDER …]
 
 Prints one line a fault, `file:line: object: what`, and exits with 1 where there is any. Documentation tools show what
 follows the colon as a type; prose there makes a reference that nobody can read.

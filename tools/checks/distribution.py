@@ -1,6 +1,6 @@
 """Build wheel and source distribution, and check that both are whole.
 
-    python tools/check_distribution.py [FOLDER]
+    python tools/checks/distribution.py [FOLDER]
 
 Without a folder the files are removed again. Prints one line a fault and exits with 1 where there is any: metadata that
 an index would refuse (twine check --strict), a relative link in the description, a warning of the build, a file of the
@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MADE_BY_THE_BUILD = ("PKG-INFO", "setup.cfg")
 _WARNINGS = ("is absent from the `packages` configuration", "DeprecationWarning", "UserWarning", "warning: no files")
 

@@ -1,6 +1,6 @@
 """Refuse turns of phrase that are not the field's: in names, in first lines of docstrings, in texts that users meet.
 
-    python tools/check_words.py [FOLDER …]
+    python tools/checks/words.py [FOLDER …]
 
 Prints `file:line: name: what`, and exits with 1 where there is any.
 """
