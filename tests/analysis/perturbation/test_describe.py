@@ -33,7 +33,7 @@ def test_a_verdict_is_a_result(verdict: Verdict, tmp_path: Path) -> None:
     assert verdict.headline() in verdict.summary()
     simulated = replace(verdict, simulated=True)
     assert simulated.headline() == f"{verdict.headline()}; hardware metrics are simulated"
-    assert simulated.to_dict() == verdict.to_dict()
+    assert simulated.to_dict() == verdict.to_dict() | {"simulated": True}
     page = verdict.write_html(tmp_path / "verdict.html").read_text()
     assert verdict.configuration in page
     assert page.startswith("<!DOCTYPE html>")
