@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -109,19 +110,23 @@ class Program:
         return [self._run(folder, run, None)[0] for run in self.runs] + self._made(folder)
 
     def _run(self, folder: Path, run: Run, counts: Path | None) -> tuple[bytes, list[int]]:
-        result = subprocess.run(
-            [f"./{run.arguments[0]}", *run.arguments[1:]],
-            input=run.given,
-            capture_output=True,
-            check=False,
-            cwd=folder,
-            env={
-                **os.environ,
-                "LC_ALL": "C",
-                "LD_LIBRARY_PATH": str(folder),
-                **({"COUNTS_FILE": str(counts)} if counts else {}),
-            },
-        )
+        # A file, as reading from a pipe takes more or fewer calls, depending on who writes it and when.
+        with tempfile.TemporaryFile() as given:
+            given.write(run.given)
+            given.seek(0)
+            result = subprocess.run(
+                [f"./{run.arguments[0]}", *run.arguments[1:]],
+                stdin=given,
+                capture_output=True,
+                check=False,
+                cwd=folder,
+                env={
+                    **os.environ,
+                    "LC_ALL": "C",
+                    "LD_LIBRARY_PATH": str(folder),
+                    **({"COUNTS_FILE": str(counts)} if counts else {}),
+                },
+            )
         assert result.returncode == run.code, result.stderr.decode(errors="replace")
         numbers = [int(line) for line in counts.read_text().split()] if counts else []
         output = re.sub(self.unsteady, b"", result.stdout + b"\0" + result.stderr)
