@@ -1,4 +1,4 @@
-"""Temporary folders that are removed however the process ended: by itself, or by the next one of this tool."""
+"""Temporary folders and files, removed however the process ended: by itself, or by the next one of this tool."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-_NAME = re.compile(r"unperturbed-(?P<kind>[a-z]+)-(?P<process>\d+)-\w+")
+_NAME = re.compile(r"\.?unperturbed-(?P<kind>[a-z]+)-(?P<host>[\w.]*)-(?P<process>\d+)-\w+")
 
 
 @contextmanager
 def scratch_folder(kind: str, place: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, and remove it in the end.
 
-    What earlier processes of this user left there, as they were killed, is removed too.
+    What earlier processes of this user on this host left there, as they were killed, is removed too.
 
     Parameters
     ----------
@@ -34,20 +35,94 @@ def scratch_folder(kind: str, place: Path | None = None) -> Iterator[Path]:
     """
     above = Path(tempfile.gettempdir()) if place is None else place
     _sweep(above)
-    folder = Path(tempfile.mkdtemp(prefix=f"unperturbed-{kind}-{os.getpid()}-", dir=above))
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(kind), dir=above))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def scratch_file(target: Path) -> Iterator[IO[bytes]]:
+    """Make a hidden temporary file beside the file that it will become, and remove it in the end if it is still there.
+
+    What earlier processes of this user on this host left there, as they were killed, is removed too.
+
+    Parameters
+    ----------
+    target : Path
+        The file that it will become, which an error names.
+
+    Yields
+    ------
+    binary file
+        Open for writing, with its `name`.
+    """
+    _sweep(target.parent)
+    aside = target.with_name(f".{_prefix('file')}{os.urandom(4).hex()}")
+    try:
+        with aside.open("xb") as file:
+            yield file
+    except OSError as error:
+        if error.filename is None or os.fspath(error.filename) == os.fspath(aside):
+            error.filename = os.fspath(target)  # where writing fails, the system names none
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yield a file that takes its name when it is whole and on disk.
+
+    Until then, and where writing fails or the process is killed, the name keeps what it had.
+
+    Parameters
+    ----------
+    path : path-like
+        The file's name.
+
+    Yields
+    ------
+    binary file
+        Open for writing.
+    """
+    target = Path(path)
+    with scratch_file(target) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+        Path(file.name).replace(target)
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text as UTF-8 into a file that appears whole or not at all."""
+    with whole_file(path) as file:
+        file.write(text.encode())
+
+
+def _prefix(kind: str) -> str:
+    return f"unperturbed-{kind}-{_host()}-{os.getpid()}-"
+
+
+def _host() -> str:
+    """Return this host's name: the numbers of processes mean nothing on another one that shares the folder."""
+    return re.sub(r"[^\w.]", "_", os.uname().nodename, flags=re.ASCII)[:64]
+
+
 def _sweep(above: Path) -> None:
-    """Remove the folders of this user's processes that are gone."""
-    for entry in os.scandir(above):
-        named = _NAME.fullmatch(entry.name)
-        if named is None:
-            continue
-        with contextlib.suppress(OSError):  # another process sweeps too
-            own = entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-            if own and not Path("/proc", named["process"]).exists():
-                shutil.rmtree(entry.path, ignore_errors=True)
+    """Remove what this user's processes on this host left that are gone."""
+    with contextlib.suppress(OSError), os.scandir(above) as entries:  # whoever makes a file there says what is wrong
+        for entry in entries:
+            named = _NAME.fullmatch(entry.name)
+            if named is None or named["host"] != _host():
+                continue
+            with contextlib.suppress(OSError):  # another process sweeps too
+                own = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+                if not own or Path("/proc", named["process"]).exists():
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    Path(entry.path).unlink()

@@ -8,11 +8,11 @@ import os
 from collections.abc import Sequence
 from datetime import datetime
 from importlib import metadata, resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.report.chart import Figure
 from unperturbed.common.markup import Content, Html, json_text, tag
+from unperturbed.common.scratch import write_whole
 
 if TYPE_CHECKING:
     from unperturbed.common.result import Result
@@ -83,17 +83,8 @@ def moment(time: str) -> Html | str:
 
 
 def write_page(path: str | os.PathLike[str], page: str) -> None:
-    """Write a page. It appears whole or not at all: written aside, synced, renamed."""
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    """Write a page. It appears whole or not at all."""
+    write_whole(path, page)
 
 
 def _asset(name: str) -> str:

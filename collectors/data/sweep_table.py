@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import polars as pl
 
 from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
 from unperturbed.collectors.data.trace import Semantics
+from unperturbed.common.scratch import whole_file
 from unperturbed.errors import DataError
 
 ColumnKind = Literal["parameter", "time", "hardware", "simulated", "software", "os", "derived"]
@@ -103,26 +103,12 @@ def write_sweep(folder: Path, frame: pl.DataFrame, columns: Sequence[Column], fa
         "columns": [{**asdict(column), "type": held[type(frame.schema[column.name])]} for column in columns],
         "facts": dict(facts),
     }
-    with _appearing(folder / "table.csv") as file:
+    with whole_file(folder / "table.csv") as file:
         frame.write_csv(file)
-    with _appearing(folder / "table.json") as file:
+    with whole_file(folder / "table.json") as file:
         file.write(json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False).encode())
-    with _appearing(folder / TABLE) as file:
+    with whole_file(folder / TABLE) as file:
         file.write(encode_parquet(frame, _METADATA_KEY, described))
-
-
-@contextmanager
-def _appearing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that gets its name when it is whole and on disk."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def read_sweep(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, Mapping[str, Column]]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 from unperturbed.collectors.data.parquet import encode_parquet, read_parquet_file
 from unperturbed.collectors.data.shape import Shape, misfit
 from unperturbed.common.frames import to_library
+from unperturbed.common.scratch import whole_file
 from unperturbed.common.table import Column, Table
 from unperturbed.common.wording import counted, did_you_mean, duration, first_of, listing, number
 from unperturbed.errors import DataError
@@ -327,23 +328,16 @@ class Trace:
         )
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write a Parquet file. It appears whole or not at all: written aside, synced, renamed."""
-        target = Path(path)
-        aside = target.with_name(f".{target.name}.{os.getpid()}")
+        """Write a Parquet file. It appears whole or not at all."""
         described = {
             "format": _FORMAT,
             "metrics": [asdict(metric) for metric in self.metrics.values()],
             "attributes": dict(self.attributes),
             "digest": self._digest(),
         }
-        try:
-            with aside.open("wb") as file:
-                file.write(encode_parquet(self.to_polars(), METADATA_KEY, described))
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(target)
-        finally:
-            aside.unlink(missing_ok=True)
+        content = encode_parquet(self.to_polars(), METADATA_KEY, described)
+        with whole_file(path) as file:
+            file.write(content)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Trace:

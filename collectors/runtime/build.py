@@ -16,7 +16,7 @@ from pathlib import Path
 
 from unperturbed.collectors.sources import find_sources
 from unperturbed.common import supervision
-from unperturbed.common.scratch import scratch_folder
+from unperturbed.common.scratch import scratch_folder, write_whole
 from unperturbed.common.user_cache import is_own_file, user_cache
 from unperturbed.errors import HostError
 
@@ -88,9 +88,7 @@ def _generated(name: str, text: str) -> Path:
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     file = user_cache() / f"{name}_{digest}.c"
     if not is_own_file(file):
-        aside = file.with_name(f".{file.name}.{os.getpid()}")
-        aside.write_text(text)
-        aside.replace(file)
+        write_whole(file, text)
     return file
 
 

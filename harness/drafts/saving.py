@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from unperturbed.common.scratch import write_whole
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import HOME
 from unperturbed.harness.drafts.wording import commented
@@ -131,9 +132,7 @@ def set_runs(spec: Path, wanted: Mapping[str, int], *, write: bool = True) -> tu
         text = f"{text[: line.start()]}{line[1]}{number}{text[line.end() :]}"
         notes.append(f"{key} {'is' if write else 'would be'} {number} in {spec} now ({line[2]} before)")
     if write:
-        aside = spec.with_name(f".{spec.name}")
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(spec)
+        write_whole(spec, text)
     return text, notes
 
 

@@ -9,13 +9,13 @@ Another distribution adds a format by an entry point of the group `unperturbed.e
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from unperturbed.common.extensions import records_in
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
 
@@ -125,11 +125,11 @@ def export(content: Any, kind: Kind, path: Path, *, name: str | None = None) -> 
         As `choose_format`.
     """
     chosen = choose_format(kind, path, name)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as aside:
-        chosen.writers[kind](content, Path(aside) / path.name)
-        for written in Path(aside).rglob("*"):
+    with scratch_folder("export", path.parent) as aside:
+        chosen.writers[kind](content, aside / path.name)
+        for written in aside.rglob("*"):
             if written.is_file():
                 with written.open("rb") as file:
                     os.fsync(file.fileno())
-        for written in Path(aside).iterdir():
+        for written in aside.iterdir():
             written.replace(path.with_name(written.name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 
 from unperturbed.collectors.data import Kind, Trace
 from unperturbed.collectors.imports import ImportFormat, find_format, read_traces
+from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign import Manifest, PlannedRun
@@ -242,8 +242,8 @@ def _name_of(folder: Path) -> str:
 def _write(folder: Path, imported: Imported, found: Mapping[str, list[Trace]]) -> None:
     """Write the folder aside, then rename it: there is a whole campaign or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as aside:
-        place = Path(aside) / folder.name
+    with scratch_folder("import", folder.parent) as aside:
+        place = aside / folder.name
         (place / "runs").mkdir(parents=True)
         text = _record_text(imported, folder)
         (place / RECORD).write_text(text, encoding="utf-8")

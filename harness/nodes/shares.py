@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from os import environ, link
 from pathlib import Path
 from typing import Any
 
+from unperturbed.common.scratch import scratch_file, write_whole
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import Manifest, configurations
 from unperturbed.harness.spec import BASELINE, CampaignSpec, parse_spec
@@ -180,19 +180,19 @@ def claim(part: NodePart, others: tuple[NodePart, ...], node: str) -> str:
 
 def write_once(path: Path, content: Mapping[str, Any]) -> bool:
     """Write a JSON file unless there is one; return whether it was written. It appears whole or not at all."""
-    aside = _aside(path, content)
-    try:
-        link(aside, path)
-    except FileExistsError:
-        return False
-    finally:
-        aside.unlink()
+    with scratch_file(path) as file:
+        file.write(json.dumps(content, indent=1).encode())
+        file.flush()
+        try:
+            link(file.name, path)
+        except FileExistsError:
+            return False
     return True
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file in place of one that is there. It appears whole or not at all."""
-    _aside(path, content).replace(path)
+    write_whole(path, json.dumps(content, indent=1))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -212,14 +212,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         raise SpecError(f"{path}: the file is damaged (no JSON object); remove it and run the campaign again")
     return content
-
-
-def _aside(path: Path, content: Mapping[str, Any]) -> Path:
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-    ) as file:
-        json.dump(content, file, indent=1)
-    return Path(file.name)
 
 
 def done_runs(manifest: Manifest) -> dict[str, int]:

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from unperturbed.common.scratch import write_whole
 from unperturbed.errors import RunError
 from unperturbed.harness.program.build import compile_tree
 from unperturbed.harness.program.sources import copy_source
@@ -172,7 +173,7 @@ def _recipe(tree: Path) -> _Recipe:
     notes = (*kept_orders[:_MOST_NOTES], *([f"So do {more} other programs or libraries."] if more > 0 else []))
     recipe = _Recipe(outputs, rebuilt, notes)
     _keep(tree, recipe, AS_BUILT)
-    _write_aside(_recipe_file(tree), json.dumps(asdict(recipe)))
+    _write(_recipe_file(tree), json.dumps(asdict(recipe)))
     return recipe
 
 
@@ -193,7 +194,7 @@ def _rebuilt_from_now_on(tree: Path, recipe: _Recipe, error: RunError) -> _Recip
     why = str(error).partition("\n")[0].replace(f"{tree}/", "")
     recipe = replace(recipe, rebuilt=why)
     _keep(tree, recipe, AS_BUILT)
-    _write_aside(_recipe_file(tree), json.dumps(asdict(recipe)))
+    _write(_recipe_file(tree), json.dumps(asdict(recipe)))
     return recipe
 
 
@@ -286,14 +287,12 @@ def _mark(tree: Path, number: int | None) -> None:
     if number is None:
         file.unlink(missing_ok=True)
     else:
-        _write_aside(file, str(number))
+        _write(file, str(number))
 
 
-def _write_aside(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}")
-    aside.write_text(text)
-    aside.replace(path)
+    write_whole(path, text)
 
 
 def _read_recipe(tree: Path) -> _Recipe:

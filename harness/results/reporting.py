@@ -27,6 +27,7 @@ from unperturbed.analysis.report import (
 )
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.sources import NONE, find_source, find_sources
+from unperturbed.common.scratch import write_whole
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign import Manifest, RunState, configurations, describe_interval
 from unperturbed.harness.host import state as host
@@ -40,12 +41,7 @@ _MISSED_SHARE = 0.05
 
 def write_results(folder: Path, content: ReportContent) -> None:
     """Write `report.html` and its twin for programs, `verdicts.json`."""
-    aside = folder / ".verdicts.json"
-    try:
-        aside.write_text(json.dumps(to_json(content), indent=1, ensure_ascii=False))
-        aside.replace(folder / "verdicts.json")
-    finally:
-        aside.unlink(missing_ok=True)
+    write_whole(folder / "verdicts.json", json.dumps(to_json(content), indent=1, ensure_ascii=False))
     write_report(folder / "report.html", content)
 
 

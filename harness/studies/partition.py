@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from unperturbed.analysis.perturbation import Baseline
 from unperturbed.analysis.report import write_partition
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
+from unperturbed.common.scratch import write_whole
 from unperturbed.errors import DataError, RunError, SpecError
 from unperturbed.harness.campaign import (
     Configuration,
@@ -194,8 +194,8 @@ def partition_campaign(
             fresh_baseline=runs.references,
             observer=observer,
         )
-        _write(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
-        _write(folder / "plan.yaml", plan_text(campaign, plan))
+        write_whole(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
+        write_whole(folder / "plan.yaml", plan_text(campaign, plan))
         notes = runs.notes(metrics)
         content = partition_content(campaign, plan, read_traces(folder, manifest), manifest)
         write_partition(folder / "partition.html", replace(content, notes=(*notes, *content.notes)), plan)
@@ -357,15 +357,3 @@ class _Runs:
                 layouts=design.layouts,
             )
             self.manifest.plan(batch)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all."""
-    aside = path.with_name(f".{path.name}")
-    try:
-        aside.write_text(text)
-        aside.replace(path)
-    except OSError:
-        with suppress(OSError):
-            aside.unlink()
-        raise

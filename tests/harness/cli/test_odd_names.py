@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.harness.command_server import run_command
 from tests.harness.phases_campaign import write_spec
+from tests.harness.points_sweep import write_sweep_spec
 
 UNFIT = [
     "a`touch pwned`b",
@@ -73,3 +75,90 @@ def test_an_imported_campaign_may_begin_with_a_hyphen(tmp_path: Path) -> None:
     done = run_command(tmp_path, words)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "-campaign" / "campaign.sqlite").is_file()
+
+
+NAMES = [
+    "a[1]",
+    "a*",
+    "{a,b}",
+    "it's",
+    '"a"',
+    "$HOME",
+    "`touch pwned`",
+    "a;touch pwned",
+    "a b",
+    "a%s#=:&",
+    "a\nb",
+    "-a",
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a finished campaign under a plain name."""
+    folder = tmp_path_factory.mktemp("made")
+    done = run_command(folder, ["run", str(_spec(folder)), "--campaign", "made"])
+    assert done.returncode in (0, 4), done.stderr
+    return folder / "made"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_works_in_and_on_what_bears_the_name(name: str, made: Path, tmp_path: Path) -> None:
+    home = tmp_path / name
+    home.mkdir()
+    own = name if not name.startswith("-") else f"./{name}"
+    shutil.copytree(made, home / name)
+    _spec(home).rename(home / f"{name}.yaml")
+    write_sweep_spec(home / "sweep", program__build="{cc} -O2 -g -o points points.c")
+    rows = "\n".join(f"{at},{at * at % 7},{at * 2 + at % 5}" for at in range(60))
+    (home / f"{name}.csv").write_text(f"x,y,z\n{rows}\n")
+    (home / f"{name}.txt").write_text("".join(f"{at * 0.01:.3f} event{at % 3}\n" for at in range(300)))
+    (home / f"{name}.metrics").write_text("software: {steps: {loop: walk}}\n")
+    traces = [f"{own}/runs/{run}/trace.parquet" for run in ("0000", "0001")]
+    program = f"./{name}.program"
+    for words in (
+        ["sites", f"{own}.yaml"],
+        ["check", own],
+        ["report", own],
+        ["report", own, "--compare", own],
+        ["status", own],
+        ["list"],
+        ["merge", own, "-o", f"{own}.parquet"],
+        ["align", *traces],
+        ["structure", traces[0]],
+        ["export", own, "-o", f"{own}.out.csv"],
+        ["import", "parquet", *traces, "--as", "a", "-o", f"{own}.imported"],
+        ["model", f"{own}.csv", "--html", f"{own}.html"],
+        ["diagnose", "--unit", "s", f"{own}.txt", f"{own}.txt"],
+        ["run", f"{own}.yaml", "--campaign", f"{own}.dry", "--dry-run"],
+        ["cc", "--metrics", f"{own}.metrics", "--", "gcc", "-g", "phases/phases.c", "-o", program],
+        ["run", "--campaign", f"{own}.command", "--dry-run", "--", program, "9"],
+        ["compare", "--dry-run", "--", program, "9", "--", program, "8"],
+    ):
+        done = run_command(home, words)
+        assert done.returncode in (0, 4), (words, done.stderr)
+        assert "Traceback" not in done.stderr, (words, done.stderr)
+    refused = "make and configure cannot use a compiler whose path holds"
+    for words in (
+        ["run", f"{own}.yaml", "--campaign", f"{own}.run"],
+        ["partition", f"{own}.yaml", "--campaign", f"{own}.search", "--max-runs", "14"],
+        ["run", "sweep/spec.yaml", "--campaign", f"{own}.sweep"],
+        ["model", f"{own}.sweep"],
+    ):
+        done = run_command(home, words)
+        assert done.returncode in (0, 4) or refused in done.stderr or words[0] == "model", (words, done.stderr)
+        assert "Traceback" not in done.stderr, (words, done.stderr)
+    assert not list(tmp_path.rglob("pwned"))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def _spec(folder: Path) -> Path:
+    return write_spec(
+        folder,
+        program__build="{cc} -O2 -g -o phases phases.c",
+        program__run="{build}/phases 30",
+        measure__hardware=["PAPI_TOT_INS", "PAPI_BR_MSP"],
+        measure__derived=None,
+        measure__interval="2 ms",
+    )

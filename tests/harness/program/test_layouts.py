@@ -252,12 +252,12 @@ def test_a_linker_that_was_killed_changes_no_way_of_making_layouts(
     ("command", "where", "which"),
     [
         ("make CC={cc}", "_keep", 0),
-        ("make CC={cc}", "_write_aside", 0),
+        ("make CC={cc}", "_write", 0),
         ("make CC={cc}", "relink", 1),
-        ("make CC={cc}", "_write_aside", 2),
+        ("make CC={cc}", "_write", 2),
         ("make CC={cc} && strip prog", "compile_tree", 0),
         ("make CC={cc} && strip prog", "_keep", 1),
-        ("make CC={cc} && rm a.o", "_write_aside", 1),
+        ("make CC={cc} && rm a.o", "_write", 1),
     ],
 )
 def test_whoever_is_interrupted_goes_on_to_the_same_layouts(
