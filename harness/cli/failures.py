@@ -22,8 +22,12 @@ _ADVICE = {
     errno.EFBIG: "this shell allows no larger files: raise its limit (ulimit -f)",
     errno.ENOSPC: "make room on this disk, or choose a folder on another",
     errno.EDQUOT: "make room in your quota, or choose a folder on another disk",
+    errno.EAGAIN: "raise the limit of processes (ulimit -u), or end some",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
+_NO_THREAD = "can't start new thread"
+"""What the interpreter says where the host allows no more."""
+
 _OF_WRITING = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 _LITTLE = 64 << 20
 """Bytes of memory: a process that had fewer left cannot be expected to load a library."""
@@ -89,6 +93,8 @@ def host_message(error: BaseException) -> str:
             f"a campaign's manifest (campaign.sqlite) cannot be read or written: {error}; is its disk full, the folder "
             "another user's, the size of files limited (ulimit -f), or the file damaged?"
         )
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return f"{error}: {_ADVICE[errno.EAGAIN]}"
     if isinstance(error, OSError):
         place = error.filename or (_file_at_hand(error) if error.errno in _OF_WRITING else None)
         advice = _ADVICE.get(error.errno or 0) if place != STANDARD_OUTPUT else None  # where that goes, the shell knows

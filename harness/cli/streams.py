@@ -10,6 +10,7 @@ import codecs
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 from unperturbed.common.wording import visible
@@ -113,8 +114,10 @@ def prepare_streams() -> None:
     codecs.register_error("unperturbed", _to_plain)
     for name, forgiven in (("stdout", BrokenPipeError), ("stderr", OSError)):
         stream = getattr(sys, name)
-        if stream is None or isinstance(stream, _Output):
+        if isinstance(stream, _Output):
             continue
+        if stream is None:  # it was closed before the start
+            stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  it lives as long as the process
         try:
             "✓─".encode(stream.encoding)
         except UnicodeEncodeError:

@@ -141,6 +141,12 @@ def _on_disk(folder: Path, size: str, *, fill: bool = False, read_only: bool = F
         _called(_libc().mount(b"none", os.fsencode(folder), None, _MS_REMOUNT | _MS_RDONLY | _MS_BIND, None))
 
 
+def _little_more(folder: Path) -> str:
+    """Return the size of a disk that holds a folder's content and little more."""
+    pages = sum(-(-path.lstat().st_size // 4096) + 1 for path in folder.rglob("*"))
+    return f"{4 * pages + 500}k"
+
+
 def _hidden(path: str) -> Callable[[Path], None]:
     def hide(_folder: Path) -> None:
         _own_mounts()
@@ -251,7 +257,7 @@ SURROUNDINGS: Mapping[str, Callable[[Path], None]] = {
     "umask 0777": _umask(0o777),
     "umask 0": _umask(0),
     "a full disk": lambda folder: _on_disk(folder, "48m", fill=True),
-    "a small disk": lambda folder: _on_disk(folder, "6m"),
+    "a small disk": lambda folder: _on_disk(folder, _little_more(folder)),
     "a read-only disk": lambda folder: _on_disk(folder, "48m", read_only=True),
     "a slow disk": _slow_disk,
     "cache and temporary folder full": _full_cache,

@@ -150,7 +150,7 @@ def _show(alignment: Alignment) -> None:
     # Quantiles, so that one outlying interval does not flatten all others.
     low, high = np.quantile(np.concatenate((a[metric], mapped)), (0.01, 0.99))
     for series in (a[metric], mapped):
-        console.print(_sparkline(series, low, high, console.width - 1))
+        console.print(_sparkline(series, low, high, max(1, console.width - 1)))
     console.print()
     if alignment.scores:
         console.print(describe.scores_table(alignment.scores).to_rich())

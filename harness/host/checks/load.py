@@ -83,7 +83,12 @@ def _cpu_seconds() -> dict[_Identity, float]:
 @check("processes", "noise", rank=50)
 def processes(host: Host) -> Finding | None:
     """Watch which other processes are busy; None on a recorded tree."""
-    return neighbours(busy_processes()) if host.root == REAL else None
+    if host.root != REAL:
+        return None
+    try:
+        return neighbours(busy_processes())
+    except (psutil.Error, OSError):
+        return Finding("processes", "note", "/proc cannot be read, so other processes were not looked for")
 
 
 def neighbours(busy: Sequence[BusyProcess]) -> Finding:
@@ -107,7 +112,10 @@ def neighbours(busy: Sequence[BusyProcess]) -> Finding:
 @check("load", "noise", rank=40)
 def load(host: Host) -> Finding:
     """Check how much work waited for the CPUs in the last minute."""
-    average = float((text(host.root / "proc/loadavg") or "0").split()[0])
+    loads = text(host.root / "proc/loadavg")
+    if not loads:
+        return Finding("load", "note", "/proc/loadavg cannot be read, so the load of this host is unknown")
+    average = float(loads.split()[0])
     cpus = len(cpu_list(text(host.root / "sys/devices/system/cpu/online") or "0"))
     what = f"load of the last minute is {average:.2f} on {cpus} CPUs"
     if average < cpus / 4:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.harness.cli.streams import _PLAIN
+from unperturbed.harness.cli.streams import _PLAIN, prepare_streams
 
 PROGRAM = f"{sys.executable} -m unperturbed.harness.cli"
 
@@ -72,6 +72,17 @@ def test_an_empty_argument_is_no_folder(folder: Path, text: str) -> None:
     done = shell(folder, text)
     assert done.returncode == 2
     assert "is empty; is a variable of your shell not set?" in done.stderr
+
+
+def test_a_closed_stream_is_a_stream_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    prepare_streams()
+    assert not sys.stdout.isatty()
+    print("nowhere", flush=True)
+    print("nowhere", file=sys.stderr, flush=True)
+    sys.stdout.close()
+    sys.stderr.close()
 
 
 def test_a_full_output_is_named(folder: Path) -> None:
