@@ -70,7 +70,7 @@ def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress, *, ba
 
 @contextmanager
 def prepare_campaign(
-    campaign: CampaignSpec, folder: Path, progress: Progress, *, purpose: str = CAMPAIGN
+    campaign: CampaignSpec, folder: Path, progress: Progress, *, purpose: str = CAMPAIGN, judged: bool = False
 ) -> Iterator[tuple[Session, Mapping[str, Sampling], Manifest]]:
     """Lock the campaign folder and prepare host, builds, pilot and probes. Plans no runs.
 
@@ -84,6 +84,8 @@ def prepare_campaign(
         Receives every step.
     purpose : str, default "a campaign"
         What the folder's runs are for: a folder has one purpose.
+    judged : bool, default False
+        The runs are of no use without verdicts: refuse metrics in which perturbation cannot show.
 
     Yields
     ------
@@ -96,7 +98,7 @@ def prepare_campaign(
         As `run_campaign`.
     """
     with lock_campaign(campaign, folder, purpose) as manifest:
-        session = prepare(campaign, folder, manifest, progress)
+        session = prepare(campaign, folder, manifest, progress, judged=judged)
         samplings = pilots(session, manifest, progress)
         rehearse(session, samplings, manifest, progress)
         yield session, samplings, manifest

@@ -28,6 +28,7 @@ from unperturbed.harness.campaign.requirements import (
     no_verdict,
     plan_counting,
     refuse_misspelt,
+    shows_perturbation,
 )
 from unperturbed.harness.campaign.run import ProgramResult, run_plain
 from unperturbed.harness.campaign.session import UNTOUCHED, Session, build_configurations, shared_builds
@@ -45,7 +46,9 @@ from unperturbed.harness.spec import (
 )
 
 
-def prepare(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> Session:
+def prepare(
+    campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, *, judged: bool = False
+) -> Session:
     """Prepare everything before the pilot; results of an earlier session are kept.
 
     Raises
@@ -54,6 +57,11 @@ def prepare(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: 
         As `run_campaign` says.
     """
     passes, here = detect_host(campaign, manifest, progress)
+    if judged and not shows_perturbation(passes.passes):
+        raise SpecError(
+            f"{campaign.path}: none of the metrics under `hardware:` is a hardware event here, so no subset could be "
+            "judged; PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
+        )
     check_clock(campaign, passes)
     check_probes(campaign, passes)
     check_wrapped(campaign, passes)

@@ -164,7 +164,7 @@ def partition_campaign(
         }
     )
     _settings(campaign, search, None)  # what is wrong with them is said before anything is built
-    with prepare_campaign(bare, folder, progress, purpose=_PURPOSE) as (session, samplings, manifest):
+    with prepare_campaign(bare, folder, progress, purpose=_PURPOSE, judged=True) as (session, samplings, manifest):
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))

@@ -197,6 +197,11 @@ def test_what_cannot_be_partitioned_is_said(found: Found, tmp_path: Path) -> Non
 
     assert "there is no software metric to partition" in refused(measure__software={})
     assert "at least 3 are needed" in refused("--repetitions", "2")
+    soft = {"measure__source": "perf_event", "measure__hardware": ["perf::task-clock"], "measure__derived": None}
+    align = {"analysis": {**ANALYSIS, "align_on": ["perf::task-clock"]}}
+    said = refused("--campaign", "soft", **soft, **align)
+    assert "none of the metrics under `hardware:` is a hardware event here" in said
+    assert "building" not in said
     assert (
         "holds a search for a partition"
         in unperturbed(found.folder, "run", found.spec, "--campaign", found.campaign).stderr
