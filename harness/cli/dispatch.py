@@ -8,6 +8,7 @@ import shlex
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from unperturbed.harness.cli.streams import prepare_streams
 from unperturbed.harness.cli.words import unknown_command
 
 INTERRUPTED = 130
+_SOON_S = 0.01
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,17 +71,31 @@ def _show_failure(error: BaseException, *, as_events: bool) -> int:
 
 
 class _Interrupt:
-    """Raises KeyboardInterrupt at a signal, and remembers it: libraries put other exceptions in its place."""
+    """Raises KeyboardInterrupt at a signal, and remembers it: libraries put other exceptions in its place.
+
+    Where it is raised in a callback that can raise nothing, such as a finalizer, the interpreter would print it and go
+    on. The signal is sent again then, when the callback is over.
+    """
 
     def __init__(self) -> None:
-        self.received = False
+        self.received, self._number = False, signal.SIGINT.value
+        self._ignored = sys.unraisablehook
+        sys.unraisablehook = self._repeat
         now = signal.getsignal(signal.SIGINT)
         if now is signal.default_int_handler or isinstance(now, _Interrupt):  # elsewhere it is ignored, and stays so
             signal.signal(signal.SIGINT, self)
 
-    def __call__(self, _number: int, _frame: object) -> None:
-        self.received = True
+    def __call__(self, number: int, _frame: object) -> None:
+        self.received, self._number = True, number
         raise KeyboardInterrupt
+
+    def _repeat(self, ignored: sys.UnraisableHookArgs) -> None:
+        if not (self.received and isinstance(ignored.exc_value, KeyboardInterrupt)):
+            self._ignored(ignored)
+            return
+        again = threading.Timer(_SOON_S, signal.pthread_kill, (threading.main_thread().ident, self._number))
+        again.daemon = True
+        again.start()
 
 
 def _show_error(message: str, exit_code: int, *, as_event: bool) -> None:

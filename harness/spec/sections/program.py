@@ -16,7 +16,7 @@ from pydantic import Field
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Frozen, Section, SpecKey, empty, reading
 from unperturbed.harness.spec.values.events import PRELOADED, means_of
-from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, find_placeholders
+from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, find_placeholders, substitute
 from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
 from unperturbed.harness.spec.values.text import PackageName, Sha256, Text, Texts, VariableName
 from unperturbed.harness.spec.yaml.positions import YamlPath
@@ -27,7 +27,7 @@ PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of a measured program whose spec sets none."""
 
 _COMMANDS = ("build", "prepare", "run")
-_WORKING_FOLDER = re.compile(r"\{(scratch|build|source|spec)\}(/.*)?|/.*")
+_WORKING_FOLDER = re.compile(r"\{(scratch|build|source|spec)\}(/.*)?|/.*", re.DOTALL)
 _SHELL_WORD = re.compile(r"\|\|?|&&?|;|[0-9]?[<>].*|.*;")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _MOST_LISTED = 500
@@ -295,7 +295,7 @@ def _check_program_is_there(draft: Draft) -> None:
             "is compiled in",
         )
     elif not draft.has("program", "build") and set(find_placeholders(word)) <= {"spec"} and not _ASSIGNMENT.match(word):
-        program = word.replace("{spec}", str(draft.folder))
+        program = substitute(word, {"spec": str(draft.folder)})
         search = draft.text("program", "environment", "PATH") or PROGRAM_PATH
         if shutil.which(program, path=search) is None:
             where = "is no program" if "/" in word else f"is no program on the PATH ({search})"

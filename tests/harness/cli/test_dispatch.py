@@ -14,7 +14,7 @@ from unperturbed.harness.cli.commands import ROOMS, commands_in
 from unperturbed.harness.cli.parser import make_parser
 
 GREET = """
-import os, signal
+import os, signal, time
 class Greet:
     resumable = True
     def prepare_parser(self, parser):
@@ -28,6 +28,12 @@ class Greet:
                 os.kill(os.getpid(), signal.SIGINT)
             except KeyboardInterrupt:
                 raise ValueError("in place of the interrupt") from None
+        if arguments.name == "a finalizer":
+            class Closed:
+                def __del__(self):
+                    os.kill(os.getpid(), signal.SIGTERM)
+            Closed()
+            time.sleep(60)
         return 4
 """
 
@@ -44,6 +50,8 @@ def test_a_command_of_another_distribution(tmp_path: Path) -> None:
     assert "finished runs are kept" in stopped.stderr
     replaced = unperturbed(tmp_path, "greet", "a library", environment=environment)
     assert (replaced.returncode, "Traceback" in replaced.stderr) == (130, False)
+    ignored = unperturbed(tmp_path, "greet", "a finalizer", environment=environment)
+    assert (ignored.returncode, ignored.stderr.splitlines()) == (130, ["", stopped.stderr.splitlines()[-1]])
     assert unperturbed(tmp_path, "greet", environment=environment).returncode == 2
     assert unperturbed(tmp_path, "schema", environment=environment).returncode == 0
 

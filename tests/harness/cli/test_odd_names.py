@@ -87,7 +87,7 @@ NAMES = [
     "`touch pwned`",
     "a;touch pwned",
     "a b",
-    "a%s#=:&",
+    "a%s#=:&", "a{x}",
     "a\nb",
     "-a",
 ]
@@ -157,7 +157,7 @@ def _spec(folder: Path) -> Path:
     return write_spec(
         folder,
         program__build="{cc} -O2 -g -o phases phases.c",
-        program__run="{build}/phases 30",
+        program__run="{build}/phases 60",
         measure__hardware=["PAPI_TOT_INS", "PAPI_BR_MSP"],
         measure__derived=None,
         measure__interval="2 ms",
