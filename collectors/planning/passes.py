@@ -27,6 +27,8 @@ from unperturbed.errors import HostError, SpecError
 _UNKNOWN = "knows no such event"
 _NOT_GENERIC = "the kernel has no generic event for it"
 _NO_ROOM = "the events do not fit the counters together: they would be multiplexed"
+_TRIALS = 2
+"""A trial is made again where its program was killed: that says nothing about the host."""
 
 
 @dataclass(frozen=True)
@@ -255,14 +257,17 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
         multiplex=multiplexed,
         papi=find_source(source).observer_library() if request.sampler == "outside" else "",
     )
-    with scratch_folder("probe") as folder:
-        file = folder / "record"
-        create_record_file(file, setup)
-        program = [str(build_empty_program(request.compiler))]
-        if request.sampler == "outside":
-            program = [str(build_observer(request.compiler)), str(file), *program]
-        supervision.run(program, env={"UNPERTURBED_RECORD": str(file)}, capture_output=True)
-        records = read_record_file(file, setup)
+    for _attempt in range(_TRIALS):
+        with scratch_folder("probe") as folder:
+            file = folder / "record"
+            create_record_file(file, setup)
+            program = [str(build_empty_program(request.compiler))]
+            if request.sampler == "outside":
+                program = [str(build_observer(request.compiler)), str(file), *program]
+            done = supervision.run(program, env={"UNPERTURBED_RECORD": str(file)}, capture_output=True)
+            records = read_record_file(file, setup)
+        if records.state == "finished" or records.message or done.returncode == 0:
+            break
     if records.state != "finished":
         return records.message or "the sampler did not start"
     last = records.rows[-1]

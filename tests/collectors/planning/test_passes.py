@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,19 @@ def test_the_kernels_events_fit_one_run_under_either_sampler(sampler: Any) -> No
 def test_a_name_that_perf_does_not_know_is_refused_with_the_nearest() -> None:
     with pytest.raises(HostError, match="perf::page-faults"):
         plan(["perf::page-falts"])
+
+
+def test_a_killed_trial_says_nothing_about_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    killed = tmp_path / "killed"
+    killed.write_text("#!/bin/sh\nkill -9 $$\n")
+    killed.chmod(0o755)
+    real = passes.build_empty_program
+    programs = iter([killed])
+    monkeypatch.setattr(passes, "build_empty_program", lambda compiler: next(programs, None) or real(compiler))
+    assert len(plan(KERNEL[:1]).passes) == 1
+    monkeypatch.setattr(passes, "build_empty_program", lambda _compiler: killed)
+    with pytest.raises(HostError, match="the sampler did not start"):
+        plan(KERNEL[:1])
 
 
 def counters(number: int, pinned: dict[str, int] | None = None) -> Callable[..., str | None]:

@@ -87,7 +87,8 @@ NAMES = [
     "`touch pwned`",
     "a;touch pwned",
     "a b",
-    "a%s#=:&", "a{x}",
+    "a%s#=:&",
+    "a{x}",
     "a\nb",
     "-a",
 ]
