@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         make_empty_folder,
         shared_workspace,
     )
-    from unperturbed.harness.campaign.progress import Durations, Estimate, Progress, describe_interval
+    from unperturbed.harness.campaign.progress import Durations, Estimate, Progress, Watch, describe_interval, unwatched
     from unperturbed.harness.campaign.requirements import (
         check_budget,
         check_clock,
@@ -71,6 +71,7 @@ __all__ = [
     "Sampling",
     "Session",
     "State",
+    "Watch",
     "build_and_stage",
     "check_budget",
     "check_clock",
@@ -99,6 +100,7 @@ __all__ = [
     "run_campaign",
     "run_plain",
     "shared_workspace",
+    "unwatched",
     "with_configuration",
 ]
 
@@ -119,7 +121,7 @@ __getattr__, __dir__ = lazy_names(
         "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
         "pilot": ("with_configuration",),
         "preparation": ("build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
-        "progress": ("Durations", "Estimate", "Progress", "describe_interval"),
+        "progress": ("Durations", "Estimate", "Progress", "Watch", "describe_interval", "unwatched"),
         "requirements": (
             "check_budget",
             "check_clock",

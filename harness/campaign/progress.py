@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,6 +61,14 @@ class Durations:
         if any(not self._runs[name] for name in wanted):
             return 0.0
         return sum(count * self._sum[name] / self._runs[name] for name, count in wanted.items())
+
+
+Watch = Callable[[str, int, int], None]
+"""Called before each step of a long analysis: what it does, how many steps are over, how many there are in all."""
+
+
+def unwatched(_what: str, _done: int, _total: int) -> None:
+    """Watch nothing."""
 
 
 class Progress(Protocol):

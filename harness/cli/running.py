@@ -77,7 +77,7 @@ def run_and_show(
             progress.end()
         progress.step("checking and writing the report")
         try:
-            judgement = judge(folder, campaign)
+            judgement = judge(folder, campaign, watch=progress.watch)
         except MissingExtraError as error:
             raise HostError(
                 f"every run is kept in {folder}; no verdict: {error}. "
@@ -90,6 +90,8 @@ def run_and_show(
             progress.note(f"{str(error).splitlines()[0]}; measured again")
             with Manifest(folder / "campaign.sqlite") as manifest:
                 manifest.redo(error.runs)
+        finally:
+            progress.end()
     report = folder / "report.html"
     code = show_judgement(campaign, judgement, report, as_json=arguments.json, fail_on=arguments.fail_on)
     if drafted is not None and not arguments.json:

@@ -11,7 +11,7 @@ import numpy as np
 from unperturbed.analysis.nodes import NodeVerdicts, apart, combine_nodes
 from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import configurations
+from unperturbed.harness.campaign import Watch, configurations, unwatched
 from unperturbed.harness.nodes import NodePart, done_runs, lacks, parts_of, read_json, reading, share_of
 from unperturbed.harness.nodes.shares import write_json
 from unperturbed.harness.results.judge import Judgement, judge
@@ -42,7 +42,7 @@ class NodesJudgement:
 
 
 def judge_nodes(
-    folder: Path, campaign: CampaignSpec, *, notes: Sequence[str] = (), write: bool = True
+    folder: Path, campaign: CampaignSpec, *, notes: Sequence[str] = (), write: bool = True, watch: Watch = unwatched
 ) -> NodesJudgement:
     """Compute the verdicts of a campaign on nodes.
 
@@ -56,6 +56,8 @@ def judge_nodes(
         What a reader must know besides.
     write : bool, default True
         Write `report.html` and `nodes.json` into the folder, and the report of each node into its own.
+    watch : callable, optional
+        Called before each step.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def judge_nodes(
             continue
         results[node] = expected["digest"] if expected else ""
         said += _differences(part, node)
-        judged[node] = judge(part.folder, share, write=write)
+        judged[node] = judge(part.folder, share, write=write, watch=watch)
     if not judged:
         raise SpecError(f"{folder}: no node has enough finished runs to be judged. {' '.join(said)}".rstrip())
     if len(set(results.values())) > 1 and campaign.program.result == "same":

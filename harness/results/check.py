@@ -28,7 +28,7 @@ from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign import Configuration, configurations
+from unperturbed.harness.campaign import Configuration, Watch, configurations, unwatched
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.spec import ANCHOR, BASELINE, CampaignSpec
 
@@ -173,7 +173,9 @@ class CampaignVerdicts(Framed, Result):
         return next((verdict for verdict in self.verdicts if verdict.configuration == configuration), None)
 
 
-def check(campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptions()) -> CampaignVerdicts:
+def check(
+    campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptions(), watch: Watch = unwatched
+) -> CampaignVerdicts:
     """Hold every configuration against the baseline, over all passes.
 
     Inner perturbation (003, section 2.2) is always judged against the pure baseline. Outer perturbation (section 2.3)
@@ -193,7 +195,7 @@ def check(campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptio
         return CampaignVerdicts(
             tuple(_unchecked(campaign, item.name, "no run gave a trace") for item in planned[1:]), traces, (), {}, shams
         )
-    found = _Found()
+    found = _Found(watch, steps=len(traces) * len(planned))
     counted: list[str] = []
     for name, by_configuration in traces.items():
         baseline_traces = by_configuration.get(BASELINE, ())
@@ -229,6 +231,9 @@ def check(campaign: CampaignSpec, traces: Traces, how: CheckOptions = CheckOptio
 class _Found:
     """Results of the passes so far: verdicts, verdicts against shams, stability of the baseline, notes."""
 
+    watch: Watch
+    steps: int
+    begun: int = 0
     parts: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     against_sham: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     stability: dict[str, Stability] = field(default_factory=dict)
@@ -236,6 +241,10 @@ class _Found:
 
     def note(self, *sentences: str) -> None:
         self.notes |= dict.fromkeys(sentences)
+
+    def begin(self, configuration: str) -> None:
+        self.watch(f"judging {configuration}", self.begun, self.steps)
+        self.begun += 1
 
 
 @dataclass(frozen=True)
@@ -286,6 +295,7 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
             why = f"no run of the {BASELINE} gave a trace in pass {pass_.name}"
             found.parts[item.name].append(_unchecked(campaign, item.name, why))
         return
+    found.begin(BASELINE)
     try:
         baseline = pass_.baseline(BASELINE)
     except DataError:
@@ -302,6 +312,7 @@ def _check_pass(pass_: _Pass, found: _Found) -> None:
     found.stability[pass_.name] = baseline.stability(how.disturbed)
     anchored = _anchored(pass_, found) if anchor else None
     for item in planned:
+        found.begin(item.name)
         checked = pass_.traces.get(item.name, ())
         if len(checked) < min(_FEWEST, item.runs):
             why = f"only {len(checked)} of {item.runs} runs can be judged"

@@ -10,7 +10,7 @@ from typing import Literal
 
 from unperturbed.analysis.report import ReportContent
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Manifest
+from unperturbed.harness.campaign import Manifest, Watch, unwatched
 from unperturbed.harness.results.check import CampaignVerdicts, CheckOptions, check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces
 from unperturbed.harness.results.reporting import content_of, write_results
@@ -58,6 +58,7 @@ def judge(
     across: bool = False,
     without: Sequence[str] = (),
     write: bool = True,
+    watch: Watch = unwatched,
 ) -> Judgement:
     """Compute the verdicts of a campaign; write its report unless the paper's rule was chosen.
 
@@ -75,6 +76,8 @@ def judge(
         Runs to leave out.
     write : bool, default True
         Write `report.html` and `verdicts.json` into the folder.
+    watch : callable, optional
+        Called before each step.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def judge(
                     f"{known[-1]}"
                 )
         options = CheckOptions(method, across, disturbed_runs(manifest))
-        verdicts = check(campaign, read_traces(folder, manifest, without=without), options)
+        verdicts = check(campaign, read_traces(folder, manifest, without=without, watch=watch), options, watch)
         if without:
             left_out = (
                 f"Left out on request: run {', '.join(without)}. Verdicts from selected runs are weaker evidence: "

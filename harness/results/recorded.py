@@ -10,7 +10,16 @@ from typing import Any
 
 from unperturbed.collectors.data import TABLE, Trace
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.campaign import CAMPAIGN, SWEEP, DamagedRunsError, Manifest, RunState, read_run
+from unperturbed.harness.campaign import (
+    CAMPAIGN,
+    SWEEP,
+    DamagedRunsError,
+    Manifest,
+    RunState,
+    Watch,
+    read_run,
+    unwatched,
+)
 from unperturbed.harness.nodes import NODES, recorded_share
 from unperturbed.harness.spec import CampaignSpec, Imported, imported_spec, parse_spec
 
@@ -73,7 +82,7 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
     return parse_spec(text, path, Path(path).parent, recorded=True)
 
 
-def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()) -> Traces:
+def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = (), watch: Watch = unwatched) -> Traces:
     """Read the traces of all finished runs, but for those named in `without`.
 
     Raises
@@ -84,7 +93,9 @@ def read_traces(folder: Path, manifest: Manifest, *, without: Sequence[str] = ()
     found: dict[str, dict[str, list[Trace]]] = defaultdict(lambda: defaultdict(list))
     faults: dict[str, str] = {}
     identity = manifest.fact("id")
-    for state in manifest.runs("done"):
+    states = manifest.runs("done")
+    for done, state in enumerate(states):
+        watch("reading traces", done, len(states))
         if state.run.id in without:
             continue
         try:

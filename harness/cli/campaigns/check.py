@@ -73,7 +73,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Judge the campaign; 1 when runs failed, 4 when something is perturbed, or as `--fail-on` sets."""
-        from unperturbed.harness.cli.terminal.campaign import show_judgement
+        from unperturbed.harness.cli.terminal.campaign import show_judgement, watching
         from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.results.judge import judge
         from unperturbed.harness.results.recorded import recorded_campaign
@@ -90,14 +90,16 @@ class Command:
             return _check_nodes(folder, arguments)
         campaign = recorded_campaign(folder)
         warm_once("alignment")
-        judgement = judge(
-            folder,
-            campaign,
-            method=arguments.method,
-            across=arguments.across,
-            without=arguments.without,
-            write=not arguments.no_write,
-        )
+        with watching(arguments) as watch:
+            judgement = judge(
+                folder,
+                campaign,
+                method=arguments.method,
+                across=arguments.across,
+                without=arguments.without,
+                write=not arguments.no_write,
+                watch=watch,
+            )
         written = folder / "report.html" if arguments.method == "runs" and not arguments.no_write else None
         if arguments.open:
             open_page(folder / "report.html")
@@ -106,6 +108,7 @@ class Command:
 
 def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
     """Judge a campaign on nodes again."""
+    from unperturbed.harness.cli.terminal.campaign import watching
     from unperturbed.harness.cli.terminal.nodes import show_nodes
     from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.nodes import whole_campaign
@@ -117,7 +120,8 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
         )
     warm_once("alignment")
     campaign = whole_campaign(folder)
-    judgement = judge_nodes(folder, campaign, write=not arguments.no_write)
+    with watching(arguments) as watch:
+        judgement = judge_nodes(folder, campaign, write=not arguments.no_write, watch=watch)
     written = None if arguments.no_write else folder / "report.html"
     if arguments.open:
         open_page(folder / "report.html")
@@ -127,7 +131,7 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
 def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
     from unperturbed.common.scratch import scratch_folder
-    from unperturbed.harness.cli.terminal.campaign import show_judgement
+    from unperturbed.harness.cli.terminal.campaign import show_judgement, watching
     from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.imports import Group, import_campaign
     from unperturbed.harness.results.judge import judge
@@ -144,7 +148,7 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     several = len(arguments.checked) > 1
     groups = [Group("baseline", arguments.baseline)]
     groups += [Group(f"checked-{at}" if several else "checked", files) for at, files in enumerate(arguments.checked, 1)]
-    with scratch_folder("check") as place:
+    with scratch_folder("check") as place, watching(arguments) as watch:
         folder = place / arguments.format
         import_campaign(arguments.format, groups, folder, options=format_options(arguments.option))
         campaign = recorded_campaign(folder)
@@ -155,5 +159,6 @@ def _check_imported(arguments: argparse.Namespace) -> int:
             across=arguments.across,
             without=arguments.without,
             write=False,
+            watch=watch,
         )
     return show_judgement(campaign, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)

@@ -29,6 +29,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Write the report, and the comparison where another campaign is given; return 0."""
         from unperturbed.analysis.report import render_comparison, write_page
+        from unperturbed.harness.cli.terminal.campaign import watching
         from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.results.judge import judge
         from unperturbed.harness.results.recorded import recorded_campaign
@@ -41,19 +42,22 @@ class Command:
             from unperturbed.harness.nodes import whole_campaign
             from unperturbed.harness.results.by_node import judge_nodes
 
-            judge_nodes(folder, whole_campaign(folder))
+            with watching(arguments) as watch:
+                judge_nodes(folder, whole_campaign(folder), watch=watch)
             print(folder / "report.html")
             if arguments.open:
                 open_page(folder / "report.html")
             return 0
-        judgement = judge(folder, recorded_campaign(folder))
+        with watching(arguments) as watch:
+            judgement = judge(folder, recorded_campaign(folder), watch=watch)
         if judgement.unwritten:
             raise HostError(f"the report cannot be written: {judgement.unwritten}")
         content = judgement.content
         written = folder / "report.html"
         print(written)
         if other is not None and beside is not None:
-            reference = judge(other, beside, write=False).content
+            with watching(arguments) as watch:
+                reference = judge(other, beside, write=False, watch=watch).content
             written = folder / "comparison.html"
             write_page(written, render_comparison(reference, content, _names(other, folder)))
             print(written)

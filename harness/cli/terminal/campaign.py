@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +18,7 @@ from unperturbed.analysis.perturbation import VerdictName, decisive_change, leve
 from unperturbed.analysis.report import to_json
 from unperturbed.common.table import Column, Table, style_of
 from unperturbed.common.wording import duration
-from unperturbed.harness.campaign import Configuration, Estimate, PlannedRun, configurations
+from unperturbed.harness.campaign import Configuration, Estimate, PlannedRun, Watch, configurations
 from unperturbed.harness.cli.events import print_event
 from unperturbed.harness.cli.streams import drawing
 from unperturbed.harness.cli.terminal.console import terminal
@@ -25,6 +27,7 @@ from unperturbed.harness.results.judge import Judgement, Total
 from unperturbed.harness.spec import BASELINE, CampaignSpec
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
+_LINE_EVERY_S = 10.0
 
 
 Show = Literal["lines", "all", "none", "json"]
@@ -55,6 +58,7 @@ class TerminalProgress:
         self._console = terminal(stderr=True)
         self._open_line = False
         self._show = show
+        self._next_line = time.monotonic() + _LINE_EVERY_S
 
     def step(self, what: str) -> None:
         """Show that a step of the preparation begins."""
@@ -95,12 +99,18 @@ class TerminalProgress:
         if self._show == "json":
             self._event("run", **_described_run(run), done=done, total=total, seconds_left=seconds_left)
         elif self._show == "lines" and self._console.is_terminal:
-            _erase_line()
-            sys.stderr.write(text)
-            sys.stderr.flush()
-            self._open_line = True
+            self._overwrite(text)
         elif self._show == "all" or done % 10 == 0:
             self._line(escape(text))
+
+    def watch(self, what: str, done: int, total: int) -> None:
+        """Show a step of a long analysis: on a terminal each one, elsewhere one in ten seconds."""
+        text = f"{what}: {done + 1} of {total}"
+        if self._show not in ("none", "json") and self._console.is_terminal:
+            self._overwrite(text)
+        elif (now := time.monotonic()) >= self._next_line:
+            self._next_line = now + _LINE_EVERY_S
+            self.step(text)
 
     def failed(self, run: PlannedRun, attempt: int, error: str) -> None:
         """Show that an attempt failed."""
@@ -116,6 +126,13 @@ class TerminalProgress:
     def named(self, run: PlannedRun) -> str:
         """Return which run it is."""
         return f"{run.configuration} {run.repetition} ({run.pass_name})"
+
+    def _overwrite(self, text: str) -> None:
+        """Show a line in place of the one before."""
+        _erase_line()
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        self._open_line = True
 
     def end(self) -> None:
         """End the line of the last run."""
@@ -139,6 +156,16 @@ class TerminalProgress:
 
     def _event(self, event: str, **facts: object) -> None:
         print_event(event, **facts)
+
+
+@contextmanager
+def watching(arguments: argparse.Namespace) -> Iterator[Watch]:
+    """Yield what shows the steps of an analysis, as a command's options ask for."""
+    progress = TerminalProgress(chosen_progress(arguments))
+    try:
+        yield progress.watch
+    finally:
+        progress.end()
 
 
 def _erase_line() -> None:

@@ -56,7 +56,10 @@ def run_and_show_nodes(
         return show_measured(folder, read_status(folder).runs, arguments, progress, missing=notes)
     warm_once("alignment", progress.step)
     progress.step("checking and writing the report")
-    judgement = judge_nodes(folder, campaign, notes=notes)
+    try:
+        judgement = judge_nodes(folder, campaign, notes=notes, watch=progress.watch)
+    finally:
+        progress.end()
     code = show_nodes(campaign, judgement, folder / "report.html", as_json=arguments.json, fail_on=arguments.fail_on)
     progress.result(code, campaign=str(folder), report=str(folder / "report.html"))
     if arguments.open:

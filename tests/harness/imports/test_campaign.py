@@ -13,7 +13,8 @@ import unperturbed as up
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.analysis.perturbation import SEVERITY
 from unperturbed.errors import DataError
-from unperturbed.harness.cli.terminal.campaign import show_judgement
+from unperturbed.harness.campaign import configurations
+from unperturbed.harness.cli.terminal.campaign import TerminalProgress, show_judgement
 from unperturbed.harness.imports import Group, import_campaign
 from unperturbed.harness.results.judge import judge
 from unperturbed.harness.results.recorded import recorded_campaign
@@ -210,3 +211,27 @@ def test_the_exit_code_is_4_from_the_verdict_on_that_is_given(
         by_key = show_judgement(spec, judgement, None, as_json=True)
         assert by_key == (4 if any(SEVERITY.index(one) <= SEVERITY.index(strict) for one in verdicts.values()) else 0)
     capsys.readouterr()
+
+
+def test_each_step_of_a_check_is_announced(recorded: Path) -> None:
+    steps = []
+    folder = recorded / "campaign"
+    campaign = recorded_campaign(folder)
+    judge(folder, campaign, write=False, watch=lambda *step: steps.append(step))
+    read = [step for step in steps if step[0] == "reading traces"]
+    judged = steps[len(read) :]
+    assert [step[1:] for step in read] == [(at, len(read)) for at in range(len(list((folder / "runs").iterdir())))]
+    names = ["baseline", *(item.name for item in configurations(campaign)[1:])]
+    assert judged == [(f"judging {name}", at, len(names)) for at, name in enumerate(names)]
+
+
+def test_steps_that_take_long_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    for show, expected in (("lines", "reading: 3 of 9 …\n"), ("none", "")):
+        progress = TerminalProgress(show)
+        for done, seconds in ((0, 1), (1, 8), (2, 2), (3, 1)):
+            clock[0] += seconds
+            progress.watch("reading", done, 9)
+        progress.end()
+        assert capsys.readouterr().err == expected
