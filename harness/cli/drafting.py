@@ -136,8 +136,8 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="pass on or set an environment variable; may be given again (PATH, LD_LIBRARY_PATH, PYTHONPATH and "
-        "OMP_NUM_THREADS are always passed on)",
+        help="pass on or set an environment variable; may be given again (PATH, LD_LIBRARY_PATH, PYTHONPATH, "
+        "VIRTUAL_ENV, OMP_NUM_THREADS, GOMAXPROCS and MKL_NUM_THREADS are always passed on)",
     )
     options.add_argument(
         "--input",

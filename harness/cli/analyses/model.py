@@ -27,7 +27,7 @@ class Command:
             "table",
             type=Path,
             metavar="TABLE_OR_CAMPAIGN",
-            help="a CSV or Parquet file with one row per run, or the folder of a sweep",
+            help="a CSV or Parquet file with one row per run, or the folder of a campaign",
         )
         columns = parser.add_argument_group("columns")
         columns.add_argument("--variables", metavar="NAMES", help="comma-separated columns to analyse (default: all)")

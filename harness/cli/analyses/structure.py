@@ -35,10 +35,14 @@ class Command:
         parser.add_argument(
             "--on",
             metavar="METRICS",
-            help="comma-separated metrics to classify intervals by (default: all hardware metrics)",
+            help="comma-separated metrics to classify intervals by (default: all hardware metrics; without "
+            "any, those of the operating system)",
         )
         parser.add_argument(
-            "--per", metavar="COUNTER", help="divide counts by this: a counter, time or none (default: instructions)"
+            "--per",
+            metavar="COUNTER",
+            help="divide counts by this: a counter, time or none "
+            "(default: instructions where they are counted, or else time)",
         )
         parser.add_argument(
             "--classes",
