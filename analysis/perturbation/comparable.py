@@ -164,8 +164,7 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
         if len(trace) < MINIMUM_INTERVALS:
             raise DataError(
                 f"{run} has {len(trace)} intervals, and at least {MINIMUM_INTERVALS} are needed: shorten the "
-                "interval or "
-                "lengthen the run"
+                f"interval or lengthen the run; `unperturbed check CAMPAIGN --without {name_of_run}` judges the others"
             )
 
 

@@ -282,8 +282,8 @@ SURROUNDINGS: Mapping[str, Callable[[Path], None]] = {
     ),  # type: ignore[dict-item,return-value]
     "an empty PATH": _variables(PATH=""),
     "no HOME": _variables(HOME=None, XDG_CACHE_HOME=None),
-    "a HOME that is not there": _variables(HOME="/nowhere/at/all", XDG_CACHE_HOME=None),
-    "a temporary folder that is not there": _variables(TMPDIR="/nowhere/at/all"),
+    "a HOME that is not there": _variables(HOME="/proc/nowhere/at/all", XDG_CACHE_HOME=None),
+    "a temporary folder that is not there": _variables(TMPDIR="/proc/nowhere/at/all"),
     "a clock that goes backwards": _set_back(0),
     "a clock in 1971": _set_back(-55 * 365.25 * 86400),
     "standard input closed": _closed(0),
