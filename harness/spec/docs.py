@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_args
 
 from unperturbed.collectors.sources import OS_METRICS
-from unperturbed.harness.spec.campaign_spec import spec_keys
+from unperturbed.harness.spec.campaign_spec import spec_keys, spec_model
+from unperturbed.harness.spec.model import MAY_CHANGE, Section
 from unperturbed.harness.spec.schema import mappings
 from unperturbed.harness.spec.values.caches import CACHE_PATTERN
 from unperturbed.harness.spec.values.placeholders import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
@@ -61,17 +62,18 @@ _PAGE = """\
 
 # The spec
 
-A spec is one YAML file: what a campaign measures, of which program, how often, and how it is judged. Paths in it are
-relative to the file. `unperturbed schema` prints its JSON Schema, with which editors complete and check it.
+A spec is one YAML file. It states what a campaign measures, of which program, how often, and how it is judged. Use this
+page to look up a key. Paths in a spec are relative to its file. `unperturbed schema` prints its JSON Schema, with which
+editors complete and check it.
 
-Everything that is wrong with a spec is reported at once, one line each: `file:line:column: message`.
+The tool reports all faults of a spec at once, one line each: `file:line:column: message`.
 
 The smallest useful spec:
 
 ```yaml
 {small}```
 
-Every key at once, but for those of a sweep:
+A spec with every key, except those of a sweep:
 
 ```yaml
 {full}```
@@ -88,8 +90,8 @@ Every key at once, but for those of a sweep:
 {placeholders}
 
 `{{{{name}}}}` stands for the text `{{name}}`, and `${{NAME}}` is left to the shell. In `environment`, values may hold
-placeholders. A command is split into words before its placeholders are replaced: a path with spaces stays one word
-(without `shell: true`).
+placeholders. Without `shell: true`, a command is split into words before its placeholders are replaced, so a path with
+spaces stays one word.
 
 ## Quantities
 
@@ -114,7 +116,11 @@ simulated ones.
 ## When two specs are of one campaign
 
 A campaign's folder belongs to one spec. Comments, the order of keys, units (`120 s`, `2 min`) and defaults that are
-written out make no difference; any other change makes another campaign, which needs another folder.
+written out make no difference. You can change these keys, and the campaign continues with the runs that it has:
+
+{may_change}
+
+Any other change makes another campaign, which needs another folder.
 
 {yaml}
 ## Keys of your own
@@ -150,12 +156,12 @@ _YAML = """\
 | written | is | so write |
 |---|---|---|
 | `run: {build}/x` | a mapping and stray text | `run: "{build}/x"` |
-| `program: {build: make CC={cc}}` | an error: within braces, text ends at one | `program: {build: "make CC={cc}"}` |
+| `program: {build: make CC={cc}}` | an error: a brace ends the text | `program: {build: "make CC={cc}"}` |
 | `A: no`, `A: on` | a truth value | `A: "no"` |
 | `A: 5` where text is wanted | a number | `A: "5"` |
-| `seed: 010` | 8 to some, 10 to others; refused | `seed: 10` |
+| `seed: 010` | 8 or 10, depending on the reader; refused | `seed: 10` |
 | `in: *.c` | an alias | `in: "*.c"` |
-| `stdin:` with nothing behind it | no value; refused | leave the key out |
+| `stdin:` with nothing after it | no value; refused | leave the key out |
 | a tab as indentation | an error | spaces |
 
 Keys that occur twice, keys that are not text, tags (`!x`), merge keys (`<<`) and several documents in a file are
@@ -182,8 +188,20 @@ def spec_markdown() -> str:
         sizes=_code(SIZE_UNITS),
         os_metrics=_table("metric | meaning", ((f"`{name}`", meaning) for name, meaning in OS_METRICS.items())),
         notes="".join(key.notes for key in spec_keys().values()).rstrip(),
+        may_change="\n".join(_keys_that_may_change()),
         yaml=_YAML,
     )
+
+
+def _keys_that_may_change() -> Iterator[str]:
+    """Yield an item for each section with keys whose change a campaign survives, as `load` compares specs."""
+    for section, field in spec_model().model_fields.items():
+        for model in (field.annotation, *get_args(field.annotation)):
+            if isinstance(model, type) and issubclass(model, Section):
+                keys = [one.alias or name for name, one in model.model_fields.items() if MAY_CHANGE in one.metadata]
+                if keys:
+                    yield f"- under `{section}`: {_code(keys)};"
+    yield "- `max_rate` of kernel probes."
 
 
 def _mapping(path: tuple[str, ...], definition: Mapping[str, Any]) -> str:

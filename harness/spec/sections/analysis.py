@@ -28,23 +28,24 @@ class Analysis(Section):
         default=None,
         description="A cheap software metric that is put into every configuration but the baseline, to align all "
         "runs by it. Alone with the baseline's metrics it is a configuration of its own, which is "
-        "checked first.",
+        "compared with the baseline.",
         examples=["blocks"],
     )
-    alpha: Annotated[float, MAY_CHANGE, Because("from one half on, a coin would judge as well")] = Field(
-        default=0.05, gt=0, lt=0.5, description="Level of the tests: the share of false alarms that is accepted."
+    alpha: Annotated[float, MAY_CHANGE, Because("at one half or more, the test is no better than tossing a coin")] = (
+        Field(default=0.05, gt=0, lt=0.5, description="Level of the tests: the rate of false alarms that you accept.")
     )
     tolerance: Annotated[float, MAY_CHANGE, Because("it is a difference of correlations, 0.1 as a rule")] = Field(
         default=0.1,
         ge=0,
         lt=1,
-        description="Change of a correlation, up to which a metric counts as unperturbed. With 0, every change that is "
-        "shown counts as perturbed.",
+        description="The largest change of a correlation that you declare to be harmless. With 0, every change that is "
+        "shown is *perturbed*.",
     )
     fail_on: Annotated[Literal["perturbed", "shifted", "undecided"], MAY_CHANGE] = Field(
         default="perturbed",
-        description="The mildest verdict for which `run` and `check` exit with 4: perturbed (a change beyond the "
-        "tolerance is shown), shifted (or any change), undecided (or that none is shown).",
+        description="The mildest verdict for which `run` and `check` exit with 4. `perturbed`: a change beyond the "
+        "tolerance is shown. `shifted`: any change is shown. `undecided`: also if neither a change nor its absence is "
+        "shown.",
     )
 
 
@@ -114,6 +115,7 @@ analysis:
   fail_on: perturbed
 """,
     notes="""\
-- Runs are aligned on what every configuration measures: hardware, operating-system, and metrics derived from these.
+- Runs are aligned on what every configuration measures: hardware metrics, operating-system metrics, and metrics derived
+  from these.
 """,
 )

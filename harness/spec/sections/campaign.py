@@ -37,20 +37,25 @@ class Design(Section):
     baseline_runs: Annotated[
         int,
         MAY_CHANGE,
-        Because("with fewer, the spread between runs, with which every change is compared, is almost unknown"),
-    ] = Field(default=10, ge=5, le=10_000, description="Runs of the baseline: the program without software metrics.")
+        Because("with fewer, the variation between runs, with which every change is compared, is almost unknown"),
+    ] = Field(
+        default=10,
+        ge=5,
+        le=10_000,
+        description="Runs of the baseline: the program without software metrics. You can increase it later.",
+    )
     runs: Annotated[
-        int, MAY_CHANGE, Because("with fewer, a configuration's own spread between runs is almost unknown")
+        int, MAY_CHANGE, Because("with fewer, a configuration's own variation between runs is almost unknown")
     ] = Field(
         default=5,
         ge=3,
         le=10_000,
-        description="Runs of every other configuration; the anchor has five at least, being the reference of the "
-        "subsets' alignment. You can increase it later: the campaign then makes the further runs.",
+        description="Runs of every other configuration. The anchor has at least five, because subsets are compared "
+        "with it after alignment. You can increase it later: the campaign then makes the further runs.",
     )
     subsets: Annotated[Mapping[FileName, Texts], Frozen] = Field(
         default_factory=empty,
-        description="Groups of software metrics that are measured together, a configuration each. By default one, "
+        description="Groups of software metrics that are measured together, one configuration each. By default one, "
         "named `all`, with every software metric but the anchor.",
         examples=[{"light": ["blocks"], "heavy": ["compares", "pushes"]}],
         json_schema_extra={"default": {}},
@@ -59,20 +64,20 @@ class Design(Section):
         default=False,
         description="Also run a sham of the anchor and of each subset: the same program with a no-op instead of "
         "every increment. Changes there come from layout (and instructions that do nothing), not from "
-        "counting. Its configuration is named `sham-` and the other's name. You can set it later: the "
-        "campaign then runs the shams.",
+        "counting. The sham of `NAME` is the configuration `sham-NAME`. You can set it later: the campaign "
+        "then runs the shams.",
     )
     layouts: Annotated[Literal["fixed", "varied"], ADDED_LATER] = Field(
         default="fixed",
-        description="Layout of the code: one for each configuration, as its build makes it, or another one for each of "
-        "its runs, drawn by the seed: the objects linked in another order, the sections shifted. With `varied` the "
-        "spread between runs holds what layout does.",
+        description="Layout of the code. `fixed`: one for each configuration, as its build makes it. `varied`: "
+        "another one for each run, drawn by the seed (objects linked in another order, sections shifted). The "
+        "variation between runs then includes the effect of layout.",
     )
     points: Annotated[int | None, MAY_CHANGE] = Field(
         default=None,
         ge=1,
         le=MOST_POINTS,
-        description="Points of a sweep, drawn at random by the seed, where one of its parameters is drawn. You can "
+        description="Number of points of a sweep, if one of its parameters is drawn; the seed draws them. You can "
         "increase it later: the sweep then runs the further points.",
         examples=[400],
     )
@@ -80,21 +85,21 @@ class Design(Section):
         default=1,
         ge=1,
         le=10_000,
-        description="Times that each point of a sweep is measured; each is a row of its table. You can increase it "
-        "later.",
+        description="How often each point of a sweep is measured. Each repetition is a row of the table. You can "
+        "increase it later.",
     )
     seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random in the campaign.")
     order: Literal["blocks", "random", "sequential"] = Field(
         default="blocks",
-        description="Order of the runs: shuffled within blocks over which every configuration is spread evenly, all "
-        "shuffled, or one configuration after the other (for debugging: drift of the host then looks like "
-        "perturbation).",
+        description="Order of the runs. `blocks`: every configuration is spread evenly over blocks, and the runs of a "
+        "block are shuffled. `random`: all runs are shuffled. `sequential`: one configuration after the other, for "
+        "debugging (drift of the host then looks like perturbation).",
     )
     retries: Annotated[int, MAY_CHANGE] = Field(
-        default=1, ge=0, le=100, description="Times that a failed run is tried again."
+        default=1, ge=0, le=100, description="How often a failed run is repeated."
     )
     max_runs: Annotated[int | None, MAY_CHANGE] = Field(
-        default=None, ge=1, description="Most runs that the plan may have; the campaign is refused otherwise."
+        default=None, ge=1, description="Most runs that the plan may have. A campaign that needs more is refused."
     )
     max_hours: Annotated[float | None, MAY_CHANGE] = Field(
         default=None, gt=0, le=100_000, description="Hours after which no further run starts."

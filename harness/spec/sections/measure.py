@@ -68,10 +68,10 @@ class Interval:
 class Records(Section):
     """A number of intervals, instead of their length."""
 
-    records: Annotated[int, Because("a rank correlation over fewer intervals says next to nothing")] = Field(
+    records: Annotated[int, Because("a rank correlation over fewer intervals is too uncertain")] = Field(
         ge=30,
         le=10_000_000,
-        description="Intervals that a run shall have. A pilot run picks the duration for this host and source.",
+        description="Number of intervals of a run. A pilot run finds their length for this host and source.",
         examples=[3000],
     )
 
@@ -113,8 +113,8 @@ class Measure(Section):
 
     interval: IntervalValue | None = Field(
         default=None,
-        description="Length of an interval, from 1 ms, or `{records: N}`: as long as gives N intervals a run, found by "
-        "a pilot run. A sweep counts whole runs and has none.",
+        description="Length of an interval, at least 1 ms; or `{records: N}`: a pilot run finds the length that gives "
+        "N intervals per run. A sweep counts whole runs and has no intervals.",
         examples=["20 ms", {"records": 3000}],
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
@@ -123,17 +123,17 @@ class Measure(Section):
         description="Clock of the interval timer: wall-clock time (`monotonic`), processor time of the process or of "
         "the sampled thread (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done "
         "(`work`: quanta of 100,000 basic blocks of the simulator, the same in every run). `auto` takes processor time "
-        "when counts are simulated, wall-clock time else.",
+        "when counts are simulated, wall-clock time otherwise.",
     )
     sampler: Literal["inside", "outside"] = Field(
         default="inside",
-        description="Where samples are taken: by a timer signal inside the program, or by an observer process beside "
-        "it, for which the program executes no instruction at a sample.",
+        description="Where samples are taken: by a timer signal inside the program, or by an observer process "
+        "outside it. For the observer the program executes no instruction at a sample.",
     )
     threads: Annotated[Literal["main", "all"], ADDED_LATER] = Field(
         default="main",
-        description="Inside: whose hardware counters are read, the main thread's or, by a sampler in each, those of "
-        "all threads. The observer outside always counts all threads.",
+        description="Inside: whose hardware counters are read. `main`: the main thread's. `all`: those of all "
+        "threads, by a sampler in each. The observer outside always counts all threads.",
     )
     children: Annotated[bool, ADDED_LATER] = Field(
         default=False,
@@ -142,15 +142,16 @@ class Measure(Section):
     )
     reading: Annotated[Literal["read", "reset"], ADDED_LATER] = Field(
         default="read",
-        description="How the inside sampler takes its counts: reading counters that run on, or stopping, reading, "
-        "resetting and starting them at each sample, as the paper does.",
+        description="How the inside sampler takes its counts. `read`: it reads counters that keep running. `reset`: "
+        "it stops, reads, resets and starts them at each sample, as the paper does.",
     )
     multiplex: Annotated[bool, ADDED_LATER] = Field(
         default=False,
         description="Let metrics that do not fit the counters together take turns in one run. Their counts are then "
-        "scaled, and the trace says from which share of the time. By default they go to several passes.",
+        "scaled, and the trace states from which share of the time. By default, such metrics are counted in several "
+        "passes.",
     )
-    signal: Annotated[int | None, ADDED_LATER, Because("Linux numbers its signals so")] = Field(
+    signal: Annotated[int | None, ADDED_LATER, Because("these are the numbers of Linux's signals")] = Field(
         default=None, ge=1, le=64, description="Number of the inside sampler's signal; a real-time signal by default."
     )
     alternate_stack: Annotated[bool, ADDED_LATER] = Field(
@@ -164,12 +165,12 @@ class Measure(Section):
     )
     pin: Annotated[bool, ADDED_LATER] = Field(
         default=True,
-        description="Outside: keep observer and program on processors of their own, where there are two at least.",
+        description="Outside: keep observer and program on processors of their own, if there are at least two.",
     )
     source: SourceName = Field(
         default="auto",
         description="Where hardware metrics come from. `auto` takes for each metric the first source that can count it "
-        "on this host, and says which and why.",
+        "on this host, and reports which one, and why.",
     )
     hardware: Annotated[tuple[HardwareMetric, ...], ListOf] = Field(
         default=(),
@@ -183,7 +184,7 @@ class Measure(Section):
     software: Annotated[Mapping[MetricName, SoftwareMetric], Frozen] = Field(
         default_factory=empty,
         description="Software metrics: a name, and the event that it counts. Most are compiled into the program; "
-        "`probe`, `preload` and `python` count in a program as it is.",
+        "`probe`, `preload` and `python` count in an unmodified program.",
         examples=[{"blocks": {"enter": "compress_block"}}],
         json_schema_extra={"default": {}},
     )
@@ -377,9 +378,9 @@ measure:
 - At least one metric is listed under `hardware` or `os`: the baseline measures these alone.
 - A derived metric is computed from measured metrics, not from derived ones, and needs a subset that holds all its
   software metrics.
-- The observer (`sampler: outside`) reads counters by wall-clock time as they run, of all threads: `clock`, `reading`,
-  `threads`, `signal` and `alternate_stack` are the inside sampler's, `children`, `observer_cpu` and `pin` the
-  observer's. Simulated counts need the inside sampler.
-- `clock: work` is the simulator's; its interval is a number of records.
+- The observer (`sampler: outside`) reads the running counters of all threads, by wall-clock time. `clock`, `reading`,
+  `threads`, `signal` and `alternate_stack` are only for the inside sampler; `children`, `observer_cpu` and `pin` are
+  only for the observer. Simulated counts need the inside sampler.
+- `clock: work` needs simulated counts and an interval by a number of records.
 """,
 )

@@ -23,8 +23,8 @@ class Nodes(Section):
     """Which nodes share the runs."""
 
     engine: Annotated[Literal["slurm", "here"], MAY_CHANGE] = Field(
-        description="What starts the parts: Slurm, a job a node; or this host, one part after another, which shows how "
-        "it works and needs no cluster.",
+        description="What starts the parts. `slurm`: Slurm, one job per node. `here`: this host, one part after "
+        "another, to try it without a cluster.",
     )
     count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(
         ge=1,
@@ -41,18 +41,19 @@ class Nodes(Section):
     account: Annotated[Text | None, MAY_CHANGE] = Field(default=None, description="Account that the jobs use.")
     time: Annotated[str, StringConstraints(pattern=SLURM_TIME), MAY_CHANGE] | None = Field(
         default=None,
-        description="Time limit of a job, as for `sbatch --time`. A part whose job ends by it is submitted again.",
+        description="Time limit of a job, as for `sbatch --time`. If the limit ends a job, its part is submitted "
+        "again.",
         examples=["2:00:00"],
     )
     patience: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_PATIENCE),
-        description="How long the campaign waits, once all other parts are over, for a node that is down or drained. "
+        description="How long the campaign waits for a node that is down or drained, once all other parts have ended. "
         "Then it ends without that part, and the report names it.",
         examples=["2 h"],
         json_schema_extra={"default": DEFAULT_PATIENCE},
     )
     extra: Annotated[Texts, MAY_CHANGE] = Field(
-        default=(), description="Further options of `sbatch`, one an item.", examples=[["--qos=long"]]
+        default=(), description="Further options of `sbatch`, one per item.", examples=[["--qos=long"]]
     )
 
 

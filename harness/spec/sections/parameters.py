@@ -162,16 +162,16 @@ def _check_points(draft: Draft) -> None:
 PARAMETERS = SpecKey(
     "parameters",
     Parameters,
-    "Parameters of a sweep: the campaign then runs the program at points of these, natively and counted, and ends in a "
-    "table of whole runs instead of verdicts. A name, and a list of values, a range, or a random draw. "
-    "`{parameters.NAME}` stands for the value.",
+    "Parameters of a sweep. The campaign then runs the program at points of these parameters, natively and counted, "
+    "and writes a table of whole runs instead of verdicts. Each parameter has a name, and a list of values, a range, "
+    "or a random draw. `{parameters.NAME}` stands for the value.",
     _check,
     default=empty,
     examples=({"n": {"uniform": [5, 300]}, "datatype": ["float", "double"]},),
     notes="""\
 - A sweep (`parameters:`) counts whole runs: `interval`, `clock`, `reading`, `multiplex`, `output_digest`, everything
   under `analysis` and all of `campaign` but `points`, `repetitions`, `seed`, `retries`, `max_runs` and `max_hours` have
-  no meaning in it. `points` is given where a parameter is drawn, and there alone. Every parameter is used in `run`,
-  `environment` or `stdin`, and no metric has its name. It needs no metric.
+  no meaning in it. Give `points` if a parameter is drawn, and only then. Every parameter must be used in `run`,
+  `environment` or `stdin`, and no metric may have its name. A sweep needs no metric.
 """,
 )

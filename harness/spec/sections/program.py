@@ -47,7 +47,7 @@ OutputDigest = Annotated[str, reading(Sha256, lambda text: text.removeprefix("sh
 
 
 class Program(Section):
-    """The program: where its source is, how it is built and run, and what a right run gives."""
+    """The program: where its source is, how it is built and run, and what a correct run gives."""
 
     source: Text | None = Field(
         default=None,
@@ -70,7 +70,7 @@ class Program(Section):
     )
     compilers: Compilers = Field(
         default_factory=lambda: MappingProxyType({"cc": "gcc", "cxx": "g++"}),
-        description="The compilers that the instrumenting ones call.",
+        description="The compilers that `{cc}` and `{cxx}` call.",
         json_schema_extra={"default": {"cc": "gcc", "cxx": "g++"}},
     )
     prepare: Text | None = Field(
@@ -86,8 +86,8 @@ class Program(Section):
     )
     sampled: Annotated[Text | None, ADDED_LATER] = Field(
         default=None,
-        description="Name of the program into which the sampler is put, where `run` starts it by another one (`perf`, "
-        "`env`) and nothing is built. By default the first word of `run`.",
+        description="Name of the program to sample, if `run` starts it by another one (`perf`, `env`) and nothing is "
+        "built. By default the first word of `run`.",
         examples=["sorter"],
     )
     shell: bool = Field(
@@ -96,7 +96,7 @@ class Program(Section):
     )
     inputs: Texts = Field(
         default=(),
-        description="Input files, relative to the spec. They are copied into `{inputs}` under their last name.",
+        description="Input files, relative to the spec. They are copied into `{inputs}` by their file name.",
     )
     stdin: Text | None = Field(
         default=None,
@@ -105,8 +105,8 @@ class Program(Section):
     )
     outputs: Texts = Field(
         default=(),
-        description="Files, relative to the working folder, whose content is part of the result beside standard "
-        "output.",
+        description="Files, relative to the working folder, whose content belongs to the result, as standard output "
+        "does.",
     )
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
         default_factory=empty,
@@ -116,8 +116,9 @@ class Program(Section):
     )
     working_folder: Text = Field(
         default="{scratch}",
-        description="Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of them, "
-        "or an absolute path. Only `{scratch}` is fresh for each run; elsewhere runs meet what those before them left.",
+        description="Folder in which the program runs: `{scratch}`, `{build}`, `{spec}` or a folder below one of "
+        "them, or an absolute path. Only `{scratch}` is fresh for each run. In other folders, a run finds what "
+        "earlier runs left.",
     )
     timeout: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_TIMEOUT),
@@ -127,17 +128,17 @@ class Program(Section):
         json_schema_extra={"default": DEFAULT_TIMEOUT},
     )
     exit_code: Annotated[int, Because("a process cannot end with another; 128 + n means killed by signal n")] = Field(
-        default=0, ge=0, le=255, description="Exit code of a right run."
+        default=0, ge=0, le=255, description="Exit code of a correct run."
     )
     output_digest: OutputDigest | None = Field(
         default=None,
-        description="`sha256:` and the SHA-256 of standard output followed by the outputs. By default, whatever the "
-        "untouched program gives, run once before all others.",
+        description="`sha256:` and the SHA-256 of standard output followed by the outputs. By default, that of the "
+        "untouched program, which runs once before all other runs.",
     )
     result: Annotated[Literal["same", "any"], ADDED_LATER] = Field(
         default="same",
-        description="Whether each run must give the result of the untouched program, byte for byte: a counter must not "
-        "change it. `any`, for a program that prints times or addresses: only its exit code must be right.",
+        description="`same`: each run must give the result of the untouched program, byte for byte, because a counter "
+        "must not change it. `any`, for a program that prints times or addresses: only the exit code must be correct.",
     )
 
 
@@ -415,8 +416,8 @@ program:
   result: same                       # or   any, for a program that prints times
 """,
     notes="""\
-- Give `source` or `debian`, not both. With neither, leave `build` out too: `run` then names a program that this host
-  has, and software metrics are those that need no source (`probe`, `preload`, `python`), since nothing is compiled.
+- Give `source` or `debian`, not both. With neither, leave `build` out too. `run` then names a program of this host, and
+  only software metrics that need no source are possible (`probe`, `preload`, `python`).
 - With software metrics that are compiled in, `build` must call `{cc}` or `{cxx}`.
 """,
 )

@@ -16,7 +16,7 @@ from unperturbed.harness.spec.values.text import FileName, PackageName, Text, Va
 
 
 class OtherProgram(Section):
-    """What is otherwise in this program than in `program`; what is not given is the same."""
+    """How this program differs from `program`. Keys that are not given are the same."""
 
     source: Text | None = Field(default=None, description="Folder of its source.", examples=["sorter-2.0"])
     debian: PackageName | None = Field(default=None, description="Debian source package to build.")
@@ -31,22 +31,23 @@ class OtherProgram(Section):
     )
     sampled: Text | None = Field(
         default=None,
-        description="Name of the program into which the sampler is put, where `run` starts it by another one, and "
-        "nothing is built.",
+        description="Name of the program to sample, if `run` starts it by another one and nothing is built.",
         examples=["sorter"],
     )
     shell: bool | None = Field(default=None, description="Have `/bin/sh` run its `build` and `run`.")
     stdin: Text | None = Field(default=None, description="File that it reads as its standard input.")
     environment: Annotated[Mapping[VariableName, str], Frozen] = Field(
         default_factory=empty,
-        description="Environment variables that it has besides those of `program`, or with another value.",
+        description="Environment variables in addition to those of `program`, or with another value.",
         examples=[{"MALLOC_ARENA_MAX": "1"}],
         json_schema_extra={"default": {}},
     )
     working_folder: Text | None = Field(default=None, description="Folder in which it runs.")
-    exit_code: int | None = Field(default=None, ge=0, le=255, description="Exit code of a right run.")
+    exit_code: int | None = Field(default=None, ge=0, le=255, description="Exit code of a correct run.")
     result: Literal["same", "any"] | None = Field(
-        default=None, description="Whether all its runs must give the result of its own first, unmeasured one."
+        default=None,
+        description="`same`: all its runs must give the result of its own first, unmeasured run. `any`: only the "
+        "exit code must be correct.",
     )
 
     def difference(self) -> str:
@@ -110,8 +111,8 @@ def _check(draft: Draft) -> None:
 PROGRAMS = SpecKey(
     "programs",
     Programs,
-    "Other builds, inputs or set-ups of the program. Each is a configuration that counts no software metric, is run as "
-    "often as the baseline, and is compared with it, which shows whether they leave each other's numbers alone.",
+    "Other builds, inputs or set-ups of the program. Each is a configuration without software metrics, which is run as "
+    "often as the baseline and compared with it.",
     _check,
     default=empty,
     examples=({"clang": {"compilers": {"cc": "clang"}}},),
@@ -121,7 +122,7 @@ programs:
   one_arena: {environment: {MALLOC_ARENA_MAX: "1"}}
 """,
     notes="""\
-- What a program under `programs` does not give is as in `program`; `prepare` and `inputs` are shared by all.
-- Each must give the result of its own unmeasured run, which need not be that of `program`.
+- All programs under `programs` share `prepare` and `inputs` of `program`. Each must give the result of its own
+  unmeasured run, which may differ from that of `program`.
 """,
 )

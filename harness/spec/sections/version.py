@@ -12,7 +12,7 @@ CURRENT: SchemaVersion = 1
 VERSION = SpecKey(
     "schema_version",
     SchemaVersion,
-    "Version of the spec's format. Only a change that old specs do not survive raises it "
+    "Version of the spec's format. It rises only if a reader of the old format would fail or misread "
     "(docs/reference/stability.md).",
     default=lambda: CURRENT,
     examples=(CURRENT,),

@@ -123,7 +123,9 @@ class MachineFields(Section):
 
     I1: _CacheValue = _cache(lambda machine: machine.i1, "First-level instruction cache.")
     D1: _CacheValue = _cache(lambda machine: machine.d1, "First-level data cache.")
-    LL: _CacheValue = _cache(lambda machine: machine.ll, "Last-level cache. It stands for PAPI's L2 and L3 presets.")
+    LL: _CacheValue = _cache(
+        lambda machine: machine.ll, "Last-level cache. PAPI's L2 and L3 presets are counted there."
+    )
 
 
 Simulator = Annotated[Machine, reading(MachineFields, lambda fields: Machine(fields.I1, fields.D1, fields.LL))]

@@ -41,8 +41,8 @@ class _Filters(Section):
     )
     threads: Literal["plain", "exact"] = Field(
         default="plain",
-        description="What happens where several threads count at one place at once: `plain` loses some counts, `exact` "
-        "none, at about ten times the cost of an event.",
+        description="How an event is counted if several threads reach its place at the same time. `plain` loses some "
+        "counts. `exact` loses none, at about ten times the cost per event.",
     )
 
 
@@ -50,8 +50,9 @@ class _Rate(Section):
     max_rate: int = Field(
         default=DEFAULT_MAX_RATE,
         ge=1,
-        description="Hits a second, above which the campaign is refused after a rehearsal. At a microsecond a hit, "
-        "10000 take one hundredth of the run's time; where a hit costs more on this host, the default is as much less.",
+        description="Most hits per second. A rehearsal counts them, and the campaign is refused if there are more. At "
+        "a microsecond per hit, 10000 take 1 % of the run's time. If a hit costs more on this host, the default is "
+        "lower in proportion.",
     )
 
 
@@ -99,8 +100,8 @@ def _event_fields() -> type[Section]:
     count = len(fields)
     fields |= {name: (field.annotation, field) for name, field in _Filters.model_fields.items()}
     document = (
-        f"What a software metric counts: an event named by one of the first {count} keys; the others narrow or weight "
-        "it."
+        f"What a software metric counts: the event that one of the first {count} keys names. The other keys narrow "
+        "or weight it."
     )
     return create_model("EventFields", __base__=Section, __doc__=document, __module__=__name__, **fields)
 

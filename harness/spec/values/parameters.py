@@ -143,29 +143,29 @@ _Bounds = Annotated[
 
 
 class ParameterFields(Section):
-    """Values of a parameter that are not listed: a range by `from`, `to` and `step`, or a draw by one other key."""
+    """Values of a parameter that are not listed: a range (`from`, `to`, `step`), or a draw (one of the other keys)."""
 
     from_: _Number | None = Field(default=None, alias="from", description="First value of a range.", examples=[5])
     to: _Number | None = Field(
         default=None,
-        description="Last value of a range, which is one of its values where the steps meet it.",
+        description="Upper end of a range. It is a value of the range if the steps reach it exactly.",
         examples=[300],
     )
     step: _Number | None = Field(default=None, description="Step of a range, 1 by default.", examples=[5])
     uniform: _Bounds | None = Field(
         default=None,
-        description="Draw between two bounds, each value as likely: whole numbers, the bounds among them, where both "
-        "bounds are; numbers else.",
+        description="Draw between two bounds, all values equally likely. If both bounds are whole numbers, whole "
+        "numbers are drawn, the bounds included.",
         examples=[[5, 300]],
     )
     log_uniform: _Bounds | None = Field(
         default=None,
-        description="Draw between two positive bounds, each order of magnitude as likely; whole numbers where both "
-        "bounds are.",
+        description="Draw between two positive bounds, all orders of magnitude equally likely. If both bounds are "
+        "whole numbers, whole numbers are drawn.",
         examples=[[1, 10000]],
     )
     choice: _Values | None = Field(
-        default=None, description="Draw one of these values, each as likely.", examples=[["float", "double"]]
+        default=None, description="Draw one of these values, all equally likely.", examples=[["float", "double"]]
     )
 
 

@@ -11,7 +11,7 @@ class Uprobe(ProbeKind):
 
     name = "uprobe"
     keys = ("probe", "uprobe")
-    meaning = "a function of a binary is entered, counted by the kernel at some 1 us a hit: binary:function"
+    meaning = "a function of a binary is entered, counted by the kernel at about 1 us per hit: binary:function"
     example = "xz:lzma_code"
     pattern = r"[^:\s][^:]*:\S+"
     form = "binary:function, such as xz:lzma_code"

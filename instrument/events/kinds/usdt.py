@@ -11,7 +11,7 @@ class Usdt(ProbeKind):
 
     name = "usdt"
     keys = ("probe", "usdt")
-    meaning = "a static probe of a binary is passed, counted by the kernel at some 1 us a hit: binary:provider:name"
+    meaning = "a static probe of a binary is passed, counted by the kernel at about 1 us per hit: binary:provider:name"
     example = "libstdc++.so.6:libstdcxx:throw"
     pattern = r"[^:\s][^:]*:[\w*?-]+:[\w*?-]+"
     form = "binary:provider:name, such as libstdc++.so.6:libstdcxx:throw"
