@@ -90,9 +90,11 @@ class _Interrupt:
         raise KeyboardInterrupt
 
     def _repeat(self, ignored: sys.UnraisableHookArgs) -> None:
-        if not (self.received and isinstance(ignored.exc_value, KeyboardInterrupt)):
+        if not self.received:
             self._ignored(ignored)
             return
+        if not isinstance(ignored.exc_value, KeyboardInterrupt):
+            return  # the finalizer of an object that the interrupt left half made
         again = threading.Timer(_SOON_S, signal.pthread_kill, (threading.main_thread().ident, self._number))
         again.daemon = True
         again.start()

@@ -133,6 +133,9 @@ class _Campaign:
             return process
         try:
             self._become(point, told)
+        except KeyboardInterrupt:  # it was interrupted before there was a command
+            os._exit(130)
+        try:
             code = importlib.import_module("unperturbed.harness.cli").main(["run", str(self.spec)])
         except BaseException:  # noqa: BLE001  a traceback of the command is what is looked for
             import traceback

@@ -32,6 +32,10 @@ class Greet:
             class Closed:
                 def __del__(self):
                     os.kill(os.getpid(), signal.SIGTERM)
+            class Half:
+                def __del__(self):
+                    self.never_made
+            half = Half()
             Closed()
             time.sleep(60)
         return 4
