@@ -234,9 +234,9 @@ def _probe(given: bytes, *what: str) -> int:
 def _has_seal(path: Path) -> bool:
     """Return whether a file has a seal, by its metadata alone."""
     with path.open("rb") as file:
-        file.seek(-8, os.SEEK_END)
-        length = int.from_bytes(file.read(4), "little")
         size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        length = int.from_bytes(file.read(4), "little")
         file.seek(max(0, size - 8 - length))
         return _SEAL_BEGIN in file.read()
 
