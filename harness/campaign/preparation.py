@@ -24,11 +24,11 @@ from unperturbed.harness.campaign.requirements import (
     check_probes,
     check_processor,
     check_sampled_program,
+    check_verdict_possible,
     check_wrapped,
     no_verdict,
     plan_counting,
     refuse_misspelt,
-    shows_perturbation,
 )
 from unperturbed.harness.campaign.run import ProgramResult, run_plain
 from unperturbed.harness.campaign.session import UNTOUCHED, Session, build_configurations, shared_builds
@@ -57,11 +57,8 @@ def prepare(
         As `run_campaign` says.
     """
     passes, here = detect_host(campaign, manifest, progress)
-    if judged and not shows_perturbation(passes.passes):
-        raise SpecError(
-            f"{campaign.path}: none of the metrics under `hardware:` is a hardware event here, so no subset could be "
-            "judged; PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
-        )
+    if judged:
+        check_verdict_possible(campaign, passes)
     check_clock(campaign, passes)
     check_probes(campaign, passes)
     check_wrapped(campaign, passes)

@@ -11,6 +11,9 @@ from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.spec import CampaignSpec, metric_position
 
+_NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
+_SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
+
 
 def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, source: str | None = None) -> Passes:
     """Plan which source counts which hardware metric here, in which passes.
@@ -153,13 +156,22 @@ def check_processor(campaign: CampaignSpec) -> None:
 def no_verdict(campaign: CampaignSpec, passes: Passes) -> str:
     """Return why a campaign will give traces and no verdict; empty when it will give one."""
     if not shows_perturbation(passes.passes):
-        return (
-            "none of the metrics is a hardware event, so perturbation cannot be detected: this campaign gives "
-            "traces, and no verdict. PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
-        )
+        return f"{_NO_EVENT}: this campaign gives traces, and no verdict. {_SIMULATE}"
     if len(configurations(campaign)) == 1:
         return "the baseline is the only configuration: this campaign gives traces, and no verdict"
     return ""
+
+
+def check_verdict_possible(campaign: CampaignSpec, passes: Passes) -> None:
+    """Refuse metrics in which perturbation cannot show.
+
+    Raises
+    ------
+    SpecError
+        None of them is a hardware event on this host.
+    """
+    if not shows_perturbation(passes.passes):
+        raise SpecError(f"{campaign.path}: {_NO_EVENT}. {_SIMULATE}")
 
 
 def shows_perturbation(passes: Iterable[Pass]) -> bool:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
 from unperturbed.harness.cli.campaigns._options import add_fail_on, format_options
 from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
+
+if TYPE_CHECKING:
+    from unperturbed.harness.results.judge import Judgement
+    from unperturbed.harness.spec import CampaignSpec
 
 
 class Command:
@@ -73,9 +78,8 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Judge the campaign; 1 when runs failed, 4 when something is perturbed, or as `--fail-on` sets."""
-        from unperturbed.harness.cli.terminal.campaign import show_judgement, watching
+        from unperturbed.harness.cli.terminal.campaign import show_judgement
         from unperturbed.harness.cli.warming import warm_once
-        from unperturbed.harness.results.judge import judge
         from unperturbed.harness.results.recorded import recorded_campaign
 
         if arguments.format is not None or arguments.baseline or arguments.checked:
@@ -90,20 +94,28 @@ class Command:
             return _check_nodes(folder, arguments)
         campaign = recorded_campaign(folder)
         warm_once("alignment")
-        with watching(arguments) as watch:
-            judgement = judge(
-                folder,
-                campaign,
-                method=arguments.method,
-                across=arguments.across,
-                without=arguments.without,
-                write=not arguments.no_write,
-                watch=watch,
-            )
+        judgement = _judge(folder, campaign, arguments, write=not arguments.no_write)
         written = folder / "report.html" if arguments.method == "runs" and not arguments.no_write else None
         if arguments.open:
             open_page(folder / "report.html")
         return show_judgement(campaign, judgement, written, as_json=arguments.json, fail_on=arguments.fail_on)
+
+
+def _judge(folder: Path, campaign: CampaignSpec, arguments: argparse.Namespace, *, write: bool) -> Judgement:
+    """Judge a campaign as the options ask for, and show the steps."""
+    from unperturbed.harness.cli.terminal.campaign import watching
+    from unperturbed.harness.results.judge import judge
+
+    with watching(arguments) as watch:
+        return judge(
+            folder,
+            campaign,
+            method=arguments.method,
+            across=arguments.across,
+            without=arguments.without,
+            write=write,
+            watch=watch,
+        )
 
 
 def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
@@ -131,10 +143,9 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
 def _check_imported(arguments: argparse.Namespace) -> int:
     """Import runs into a folder that is removed again, and judge them; `unperturbed import` makes one that stays."""
     from unperturbed.common.scratch import scratch_folder
-    from unperturbed.harness.cli.terminal.campaign import show_judgement, watching
+    from unperturbed.harness.cli.terminal.campaign import show_judgement
     from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.imports import Group, import_campaign
-    from unperturbed.harness.results.judge import judge
     from unperturbed.harness.results.recorded import recorded_campaign
 
     if arguments.format is None or not arguments.baseline or not arguments.checked:
@@ -148,17 +159,9 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     several = len(arguments.checked) > 1
     groups = [Group("baseline", arguments.baseline)]
     groups += [Group(f"checked-{at}" if several else "checked", files) for at, files in enumerate(arguments.checked, 1)]
-    with scratch_folder("check") as place, watching(arguments) as watch:
+    with scratch_folder("check") as place:
         folder = place / arguments.format
         import_campaign(arguments.format, groups, folder, options=format_options(arguments.option))
         campaign = recorded_campaign(folder)
-        judgement = judge(
-            folder,
-            campaign,
-            method=arguments.method,
-            across=arguments.across,
-            without=arguments.without,
-            write=False,
-            watch=watch,
-        )
+        judgement = _judge(folder, campaign, arguments, write=False)
     return show_judgement(campaign, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)

@@ -104,12 +104,11 @@ class TerminalProgress:
             self._line(escape(text))
 
     def watch(self, what: str, done: int, total: int) -> None:
-        """Show a step of a long analysis: on a terminal each one, elsewhere one in ten seconds."""
+        """Show a step of a long analysis: on a terminal each one, elsewhere where no line was for ten seconds."""
         text = f"{what}: {done + 1} of {total}"
         if self._show not in ("none", "json") and self._console.is_terminal:
             self._overwrite(text)
-        elif (now := time.monotonic()) >= self._next_line:
-            self._next_line = now + _LINE_EVERY_S
+        elif time.monotonic() >= self._next_line:
             self.step(text)
 
     def failed(self, run: PlannedRun, attempt: int, error: str) -> None:
@@ -148,6 +147,7 @@ class TerminalProgress:
     def _line(self, markup: str, event: str = "", **facts: object) -> None:
         """Show a line; as JSON, the event that it is of, if it is one."""
         self.end()
+        self._next_line = time.monotonic() + _LINE_EVERY_S
         if self._show == "json":
             if event:
                 self._event(event, **facts)

@@ -39,7 +39,7 @@ class Nodes(Section):
         default=None, description="Slurm's partition.", examples=["main"]
     )
     account: Annotated[Text | None, MAY_CHANGE] = Field(default=None, description="Account that the jobs use.")
-    time: Annotated[str, StringConstraints(pattern=SLURM_TIME), MAY_CHANGE] | None = Field(
+    time: Annotated[Annotated[str, StringConstraints(pattern=SLURM_TIME)] | None, MAY_CHANGE] = Field(
         default=None,
         description="Time limit of a job, as for `sbatch --time`. If the limit ends a job, its part is submitted "
         "again.",

@@ -45,6 +45,15 @@ def test_the_shares_are_the_whole_and_grow_with_it() -> None:
     assert _spec(22, 11, 4).digest != _spec(22, 11, 3).digest
 
 
+@pytest.mark.parametrize("change", ["time: '2:00:00'", "partition: long", "extra: [--qos=long]"])
+def test_what_slurm_is_asked_for_may_change(change: str) -> None:
+    text = TEXT.replace("BASE", "22").replace("RUNS", "11").replace("COUNT", "4").replace("here", "slurm")
+    changed = text.replace("count: 4", f"count: 4, {change}")
+    assert changed != text
+    first, second = (parse_spec(one, "x.yaml", Path(__file__).parents[1]) for one in (text, changed))
+    assert first.digest == second.digest
+
+
 def test_too_few_runs_are_refused_with_the_numbers() -> None:
     with pytest.raises(SpecError) as refused:
         _spec(12, 5, 3)

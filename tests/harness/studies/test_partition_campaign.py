@@ -200,7 +200,7 @@ def test_what_cannot_be_partitioned_is_said(found: Found, tmp_path: Path) -> Non
     soft = {"measure__source": "perf_event", "measure__hardware": ["perf::task-clock"], "measure__derived": None}
     align = {"analysis": {**ANALYSIS, "align_on": ["perf::task-clock"]}}
     said = refused("--campaign", "soft", **soft, **align)
-    assert "none of the metrics under `hardware:` is a hardware event here" in said
+    assert "none of the metrics is a hardware event, so perturbation cannot be detected. PAPI_TOT_INS" in said
     assert "building" not in said
     assert (
         "holds a search for a partition"
