@@ -112,7 +112,8 @@ def test_every_command_works_in_and_on_what_bears_the_name(name: str, made: Path
     own = name if not name.startswith("-") else f"./{name}"
     shutil.copytree(made, home / name)
     _spec(home).rename(home / f"{name}.yaml")
-    write_sweep_spec(home / "sweep", program__build="{cc} -O2 -g -o points points.c")
+    points = {"steps": {"from": 1000, "to": 12000, "step": 1000}, "way": ["walk"]}
+    write_sweep_spec(home / "sweep", program__build="{cc} -O2 -g -o points points.c", parameters=points)
     rows = "\n".join(f"{at},{at * at % 7},{at * 2 + at % 5}" for at in range(60))
     (home / f"{name}.csv").write_text(f"x,y,z\n{rows}\n")
     (home / f"{name}.txt").write_text("".join(f"{at * 0.01:.3f} event{at % 3}\n" for at in range(300)))
@@ -126,7 +127,7 @@ def test_every_command_works_in_and_on_what_bears_the_name(name: str, made: Path
         ["report", own, "--compare", own],
         ["status", own],
         ["list"],
-        ["merge", own, "-o", f"{own}.parquet"],
+        ["merge", own, "--force", "-o", f"{own}.parquet"],
         ["align", *traces],
         ["structure", traces[0]],
         ["export", own, "-o", f"{own}.out.csv"],
