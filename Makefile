@@ -104,4 +104,4 @@ validate:
 	@echo 'on a host whose processor counts, also: $(python) -m experiments.alignment.evaluate --processor'
 
 clean:
-	rm -rf .venv .venv-peers build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
