@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.data.shape import misfit
+from unperturbed.collectors.data import misfit
 from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.common import supervision
 from unperturbed.common.scratch import write_whole
