@@ -106,7 +106,7 @@ class Workers:
         # Without a generator, an interrupt waits for all chunks; only the backend `multiprocessing` has none.
         way = "generator" if getattr(self.backend, "supports_return_generator", True) else "list"
         pool = joblib.Parallel(n_jobs=self.count, backend=self.backend, return_as=way, batch_size=1)
-        found = None
+        found: Any = None
         try:
             found = pool(joblib.delayed(function)(common, chunk) for chunk in chunks)
             yield from found
@@ -240,7 +240,7 @@ def unpack(packed: _Packed) -> Any:
     outline, *buffers = (
         whole[start : start + size] for start, size in zip(_places(sizes), sizes[1:].tolist(), strict=False)
     )
-    return pickle.loads(outline, buffers=buffers)
+    return pickle.loads(outline.tobytes(), buffers=buffers)
 
 
 def _places(sizes: NDArray[np.int64]) -> list[int]:
