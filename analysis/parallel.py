@@ -109,7 +109,8 @@ class Workers:
         found: Any = None
         try:
             found = pool(joblib.delayed(function)(common, chunk) for chunk in chunks)
-            yield from found
+            for result in found:  # noqa: UP028  closed below, not by the one who closes this generator
+                yield result
         except _lost_workers() as error:
             raise HostError(
                 "a worker process ended before its work was done; the usual reason is too little memory. "
@@ -126,25 +127,27 @@ class Workers:
     ) -> Generator[_Result, None, None]:
         # By the client itself: joblib's own way waits for ever for what a lost worker had.
         client, options = self.backend.client, getattr(self.backend, "submit_kwargs", {})
-        futures = []
+        _require_same_version(client)
+        # What a worker cannot import ends the worker, unless the task itself imports it.
+        dumps, futures = load_library("cloudpickle").dumps, []
         try:
             with self.backend.retrieval_context():  # gives the thread back where this is itself a task of dask
-                common = client.scatter(packed, hash=False)
+                # To all: each needs it, and what one worker alone had would be lost with it.
+                common = client.scatter(packed, hash=False, broadcast=True)
                 futures = [
-                    client.submit(_call_packed, common, (_version(), function, chunk), pure=False, **options)
+                    client.submit(_call_pickled, common, dumps((_version(), function, chunk)), pure=False, **options)
                     for chunk in chunks
                 ]
                 for future in futures:
                     yield future.result()
         except ModuleNotFoundError as error:
             raise HostError(
-                f"a worker of the dask cluster lacks the module {error.name}: install the same "
-                f"'unperturbed[analysis]=={_version()}' on all of its nodes"
+                f"a worker of the dask cluster cannot import {error.name}: make it importable on all nodes"
             ) from error
         except _lost_by_dask() as error:
             raise HostError(
-                f"workers of the dask cluster ended before their work was done ({error}); the usual reason is too "
-                "little memory: give the workers more, or start fewer on each node"
+                "workers of the dask cluster ended before their work was done; the usual reason is too little memory: "
+                "give each worker more, or start fewer on each node"
             ) from error
         finally:
             client.cancel(futures)
@@ -252,14 +255,32 @@ def _places(sizes: NDArray[np.int64]) -> list[int]:
     return places
 
 
+def _call_pickled(packed: _Packed, call: bytes) -> Any:
+    return _call_packed(packed, pickle.loads(call))
+
+
 def _call_packed(packed: _Packed, call: tuple[str, Callable[[Any, Any], _Result], object]) -> _Result:
     """Execute a chunk in a worker: of another version, it could give other numbers."""
     version, function, chunk = call
     if version != _version():
-        raise HostError(
-            f"a worker has unperturbed {_version()} and this process {version}: install the same on all nodes"
-        )
+        raise HostError(_of_another_version("a worker", _version(), version))
     return function(unpack(packed), chunk)
+
+
+def _require_same_version(client: Any) -> None:
+    """Refuse workers of a dask cluster that lack this tool or have another version; a task would be lost there."""
+    for worker, version in client.run(metadata.version, "unperturbed", on_error="return").items():
+        if isinstance(version, metadata.PackageNotFoundError):
+            raise HostError(
+                f"unperturbed is not installed where the dask worker {worker} runs: install "
+                f"'unperturbed[analysis]=={_version()}' on all nodes of the cluster"
+            )
+        if version != _version():
+            raise HostError(_of_another_version(f"the dask worker {worker}", version, _version()))
+
+
+def _of_another_version(worker: str, version: object, own: str) -> str:
+    return f"{worker} has unperturbed {version} and this process {own}: install the same on all nodes"
 
 
 @cache
