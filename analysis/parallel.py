@@ -1,4 +1,4 @@
-"""Work on many runs or pairs of runs, executed where the user says so through joblib.
+"""Work on many runs or pairs of runs, executed where the user wants it, by way of joblib.
 
 The one place that decides between this thread, threads, processes of this host and a dask cluster. The result is the
 same to the last bit: a chunk is computed by the same function from the same numbers, and results come in order.

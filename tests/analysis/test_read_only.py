@@ -21,6 +21,7 @@ WRITTEN = {
     "gains": {"gain", "rank"},
     "scan": {"best"},
     "dense": {"h"},
+    "recurring_pairs": {"tokens"},
     "steps": {"matched"},
 }
 """What compiled functions write; they read everything else. Readers of logs have arrays of their own."""

@@ -42,7 +42,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def sharing(arguments: argparse.Namespace) -> Iterator[None]:
-    """Share the analyses among as many processes as `--jobs` says.
+    """Share the analyses among as many processes as `--jobs` asks for.
 
     Raises
     ------
