@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+import sys
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ class Workers:
                     for chunk in chunks
                 ]
                 for future in futures:
-                    yield future.result()
+                    yield pickle.loads(future.result())
         except ModuleNotFoundError as error:
             raise HostError(
                 f"a worker of the dask cluster cannot import {error.name}: make it importable on all nodes"
@@ -178,7 +179,8 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
     """
     if workers is not None and operator.index(workers) < 1:
         raise ValueError(f"workers is {workers}: give 1 or more, or None")
-    if seconds < _WORTH_S:
+    configurable = workers is not None or "joblib" in sys.modules  # nobody configures what is not loaded
+    if seconds < _WORTH_S or not (kernels or configurable):
         return Workers(1)
     parallel = load_library("joblib.parallel")  # slow to load
     backend, configured = parallel.get_active_backend()
@@ -255,8 +257,9 @@ def _places(sizes: NDArray[np.int64]) -> list[int]:
     return places
 
 
-def _call_pickled(packed: _Packed, call: bytes) -> Any:
-    return _call_packed(packed, pickle.loads(call))
+def _call_pickled(packed: _Packed, call: bytes) -> bytes:
+    """Execute a chunk in a worker of dask, which would send each number of a list by itself."""
+    return pickle.dumps(_call_packed(packed, pickle.loads(call)), protocol=5)
 
 
 def _call_packed(packed: _Packed, call: tuple[str, Callable[[Any, Any], _Result], object]) -> _Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import combinations
 from typing import Any, TypeVar
@@ -150,11 +150,12 @@ def _pairs(rows: Sequence[FloatArray]) -> tuple[IntArray, IntArray]:
     return pairs, lengths[pairs].prod(axis=1)
 
 
-def _costs_of(common: tuple[Any, ...], chunk: IntArray) -> list[float]:
+def _costs_of(common: tuple[Any, ...], chunk: IntArray) -> Iterable[float]:
     from unperturbed.analysis.alignment.dtw import kernels  # noqa: PLC0415  loads the compiler
 
     together, starts, step, width = common
-    return list(kernels.pair_costs(together, starts, chunk, step, width))
+    costs: FloatArray = kernels.pair_costs(together, starts, chunk, step, width)
+    return costs
 
 
 def _paths_of(common: tuple[Any, ...], chunk: IntArray) -> list[WarpPath]:
@@ -163,7 +164,7 @@ def _paths_of(common: tuple[Any, ...], chunk: IntArray) -> list[WarpPath]:
 
 
 def _over_pairs(
-    results_of: Callable[[Any, IntArray], list[_Result]],
+    results_of: Callable[[Any, IntArray], Iterable[_Result]],
     common: object,
     pairs: IntArray,
     cells: IntArray,
@@ -178,7 +179,7 @@ def _over_pairs(
     done: list[_Result] = []
     with closing(chosen.map(results_of, common, chunks)) as in_order:
         for results in in_order:
-            done += results
+            done.extend(results)
             if progress is not None:
                 progress(len(done), len(pairs))
     return done
