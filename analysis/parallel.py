@@ -34,8 +34,8 @@ from unperturbed.errors import HostError
 _Result = TypeVar("_Result")
 _Packed = NDArray[np.uint8]
 
-_WORTH_S = 0.05
-"""Shorter work is not sent to other processes: packing and waiting take milliseconds a call."""
+_WORTH_S = 0.2
+"""Shorter work is not sent to other processes: a call of joblib with a memory-mapped array takes 60 ms beside it."""
 _CHUNKS_A_WORKER = 4
 """So that a slow worker does not keep the others waiting at the end."""
 _ALIGNED = 64
@@ -165,7 +165,7 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
         The work is done by compiled functions, which run without Python's lock. Then threads serve by default.
         Otherwise it stays in this thread, unless joblib is told a backend or a number of jobs.
     seconds : float, default inf
-        Estimate of what the work takes. Less than 0.05 s stays in this thread.
+        Estimate of what the work takes. Less than 0.2 s stays in this thread.
 
     Returns
     -------

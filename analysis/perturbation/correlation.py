@@ -24,7 +24,7 @@ differed (as clipping would, and would then see no spread between runs), and `fr
 """
 
 
-_VALUE_S = 0.1e-6
+_VALUE_S = 0.05e-6
 """Seconds that ranking takes a value; only the choice of workers depends on it."""
 
 

@@ -11,7 +11,7 @@ from unperturbed.harness.cli import main
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
     folder = tmp_path_factory.mktemp("campaigns") / "mine"
-    make(folder, 60, 6, 3, intervals=120)  # 20 runs a configuration: enough to be worth a second process
+    make(folder, 120, 4, 3, intervals=80)  # 40 runs a configuration: enough to be worth a second process
     return folder
 
 
