@@ -1,11 +1,10 @@
 # Unperturbed with all that it measures with, from Debian packages and the checkout.
 #
 #   docker build --tag unperturbed .
-#   docker run --rm --volume "$PWD:/work" unperturbed run -- ./program its arguments
+#   docker run --rm --user "$(id -u):$(id -g)" --volume "$PWD:/work" unperturbed run -- ./program its arguments
 #
 # Hardware counters need the host's permission: --cap-add PERFMON, and kernel.perf_event_paranoid of the host at 2 or less.
 FROM debian:bookworm-slim AS base
-SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
@@ -19,12 +18,15 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends git man-db \
     && rm -rf /var/lib/apt/lists/*
 
-FROM base AS unperturbed
+FROM base AS build
 COPY . /usr/src/unperturbed
 RUN python3 -m venv /opt/unperturbed \
-    && /opt/unperturbed/bin/pip install --no-cache-dir '/usr/src/unperturbed[all]' \
-    && rm -rf /usr/src/unperturbed
-ENV PATH=/opt/unperturbed/bin:$PATH
+    && /opt/unperturbed/bin/pip install --no-cache-dir '/usr/src/unperturbed[all]'
+
+FROM base AS unperturbed
+COPY --from=build /opt/unperturbed /opt/unperturbed
+# A user given by number has no home, and what the tool compiles needs a place.
+ENV PATH=/opt/unperturbed/bin:$PATH HOME=/tmp
 WORKDIR /work
 ENTRYPOINT ["unperturbed"]
 CMD ["help"]

@@ -22,7 +22,7 @@ quickstart:
 
 test:
 	@tools/setup.sh test
-	$(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # tests wait a third of their time: three share two processors well
+	$(python) -m pytest -n 4 --dist loadfile --no-loadscope-reorder  # tests wait half of their time: four share two processors well
 
 test-pmu:
 	@tools/setup.sh pmu
@@ -104,4 +104,4 @@ validate:
 	@echo 'on a host whose processor counts, also: $(python) -m experiments.alignment.evaluate --processor'
 
 clean:
-	rm -rf .venv .venv-peers build site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -37,7 +37,7 @@ def user_cache() -> Path:
     HostError
         The folder, or one above it, belongs to another user or can be changed by one.
     OSError
-        It cannot be made.
+        It cannot be made; the message has the advice.
     """
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
@@ -46,8 +46,11 @@ def user_cache() -> Path:
         raise HostError(f"this user has no home folder for the cache: {_ADVICE}") from None
     folder = base / "unperturbed"
     _require_safe_way(folder)
-    base.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}: {_ADVICE}", error.filename) from None
     state = _require_own(folder, folder.lstat())
     if stat.S_ISLNK(state.st_mode):
         _require_safe_way(folder.resolve() / "content")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 import tomllib
 from fnmatch import fnmatch
@@ -11,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.harness.phases_campaign import unperturbed
-from tools.checks.distribution import dead_links
+from tools.checks.distribution import dead_links, named_files
 from unperturbed.common.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "pyproject.toml").read_text()
 PROJECT: dict[str, Any] = tomllib.loads(TEXT)["project"]
+README = (ROOT / "README.md").read_text()
+description = runpy.run_path(str(ROOT / "setup.py"))["description"]
 SETUPTOOLS: dict[str, Any] = tomllib.loads(TEXT)["tool"]["setuptools"]
 
 
@@ -58,7 +62,7 @@ def test_there_is_one_version() -> None:
     for file, pattern in (
         ("CITATION.cff", r"^version: (.+)$"),
         ("CHANGELOG.md", r"^## (\d\S+)"),
-        ("recipe/meta.yaml", r'set version = "(.+)"'),
+        ("recipe/recipe.yaml", r'^  version: "(.+)"'),
         ("docs/unperturbed.1", r'"unperturbed (.+?)"'),
     ):
         found = re.search(pattern, (ROOT / file).read_text(), re.MULTILINE)
@@ -89,9 +93,44 @@ def test_the_description_on_an_index_has_no_relative_link() -> None:
     distribution = metadata.distribution("unperturbed")
     installed = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     assert list(dead_links(installed)) == []
-    readme = (ROOT / "README.md").read_text()
-    assert len(list(dead_links(f"Name: unperturbed\n\n{readme}"))) == len(re.findall(r"\]\((?!http)", readme)) > 5
+    assert len(list(dead_links(f"Name: unperturbed\n\n{README}"))) == len(re.findall(r"\]\((?!http)", README)) > 5
     assert list(dead_links("Name: unperturbed\n\n")) == ["the wheel has no description; see setup.py"]
-    description = installed.partition("\n\n")[2]
-    assert "The source distribution holds these files." in description
-    assert "What the verdicts mean (`docs/explanation/verdicts.md`)" in description
+    if "urls" not in PROJECT:
+        assert "An installation has these files below `share/doc/unperturbed`" in installed
+        assert "What the verdicts mean (`docs/explanation/verdicts.md`)" in installed
+
+
+def test_every_file_that_the_description_names_is_installed() -> None:
+    """Below share/doc/unperturbed, as in the wheel, where `make check` looks for them."""
+    linked = {target.partition("#")[0] for target in re.findall(r"(?<!!)\[[^\]]+\]\((?!http)([^)#]+)", README)}
+    assert set(named_files(f"Name: unperturbed\n\n{description(README, {})}")) == linked
+    folder = "share/doc/unperturbed"
+    globs = SETUPTOOLS["data-files"]
+    chosen = {path: place for place, patterns in globs.items() for one in patterns for path in ROOT.glob(one)}
+    for name in linked:
+        assert chosen[ROOT / name] == str(Path(folder, name).parent), name
+
+
+def test_links_lead_to_the_repository_where_it_is_declared() -> None:
+    project = {"version": "1.2.3", "urls": {"Source": "https://example.org/unperturbed/"}}
+    text = description(README, project)
+    assert list(dead_links(f"Name: unperturbed\n\n{text}")) == []
+    assert "[What the verdicts mean](https://example.org/unperturbed/blob/v1.2.3/docs/explanation/verdicts.md)" in text
+    assert "](https://example.org/unperturbed/raw/v1.2.3/docs/assets/pictures/trust.png)\n\n" in text
+    assert description("[a](#b) [c](https://d.org/e)", project) == "[a](#b) [c](https://d.org/e)"
+
+
+def test_the_conda_recipe_needs_what_pip_installs() -> None:
+    """Host, commands and dependencies with their bounds; libclang's wheel is two packages there."""
+    recipe = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text())
+    listed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["analysis"]]
+    wanted = {name.partition(";")[0].strip().lower() for name in listed}
+    wanted |= {name.replace("libclang", "python-clang") for name in wanted if name.startswith("libclang")}
+    python = f"python{PROJECT['requires-python']}"
+    requirements = {place: [one.replace(" ", "") for one in names] for place, names in recipe["requirements"].items()}
+    assert sorted(requirements["run"]) == sorted({"__linux", python, *wanted})
+    assert sorted(requirements["host"]) == sorted(["pip", python, *tomllib.loads(TEXT)["build-system"]["requires"]])
+    commands = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == commands
+    assert recipe["about"]["summary"] == PROJECT["description"].partition(":")[0]
+    assert recipe["about"]["license"] == PROJECT["license"]

@@ -187,7 +187,7 @@ def read_strictness(path: Path) -> dict[str, float]:
     """Read the file of `write_strictness`; DataError where it is something else."""
     try:
         written = json.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: no thresholds can be read: {error}") from error
     if not isinstance(written, dict):
         raise DataError(f"{path}: a mapping of kinds to numbers is needed, as --calibrate writes it")

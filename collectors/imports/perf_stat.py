@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _STARTED = b"# started on "
-_FIRST = re.compile(rb"\s*\d+(?P<decimal>[.,])\d{9}(?P<separator>[^\d\s]|\t| )")
+_FIRST = re.compile(rb"\s*\d+(?P<decimal>[.,])\d{9}(?P<separator>[^\w\s]|\t| )")
 _WITHOUT_INTERVALS = re.compile(rb"\s*(\d+([.,]\d+)?|<not (counted|supported)>)[^\w\s<.]")
 _VALUE = re.compile(r"\d+([.,]\d+)?|<not (counted|supported)>")
 _TIME, _VALUE_FIELD, _SUMMARY = "time", "value", "summary"
@@ -220,7 +220,7 @@ def _refuse_json(lines: _Lines, path: Path) -> None:
     for number, line in lines:
         try:
             found = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             commas = re.search(rb'"interval" : \d+,\d{9},', line) is not None
             refuse(
                 path,

@@ -104,7 +104,7 @@ def _unnamed(trace: Trace) -> Trace:
 def _from_json(content: bytes, path: Path) -> tuple[list[_Counter], dict[int, str]]:
     try:
         found = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         refuse(path, f"no JSON: it is cut off or damaged ({error})", line)
     events = found.get("traceEvents") if isinstance(found, dict) else found

@@ -17,7 +17,7 @@ from unperturbed.collectors.data.parquet import try_parquet_files
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat
 from unperturbed.common.extensions import records_in
-from unperturbed.common.wording import did_you_mean, listing
+from unperturbed.common.wording import did_you_mean, listing, visible
 from unperturbed.errors import DataError
 
 _HEAD = 4096
@@ -161,6 +161,14 @@ def read_perf_stat(paths: Paths) -> list[Trace]:
     return read_traces(paths, "perf-stat")
 
 
+def _check_names(traces: Iterable[Trace], path: Path) -> None:
+    """Refuse names that no file can hold: JSON may spell half of a surrogate pair."""
+    names = {name for trace in traces for name in (*trace.metrics, str(trace.attributes.get("run", "")))}
+    for name in sorted(names):
+        if re.search("[\ud800-\udfff]", name):
+            raise DataError(f"{path}: the name {visible(name)!r} is no text: it holds half of a pair of surrogates")
+
+
 def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str], name: str) -> list[Trace]:
     """Read the runs of one file.
 
@@ -208,6 +216,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
             raise DataError(f"{path}:1: {advice}")
     chosen.check_options(options)
     traces = chosen.read(content, path, options)
+    _check_names(traces, path)
     digest = hashlib.sha256(content).hexdigest()
     facts: dict[str, Any] = {"file": str(path), "sha256": digest, "imported": chosen.title}
     return [

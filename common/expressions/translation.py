@@ -76,7 +76,7 @@ class Term:
     Attributes
     ----------
     value : polars.Expr
-        A literal, or the column of an input or step.
+        A column: of an input, of a step, or of a literal repeated.
     type : {"number", "truth", "text"}
         The type of the value.
     """
@@ -221,13 +221,14 @@ class Translator:
         return f"a name with other signs than letters, digits and _ needs backquotes: `{meant}`" if meant else otherwise
 
     def _constant(self, node: ast.Constant) -> Term:
+        # A whole column: polars takes what is computed from literals alone for a scalar, and may not broadcast it.
         match node.value:
             case bool():
-                return Term(pl.lit(node.value), "truth")
+                return Term(pl.repeat(node.value, pl.len()), "truth")
             case int() | float():
-                return Term(pl.lit(finite(self._text, node, node.value), dtype=pl.Float64), "number")
+                return Term(pl.repeat(finite(self._text, node, node.value), pl.len(), dtype=pl.Float64), "number")
             case str():
-                return Term(pl.lit(node.value), "text")
+                return Term(pl.repeat(node.value, pl.len()), "text")
         raise self._error(node, f"{node.value!r} is neither a number nor text")
 
     # Arithmetic

@@ -162,5 +162,5 @@ def _verdicts(folder: Path) -> Mapping[str, int]:
     try:
         content = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
         return Counter(str(verdict["verdict"]) for verdict in content["verdicts"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}

@@ -187,7 +187,7 @@ def _watch(engine: Engine, standings: Sequence[_Standing], patience: float, prog
         if jobs is not None:
             for one in waiting:
                 if one.submitted:
-                    _ended(one, standings, progress)
+                    _ended(engine, one, standings, progress)
                 if not (one.given_up or (engine.at_once is not None and active >= engine.at_once)):
                     active += _submit(engine, one, standings, progress)
             if not waiting and not jobs and all(one.finished or one.given_up for one in standings):
@@ -239,11 +239,14 @@ def _submit(engine: Engine, one: _Standing, standings: Sequence[_Standing], prog
     return True
 
 
-def _ended(one: _Standing, standings: Sequence[_Standing], progress: Progress) -> None:
+def _ended(engine: Engine, one: _Standing, standings: Sequence[_Standing], progress: Progress) -> None:
     """Decide whether a part that ended unfinished is submitted again."""
     known = read_json(one.part.folder / OUTCOME)
     outcome = None if known is None else Outcome(**known)
-    one.fruitless = 0 if one.over > one.before else one.fruitless + 1
+    if one.over > one.before:
+        one.fruitless = 0
+    elif one.part.number not in engine.taken:
+        one.fruitless += 1
     if outcome is None:
         if one.fruitless >= _TRIES:
             _give_up(

@@ -207,7 +207,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SpecError(f"{path}: the file is damaged ({error}); remove it and run the campaign again") from None
     if not isinstance(content, dict):
         raise SpecError(f"{path}: the file is damaged (no JSON object); remove it and run the campaign again")

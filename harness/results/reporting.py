@@ -221,7 +221,7 @@ def _command(manifest: Manifest, states: Sequence[RunState]) -> list[str]:
     )
     for state in done[:1]:
         path = manifest.path.parent / "runs" / state.run.id / "meta.json"
-        with suppress(OSError, ValueError, KeyError):
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             return [str(word) for word in json.loads(path.read_text())["command"]]
     return []
 

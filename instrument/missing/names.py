@@ -132,7 +132,7 @@ def sources_with(sources: Sources, words: Collection[str], *, file: str = "") ->
 
 def _glob_of_words(glob: str) -> str:
     """Return a glob as a regular expression that stays within one word, and is none of the language's own."""
-    inner = translate(glob).removeprefix("(?s:").removesuffix(r")\Z").replace(".", r"\w")
+    inner = translate(glob)[len("(?s:") : -len(r")\Z")].replace(".", r"\w")  # Python 3.14 ends it with \z
     return rf"(?!(?:{'|'.join(sorted(_KEYWORDS))})\b){inner}"
 
 

@@ -120,3 +120,9 @@ def test_nothing_planted_runs(base: Path) -> None:
     assert f"{base} belongs to daemon" in done.stderr
     assert "Traceback" not in done.stderr
     assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_has_advice(base: Path) -> None:
+    base.write_text("in the way")
+    with pytest.raises(OSError, match="set XDG_CACHE_HOME to a folder of your own"):
+        user_cache()

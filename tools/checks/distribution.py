@@ -4,7 +4,7 @@
 
 Without a folder the files are removed again. Prints one line a fault and exits with 1 where there is any: metadata that
 an index would refuse (twine check --strict), a relative link in the description, a warning of the build, a file of the
-checkout that the source distribution lacks, a file of a package that the wheel lacks.
+checkout that the source distribution lacks, a file of a package or one that the description names that the wheel lacks.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def faults(folder: Path) -> Iterator[str]:
     yield from dead_links(metadata)
     yield from missing_in_source(source)
     yield from (f"the wheel lacks {name}" for name in sorted(in_packages(source) - installed))
-    page = "share/man/man1/unperturbed.1"
-    if not any(name.endswith(f".data/data/{page}") for name in installed):
-        yield f"the wheel lacks {page}"
+    for page in ("share/man/man1/unperturbed.1", *(f"share/doc/unperturbed/{name}" for name in named_files(metadata))):
+        if not any(name.endswith(f".data/data/{page}") for name in installed):
+            yield f"the wheel lacks {page}"
 
 
 def dead_links(metadata: str) -> Iterator[str]:
@@ -74,6 +74,11 @@ def dead_links(metadata: str) -> Iterator[str]:
         link = "".join(target)
         if not link.startswith(("https://", "http://", "#")):
             yield f"the description links to {link}, which an index does not have; see setup.py"
+
+
+def named_files(metadata: str) -> list[str]:
+    """Return the Markdown files that a package's description names in place of links, without their anchors."""
+    return sorted(set(re.findall(r"`([\w/-]+\.md)(?:#[\w-]+)?`", metadata.partition("\n\n")[2])))
 
 
 def missing_in_source(source: set[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _FILES = {
     "campaigns/NAME": "A campaign: its manifest, builds, runs, report.html and verdicts.json.",
     "~/.cache/unperturbed": "What is compiled or fetched once for all campaigns; see unperturbed cache.",
+    "share/doc/unperturbed": "The documentation, in the installation's environment; messages name its pages docs/….",
 }
 
 

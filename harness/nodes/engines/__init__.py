@@ -88,6 +88,14 @@ class Engine(ABC):
     def jobs(self, parts: Sequence[NodePart]) -> Mapping[int, Job] | None:
         """Return what was submitted and is not over, by the part's number; None where that is unknown now."""
 
+    @property
+    def taken(self) -> frozenset[int]:
+        """Numbers of the parts whose last job was taken from them: its node failed, or was needed for another's job.
+
+        Such an end says nothing of the part, which is submitted again however often that happens.
+        """
+        return frozenset()
+
     @abstractmethod
     def cancel(self, parts: Sequence[NodePart]) -> int:
         """End what was submitted and is not over; return how many jobs that were."""

@@ -12,16 +12,21 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from getpass import getuser
+from itertools import takewhile
+from pathlib import Path
 
 from unperturbed.common import supervision
 from unperturbed.errors import HostError
 from unperturbed.harness.nodes.engines import Engine, Job, work_command
 from unperturbed.harness.nodes.shares import NodePart
+from unperturbed.harness.spec import Nodes
 
 _OVER = frozenset(
     ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 )
 """States of jobs that have ended; squeue may still list these for some minutes."""
+_TAKEN = frozenset(("BOOT_FAIL", "NODE_FAIL", "PREEMPTED"))
+"""States of jobs that were ended for a reason outside of them."""
 _LOST = ("ReqNodeNotAvail", "DOWN", "NodeDown", "Node_Not_Avail", "BadConstraints")
 """Parts of the reasons of jobs that wait for a node that is down, drained or gone."""
 _NO_REASON = ("None", "")
@@ -38,6 +43,10 @@ class Slurm(Engine):
 
     name = "slurm"
     pause = 0.5
+
+    def __init__(self, nodes: Nodes, folder: Path, identity: str) -> None:
+        super().__init__(nodes, folder, identity)
+        self._last: dict[int, tuple[int, str]] = {}  # number and state of each part's latest job
 
     def check(self) -> None:
         """Raise HostError where Slurm's commands are not on the PATH."""
@@ -92,11 +101,21 @@ class Slurm(Engine):
         found = {}
         for line in answer.stdout.splitlines():
             job, name, state, reason, _ = (line.split("|", 4) + [""] * 5)[:5]
-            if name in names and state not in _OVER:
+            if name not in names:
+                continue
+            number = int("".join(takewhile(str.isdigit, job)) or 0)
+            if number >= self._last.get(names[name], (0, ""))[0]:
+                self._last[names[name]] = (number, state)
+            if state not in _OVER:
                 waits = state == "PENDING" and reason not in _NO_REASON
                 lost = waits and any(word in reason for word in _LOST)
                 found[names[name]] = Job(job, state, reason if waits else "", lost)
         return found
+
+    @property
+    def taken(self) -> frozenset[int]:
+        """Numbers of the parts whose latest job was preempted or ended with its node, as `jobs` last saw it."""
+        return frozenset(part for part, (_, state) in self._last.items() if state in _TAKEN)
 
     def cancel(self, parts: Sequence[NodePart]) -> int:
         """Cancel the jobs that wait or run.

@@ -164,6 +164,8 @@ BAD = {
     ),
     "a database": ("SQLite format 3\0", "run.csv:1: this is an SQLite database"),
     "JSON cut off": ('{"interval" : 0.02, "counter-value" : "1", "eve', "run.csv:1: this line is no JSON .* cut off"),
+    "JSON without end": ('{"interval" : 0.02, "counter-value" : ' + "[" * 100_000, "run.csv:1: this line is no JSON"),
+    "a letter between columns": ("     0.040000001e40028\n", "run.csv:1: this is no row of perf stat"),
     "JSON with commas": ('{"interval" : 0,020000000, "counter-value" : "1,5"}\n', "run.csv:1: .* commas, which JSON"),
 }
 

@@ -110,6 +110,8 @@ def test_bad_files(tmp_path: Path) -> None:
         '{"traceEvents": []}': "no counter is in this trace",
         '[{"ph": "C", "ts": "x", "name": "a", "args": {"a": 1}}]': "event 0: a counter needs name, ts and args",
         '[{"ph": "C", "ts": 1, "name": "a", "args": {"a": 1}}]': "no counter has two values",
+        "[" * 100_000: "t.json:1: no JSON: it is cut off or damaged",
+        json.dumps([{"ph": "C", "ts": at, "name": "\ud800", "args": {"a": 1}} for at in (1, 2)]): "half of a pair",
     }.items():
         (tmp_path / "t.json").write_text(text)
         with pytest.raises(DataError, match=message):

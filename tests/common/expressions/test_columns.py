@@ -50,6 +50,7 @@ FRAME = pl.DataFrame(
         ("log2(2 ** 29 + 0 * n)", [29, 29, 29, 29]),
         ("-n ** 2", [-1, -4, -9, 0]),
         ("0 < n <= 2", [True, True, False, False]),
+        ("n > (1 > (2 - 1))", [True, True, True, False]),
         ("datatype in ('float', 'int')", [True, True, False, True]),
         ("n not in {1, 2}", [False, False, True, True]),
         ("datatype == 'é'", [False, False, False, False]),

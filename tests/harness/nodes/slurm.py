@@ -119,7 +119,16 @@ class Cluster:
         self._start("slurmd", "-D", "-N", node)
 
     def kill(self, daemon: str) -> None:
-        """Kill `slurmctld`, or `node1` and so on."""
+        """Kill `slurmctld`, or `node1` and so on.
+
+        The controller is killed once it has written down what it did: one that has forgotten a job gives the job's
+        number away again and takes the node out of service, until an administrator returns it.
+        """
+        if daemon == "slurmctld":
+            now, written = time.time(), self.folder / "state" / "job_state"
+            for job, *_ in self.jobs():
+                self.ask("scontrol", "update", f"jobid={job}", "comment=known")  # there is a change to write then
+                self._wait(lambda: written.is_file() and written.stat().st_mtime > now)
         process = self._daemons.pop(daemon)
         process.send_signal(signal.SIGKILL)
         process.wait()

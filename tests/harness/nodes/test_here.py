@@ -21,8 +21,8 @@ from unperturbed.harness.nodes import read_status
 
 QUICK: dict[str, Any] = {
     "name": "quick",
-    # Runs wait while the gate is closed: no test depends on how fast anything is.
-    "program": {"run": "sh -c 'while [ ! -e {spec}/open ]; do sleep 0.02; done; sleep 0.06'"},
+    # Runs wait while the gate is closed, and last for many intervals: no test depends on how fast anything is.
+    "program": {"run": "sh -c 'while [ ! -e {spec}/open ]; do sleep 0.02; done; sleep 0.25'"},
     "measure": {"hardware": [], "os": ["minor_faults"], "software": {}, "interval": "20 ms"},
     "campaign": {"baseline_runs": 12, "runs": 4, "retries": 0},
     "nodes": {"engine": "here", "count": 2},
