@@ -22,7 +22,7 @@ quickstart:
 
 test:
 	@tools/setup.sh test
-	$(python) -m pytest -n 4 --dist loadfile --no-loadscope-reorder  # tests wait half of their time: four share two processors well
+	$(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # tests wait a third of their time: three share two processors well
 
 test-pmu:
 	@tools/setup.sh pmu

@@ -1,10 +1,9 @@
 """Follow the tutorials: write their files, type their commands, compare what these print.
 
 In a page, a block with a `title` is a file, a block of `sh` is typed in one folder, in order, and a block of `text`
-below it is what that prints: each of its lines is there, whatever its numbers and verdicts (which are
-right as often as they promise, not always), `…` standing for any text. A comment `<!-- exit 4 -->` or
-`<!-- exit 0 or 4 -->` above a block of `sh` says how it may end. Blocks of `python` are the cells of one notebook; each
-shows what it prints and what its expressions give. Other blocks (`console`, `yaml`) are to read.
+below it is what that prints: each of its lines is there, whatever its numbers, `…` standing for any text. A comment
+`<!-- exit 4 -->` or `<!-- exit 0 or 4 -->` above a block of `sh` says how it may end. Blocks of `python` are the cells
+of one notebook; each shows what it prints and what its expressions give. Other blocks (`console`, `yaml`) are to read.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +32,6 @@ _BLOCK = re.compile(
 )
 _PICTURE = re.compile(r'<img src="(?P<name>[^"]+)"')
 _NUMBER = re.compile(r"[−+-]?\d[\d,]*(?:\.\d+)?")
-_VERDICT = re.compile("✓ unperturbed|✗ perturbed|~ shifted|[?] undecided")
 
 
 class Block(NamedTuple):
@@ -79,8 +75,8 @@ def blocks(page: Path) -> list[Block]:
     return result
 
 
-def follow(page: Path, folder: Path, changed: Mapping[str, str] = MappingProxyType({})) -> Followed:
-    """Do everything that a page asks for, in a folder; `changed` gives texts that stand for others in its commands.
+def follow(page: Path, folder: Path) -> Followed:
+    """Do everything that a page asks for, in a folder.
 
     An AssertionError says which command or cell failed, or which line of the page was not printed.
     """
@@ -92,7 +88,7 @@ def follow(page: Path, folder: Path, changed: Mapping[str, str] = MappingProxyTy
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(block.text, encoding="utf-8")
         elif block.language == "sh":
-            printed = _type(block, folder, changed)
+            printed = _type(block, folder)
         elif block.language == "python":
             with contextlib.chdir(folder):
                 values, printed = _run_cell(block.text, page.name, followed.names)
@@ -110,11 +106,8 @@ def is_printed(line: str, printed: str) -> bool:
     return any(re.fullmatch(wanted, _plain(one)) for one in printed.splitlines()) or not line.strip()
 
 
-def _type(block: Block, folder: Path, changed: Mapping[str, str]) -> str:
+def _type(block: Block, folder: Path) -> str:
     """Run a block's commands in a folder; return what they print."""
-    command = block.text
-    for before, after in changed.items():
-        command = command.replace(before, after)
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -122,7 +115,7 @@ def _type(block: Block, folder: Path, changed: Mapping[str, str]) -> str:
         "COLUMNS": "120",
     }
     done = subprocess.run(
-        ["bash", "-ec", command],
+        ["bash", "-ec", block.text],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -131,7 +124,7 @@ def _type(block: Block, folder: Path, changed: Mapping[str, str]) -> str:
     )
     printed = done.stdout + done.stderr
     if done.returncode not in block.exit_codes:
-        raise AssertionError(f"exit code {done.returncode} of {command}\n{printed}")
+        raise AssertionError(f"exit code {done.returncode} of {block.text}\n{printed}")
     return printed
 
 
@@ -156,4 +149,4 @@ def _run_cell(code: str, name: str, names: dict[str, Any]) -> tuple[tuple[Any, .
 
 
 def _plain(line: str) -> str:
-    return " ".join(_VERDICT.sub("verdict", _NUMBER.sub("#", line)).split())
+    return " ".join(_NUMBER.sub("#", line).split())

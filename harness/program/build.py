@@ -13,9 +13,12 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from unperturbed.collectors.data import misfit
 from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.common import supervision
+from unperturbed.common.scratch import write_whole
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, RunError, SpecError
 from unperturbed.harness.program.sources import copy_source, debian_source, require_copyable, source_files
@@ -136,10 +139,9 @@ def build_configuration(
         raise SpecError("the program has no build command")
     marker = folder / "built.json"
     key = _key(program, source, software, {"sham": sham, "layouts": layouts})
-    if marker.is_file():
-        built = json.loads(marker.read_text())
-        if built["key"] == key:
-            return Build(tree, built["sites"], built["skipped"])
+    built = _read_marker(marker)
+    if built.get("key") == key:
+        return Build(tree, built["sites"], built["skipped"])
     if odd := _UNFIT.search(str(folder)):
         raise SpecError(
             f"{folder}: make and configure cannot use a compiler whose path holds {_described(odd[0])}; choose "
@@ -169,7 +171,7 @@ def build_configuration(
             return Build(tree, sites, skipped, missing)
         sites = {name: len(found) for name, found in report.sites.items()}
         skipped = dict(report.skipped)
-    marker.write_text(json.dumps({"key": key, "sites": sites, "skipped": skipped}))
+    write_whole(marker, json.dumps({"key": key, "sites": sites, "skipped": skipped}))
     return Build(tree, sites, skipped)
 
 
@@ -230,6 +232,15 @@ def compile_tree(program: Program, tree: Path, log: Path, *, spec_folder: Path) 
                 ]
             )
         )
+
+
+def _read_marker(marker: Path) -> dict[str, Any]:
+    """Return what a finished build recorded; nothing where it is not finished, or the file is damaged."""
+    try:
+        built = json.loads(marker.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {} if misfit(built, {"key": str, "sites": {str: int}, "skipped": {str: str}}, "the build") else built
 
 
 def _key(program: Program, source: Path, software: Mapping[str, Event] | None, ways: Mapping[str, bool]) -> str:

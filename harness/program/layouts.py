@@ -296,9 +296,15 @@ def _write(path: Path, text: str) -> None:
 
 
 def _read_recipe(tree: Path) -> _Recipe:
-    found = json.loads(_recipe_file(tree).read_text())
-    outputs = (_Output(**{**output, "places": tuple(output["places"])}) for output in found["outputs"])
-    return _Recipe(tuple(outputs), found["rebuilt"], tuple(found["notes"]))
+    file = _recipe_file(tree)
+    try:
+        found = json.loads(file.read_text())
+        outputs = tuple(_Output(**{**output, "places": tuple(output["places"])}) for output in found["outputs"])
+        return _Recipe(outputs, found["rebuilt"], tuple(found["notes"]))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(
+            f"{file}: the file is damaged ({error}); remove the campaign's builds folder and run it again"
+        ) from None
 
 
 def _kept(tree: Path, recipe: _Recipe, number: int) -> Path:

@@ -118,6 +118,20 @@ def test_a_build_without_layouts_stands_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "00" / "toolchain" / "links").exists(), "to be had in layouts is another build"
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"key": 1}', "[" * 100_000])
+def test_a_damaged_file_about_a_build_is_no_traceback(tmp_path: Path, content: str) -> None:
+    project = Project(tmp_path, {**SOURCES, "Makefile": OBJECTS}, "make CC={cc}")
+    built = project.build()
+    project.make(built.folder, AS_BUILT)
+    layouts_module._recipe_file(built.folder).write_text(content)
+    with pytest.raises(RunError, match=r"the file is damaged .*; remove the campaign's builds folder"):
+        put_in_place(built.folder, AS_BUILT)
+    (tmp_path / "00" / "built.json").write_text(content)
+    again = project.build()
+    assert (again.sites, again.skipped) == (built.sites, built.skipped)
+    assert output(again.folder) == OUTPUT
+
+
 CMAKE = """\
 cmake_minimum_required(VERSION 3.10)
 project(demo CXX)
