@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import logging
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,11 @@ from unperturbed.common.extras import load_library
 from unperturbed.common.user_cache import is_own_file, user_cache
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_CONST = "const "
+"""Stands before the type of an array that a compiled function only reads."""
+_COMMA = re.compile(r",(?![^[]*\])")
+"""Between two arguments, not between the axes of one."""
 
 _COMPILING = threading.Lock()
 """Held by one thread while it compiles; those that need the same wait for it."""
@@ -51,8 +57,8 @@ def compiled(
     function : str
         Name of the function.
     signatures : tuple of str or tuple
-        Types of the arguments, as text "int32[::1], int64" or as numba's types. One for each set of types that it is
-        called with.
+        Types of the arguments, as text "const int32[::1], int64" or as numba's types. One for each set of types that it
+        is called with. An array that is only read is `const`: then it may be read-only, as those of worker processes.
     calls : tuple of str
         Full names of other modules whose functions it calls: when one changes, it is compiled anew.
     called : str
@@ -88,11 +94,19 @@ def _declare(
         log.info("compiling %s: some seconds, each time, as no cache folder can be written", what)
     elif not any(folder.rglob(f"*.{function}-*.nbi")):
         log.info("compiling %s: some seconds, this once; kept in %s", what, folder)
-    declared = [f"({one},)" if isinstance(one, str) else one for one in signatures]
+    declared = [_argument_types(one) if isinstance(one, str) else one for one in signatures]
     settings = {"cache": folder is not None, "nogil": True, **dict(options)}
     with _numba_cache_in(folder):
         made: Callable[..., Any] = numba.njit(declared, **settings)(getattr(loaded, function))
     return made
+
+
+def _argument_types(signature: str) -> tuple[Any, ...]:
+    """Return numba's types of a signature's arguments; an array marked `const` may be read-only."""
+    normalize = load_library("numba.core.sigutils").normalize_signature
+    types, _ = normalize(f"({signature.replace(_CONST, '')},)")
+    marks = [one.strip().startswith(_CONST) for one in _COMMA.split(signature)]
+    return tuple(one.copy(readonly=True) if const else one for one, const in zip(types, marks, strict=True))
 
 
 def _cache_folder(name: str, fingerprint: str) -> Path | None:

@@ -86,7 +86,7 @@ def pairwise(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> PairwiseAlignment:
-    """Align all pairs of a set of series or traces exactly, on all processors.
+    """Align all pairs of a set of series or traces exactly, on all processors or a cluster.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def pairwise(
     scale : {"std", "range"} or array_like, optional
         Divisor of each metric, the same for all series; see `dtw`. Traces are divided by the range by default.
     workers : int, optional
-        Number of threads; by default as many as this process has processors.
+        How many work at once. By default what `joblib.parallel_config` says, else a thread a processor.
     progress : callable, optional
         Called with the number of pairs that are done and of all, from this thread.
 

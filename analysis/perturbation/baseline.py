@@ -11,7 +11,7 @@ import numpy as np
 
 from unperturbed.analysis.perturbation import comparable
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
-from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_pairs, fisher, from_fisher
+from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_runs, fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import decide
 from unperturbed.analysis.perturbation.describe import baseline_table
 from unperturbed.analysis.perturbation.outer import (
@@ -363,7 +363,7 @@ class Baseline:
         return min(len(trace) for trace in (*self.traces, *checked.traces))
 
     def _pair_correlations(self, values: Sequence[FloatArray]) -> FloatArray:
-        rows = [correlate_pairs(run, self.metrics, self.pairs) for run in values]
+        rows = correlate_runs(values, self.metrics, self.pairs)
         return np.array(rows).reshape(len(values), len(self.pairs))
 
     def _checked(self, traces: Trace | Sequence[Trace], *, allow_members: bool = False) -> _CheckedRuns:

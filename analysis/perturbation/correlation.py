@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from unperturbed.analysis.parallel import choose_workers
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -19,6 +22,10 @@ One fixed number, so that the scale is the same for runs of different length and
 for 500 intervals, the usual continuity correction; it bounds |z| at 3.8. All shrink alike, so none are made equal that
 differed (as clipping would, and would then see no spread between runs), and `from_fisher` undoes it.
 """
+
+
+_VALUE_S = 0.05e-6
+"""Seconds that ranking takes a value; only the choice of workers depends on it."""
 
 
 def standard_ranks(values: ArrayLike) -> FloatArray:
@@ -60,8 +67,14 @@ def _rank(values: FloatArray, into: FloatArray) -> None:
 
 
 def correlate_ranks(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return Spearman's coefficients of each column of x with each column of y, both from `standard_ranks`."""
-    return np.asarray(np.clip(x.T @ y, -1, 1), np.float64)
+    """Return Spearman's coefficients of each column of x with each column of y, both from `standard_ranks`.
+
+    The last bit does not depend on the number of threads of BLAS, which workers have fewer of.
+    """
+    if x is y:
+        return np.asarray(np.clip(x.T @ x, -1, 1), np.float64)
+    products = np.einsum("ji,ki->jk", np.ascontiguousarray(x.T), np.ascontiguousarray(y.T))
+    return np.asarray(np.clip(products, -1, 1), np.float64)
 
 
 def correlate_pairs(values: FloatArray, metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> FloatArray:
@@ -84,6 +97,36 @@ def correlate_pairs(values: FloatArray, metrics: Sequence[str], pairs: Sequence[
     ranks = standard_ranks(values)
     first, second = pair_columns(metrics, pairs)
     return np.asarray(correlate_ranks(ranks, ranks)[first, second], np.float64)
+
+
+def correlate_runs(
+    values: Sequence[FloatArray], metrics: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> list[FloatArray]:
+    """Return Spearman's coefficients of pairs of metrics within each of several runs, by the workers of `parallel`.
+
+    Parameters
+    ----------
+    values : sequence of array of float64
+        The runs, each of shape (intervals, metrics).
+    metrics, pairs : sequence of str and of tuple of str
+        As for `correlate_pairs`.
+
+    Returns
+    -------
+    list of array of float64
+        One for each run, shape (pairs,).
+    """
+    workers = choose_workers(kernels=False, seconds=sum(run.size for run in values) * _VALUE_S)
+    parts = workers.chunks(len(values))
+    with closing(workers.map(_correlate_part, (values, tuple(metrics), tuple(pairs)), parts)) as in_order:
+        return [row for rows in in_order for row in rows]
+
+
+def _correlate_part(
+    common: tuple[Sequence[FloatArray], Sequence[str], Sequence[tuple[str, str]]], part: slice
+) -> list[FloatArray]:
+    values, metrics, pairs = common
+    return [correlate_pairs(run, metrics, pairs) for run in values[part]]
 
 
 def pair_columns(metrics: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:
@@ -182,7 +225,8 @@ def compiled_correlate_along() -> Callable[..., FloatArray]:
     """Return `correlate_along`, compiled."""
     from unperturbed.analysis.compiling import compiled  # noqa: PLC0415  loads the compiler
 
-    signature = "int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], int64[:, ::1]"
+    numbers, indices = "const float64[:, ::1]", "const int64[::1]"
+    signature = f"{indices}, {indices}, {numbers}, {numbers}, const int64[:, ::1]"
     return compiled(__name__, "correlate_along", (signature,), called="the correlations of aligned runs")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
 from unperturbed.analysis.alignment import WarpPath, align_as_paper, resample
 from unperturbed.analysis.alignment.paper import PreparedRun, align_prepared
+from unperturbed.analysis.parallel import choose_workers
 from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
 from unperturbed.analysis.perturbation.correlation import (
     SIGNAL_TO_NOISE,
@@ -151,8 +153,7 @@ def _correlation(settings: OuterSettings) -> Callable[[WarpPath, _Values, _Value
 
     def correlate(path: WarpPath, reference: _Values, other: _Values) -> FloatArray:
         starts = np.append(np.searchsorted(path.x_index, np.arange(len(reference.rows))), len(path))
-        # The kernel takes writeable arrays, and the path's are not.
-        return fisher(along(starts, path.y_index.copy(), reference.ranks, other.columns, other.ascending))
+        return fisher(along(starts, path.y_index, reference.ranks, other.columns, other.ascending))
 
     return correlate
 
@@ -163,26 +164,81 @@ def outer_matrix(traces: Sequence[Trace], settings: OuterSettings) -> FloatArray
     [i, j] is j aligned to i; [i, i] is 0.
     """
     values = [_Values(trace, settings) for trace in traces]
-    correlate = _correlation(settings)
+    pairs = [(i, j) for i in range(len(traces)) for j in range(i)]
     z = np.zeros((len(traces), len(traces), len(settings.pairs)))
-    for i in range(len(traces)):
-        for j in range(i):
-            path = align_prepared(values[i].prepared, values[j].prepared)
-            z[i, j] = correlate(path, values[i], values[j])
-            z[j, i] = correlate(path.swapped(), values[j], values[i])
+    for (i, j), (there, back) in zip(pairs, _over_pairs(_both_ways, settings, values, values, pairs), strict=True):
+        z[i, j], z[j, i] = there, back
     return z
 
 
 def checked_outer_z(reference: Sequence[Trace], traces: Sequence[Trace], settings: OuterSettings) -> FloatArray:
     """Return Fisher's z of each checked run against each reference run, shape (reference runs, checked runs, pairs)."""
-    values = [_Values(trace, settings) for trace in reference]
-    correlate = _correlation(settings)
+    values, checked = ([_Values(trace, settings) for trace in group] for group in (reference, traces))
+    pairs = [(i, at) for at in range(len(traces)) for i in range(len(reference))]
     z = np.empty((len(reference), len(traces), len(settings.pairs)))
-    for at, trace in enumerate(traces):
-        own = _Values(trace, settings)
-        for i, first in enumerate(values):
-            z[i, at] = correlate(align_prepared(first.prepared, own.prepared), first, own)
+    for (i, at), found in zip(pairs, _over_pairs(_one_way, settings, values, checked, pairs), strict=True):
+        z[i, at] = found
     return z
+
+
+_CELLS_FOR_THREADS = 1 << 20
+"""Of smaller matrices Python needs more time than the kernels: threads would wait for its lock."""
+_CELL_S, _PAIR_S = 0.35e-9, 300e-6
+"""Seconds that a cell takes, and a pair of runs beside its cells; only the choice of workers depends on them."""
+
+_Pairs = Sequence[tuple[int, int]]
+_Runs = tuple[OuterSettings, Sequence[_Values], Sequence[_Values]]
+
+
+def _over_pairs(
+    function: Callable[[_Runs, _Pairs], list[FloatArray]],
+    settings: OuterSettings,
+    first: Sequence[_Values],
+    second: Sequence[_Values],
+    pairs: _Pairs,
+) -> list[FloatArray]:
+    """Return what a function finds for pairs of one of the first runs and one of the second, in order."""
+    if not pairs:
+        return []
+    cells = _cells(first[0], second[0])
+    workers = choose_workers(kernels=cells >= _CELLS_FOR_THREADS, seconds=len(pairs) * (_PAIR_S + cells * _CELL_S))
+    if workers.count > 1:
+        from unperturbed.analysis.alignment.dtw import kernels  # noqa: PLC0415  loads the compiler
+
+        kernels.prepare("path_through", first[0].prepared.rows)
+        _correlation(settings)
+    found: list[FloatArray] = []
+    with closing(
+        workers.map(function, (settings, first, second), [pairs[part] for part in workers.chunks(len(pairs))])
+    ) as chunks:
+        for chunk in chunks:
+            found += chunk
+    return found
+
+
+def _cells(first: _Values, second: _Values) -> float:
+    """Return about how many cells an alignment of two runs computes."""
+    milestones = first.prepared.milestones
+    segments = 1 if milestones is None else 1 + min(len(milestones.intervals), len(first.rows) // 2)
+    return len(first.rows) * len(second.rows) / segments
+
+
+def _both_ways(runs: _Runs, pairs: _Pairs) -> list[FloatArray]:
+    """Return Fisher's z of pairs of runs, the second aligned to the first and the first to the second."""
+    settings, first, second = runs
+    correlate = _correlation(settings)
+    found = []
+    for i, j in pairs:
+        path = align_prepared(first[i].prepared, second[j].prepared)
+        found.append(np.stack((correlate(path, first[i], second[j]), correlate(path.swapped(), second[j], first[i]))))
+    return found
+
+
+def _one_way(runs: _Runs, pairs: _Pairs) -> list[FloatArray]:
+    """Return Fisher's z of pairs of runs, the second aligned to the first."""
+    settings, first, second = runs
+    correlate = _correlation(settings)
+    return [correlate(align_prepared(first[i].prepared, second[j].prepared), first[i], second[j]) for i, j in pairs]
 
 
 def on_outer_scale(z: FloatArray) -> FloatArray:

@@ -1,10 +1,11 @@
 """How often the verdicts are wrong, and what they find: simulated campaigns, written to `docs/evidence/calibration.md`.
 
-    python docs/evidence/calibration.py --campaigns 1000 --seed 1
+    python docs/evidence/calibration.py --campaigns 1000 --seed 1 [--jobs 4]
 
 A campaign is k baseline runs and r checked runs of a simulated program (`tests/analysis/simulate.py`), judged by the
 same functions as real ones. One campaign's runs serve for every k and r, so rows of one kind of program are not
-independent.
+independent. The kinds of programs are independent pieces of work: with `--jobs`, or within `joblib.parallel_config`,
+they are shared among processes, and the page is the same.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
+import joblib
 import numpy as np
 from scipy import special, stats
 
@@ -28,6 +32,7 @@ sys.path.insert(0, str(ROOT))  # the simulated programs are part of the tests, w
 
 from tests.analysis import simulate  # noqa: E402  after the path is set
 from unperturbed.analysis.multiple_testing import holm, holm_of_intervals  # noqa: E402
+from unperturbed.analysis.parallel import choose_workers  # noqa: E402
 from unperturbed.analysis.perturbation import SHOWN, Baseline, Verdict, combine_checks  # noqa: E402
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs  # noqa: E402
 from unperturbed.analysis.perturbation.correlation import (  # noqa: E402
@@ -94,18 +99,20 @@ def header(heads: Sequence[str]) -> Iterator[str]:
 # --- false alarms and acceptance of whole verdicts ---
 
 
-def whole_table(campaigns: int, seed: int) -> Iterator[str]:
-    """Judge unchanged and slightly changed configurations by both checks in one family: 10 pairs and 5 metrics."""
+def whole_header() -> Iterator[str]:
+    """The header of the table of whole verdicts."""
     heads = ["φ", "intervals", "k", "r", "campaigns", "inner", "outer", "false alarms of the whole", "significant"]
     heads += ["unperturbed", "outer accepted", "outer called perturbed", "at a tolerance of Δρ"]
     yield from header([*heads, "other bound missed", "skewness"])
-    for phi, intervals in product(PHI, INTERVALS):
-        yield from whole_cell(max(4, campaigns // WHOLE_SHARE[intervals]), seed, phi, intervals)
 
 
 def whole_cell(campaigns: int, seed: int, phi: float, intervals: int) -> Iterator[str]:
-    """Rows of one kind of program: all signals are shared to 80 %, and runs are aligned on the last metric through
-    milestones."""
+    """Judge unchanged and slightly changed configurations by both checks in one family: 10 pairs and 5 metrics.
+
+    Rows of one kind of program: all signals are shared to 80 %, and runs are aligned on the last metric through
+    milestones.
+    """
+    campaigns = max(4, campaigns // WHOLE_SHARE[intervals])
     rng = np.random.default_rng([seed, round(100 * phi), intervals, 1])
     matrix = simulate.equicorrelated(METRICS, 0.2)
     program = simulate.program(rng, correlation=matrix, intervals=intervals, phi=phi, shared=SHARED["unchanged"])
@@ -215,58 +222,58 @@ def judge(
     return verdicts, holm(compared.p), compared.low, compared.high
 
 
-def inner_table(campaigns: int, seed: int) -> Iterator[str]:
-    """Inner checks of 10 pairs with ρ ≈ .5, unchanged, and with one pair changed by about the tolerance."""
+def inner_header() -> Iterator[str]:
+    """The header of the table of inner checks."""
     heads = ["φ", "intervals", "k", "r", "campaigns", "false alarms", "significant"]
     yield from header(
         [*heads, "accepted", "one called perturbed", "any of all called perturbed", "at a tolerance of Δρ"]
     )
+
+
+def inner_cell(campaigns: int, seed: int, phi: float, intervals: int) -> Iterator[str]:
+    """Inner checks of 10 pairs with ρ ≈ .5, unchanged, and with one pair changed by about the tolerance."""
     matrix = simulate.equicorrelated(METRICS, RHO["unchanged"])
     changed = {name: simulate.with_pair(matrix, (0, 1), rho) for name, rho in RHO.items()}
     changed["every"] = simulate.equicorrelated(METRICS, RHO["tolerance"])
-    for phi, intervals in product(PHI, INTERVALS):
-        rng = np.random.default_rng([seed, round(100 * phi), intervals])
-        program = simulate.program(rng, correlation=matrix, intervals=intervals, phi=phi)
-        rows: dict[tuple[int, int], Tally] = defaultdict(Tally)
-        bounds: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
-        means: dict[str, list[FloatArray]] = defaultdict(list)
-        kept = []
-        for _ in range(campaigns):
-            reference = pair_correlations(simulate.runs(program, rng, max(INNER_BASELINE)), program.names)
-            observed = {
-                name: pair_correlations(
-                    simulate.runs(program, rng, max(INNER_CHECKED), correlation=each), program.names
-                )
-                for name, each in changed.items()
-            }
-            for name, each in (("before", reference), *observed.items()):
-                means[name].append(fisher(each).mean(axis=0))
-            kept.append((reference, observed))
-            for k, r in product(INNER_BASELINE, INNER_CHECKED):
-                verdicts, corrected, *_ = judge(reference[:k], observed["unchanged"][:r], intervals)
-                rows[k, r].alarms.append(any(verdict in SHOWN for verdict in verdicts))
-                rows[k, r].significant.append(bool((corrected <= ALPHA).any()))
-                *_, low, high = judge(reference[:k], observed["tolerance"][:r], intervals)
-                bounds[k, r].append((low[0], high[0]))
-        before = from_fisher(np.mean(means["before"], axis=0))
-        falls = {name: np.abs(before - from_fisher(np.mean(means[name], axis=0))) for name in ("tolerance", "every")}
-        fall = float(falls["tolerance"][0])
-        for (k, r), row in rows.items():
-            accepted = share([-fall < low and high < fall for low, high in bounds[k, r]])
-            # One pair at the tolerance among unchanged ones, and all of them there.
-            one = [
-                judged_at(reference[:k], observed["tolerance"][:r], intervals, np.full(len(before), fall))[0]
-                for reference, observed in kept
-            ]
-            every = [
-                judged_at(reference[:k], observed["every"][:r], intervals, falls["every"])
-                for reference, observed in kept
-            ]
-            yield (
-                f"| {phi} | {intervals} | {k} | {r} | {campaigns} | {row.cells()} | {accepted} | "
-                f"{share([verdict == 'perturbed' for verdict in one])} | "
-                f"**{share(['perturbed' in verdicts for verdicts in every])}** | {fall:.3f} |"
-            )
+    rng = np.random.default_rng([seed, round(100 * phi), intervals])
+    program = simulate.program(rng, correlation=matrix, intervals=intervals, phi=phi)
+    rows: dict[tuple[int, int], Tally] = defaultdict(Tally)
+    bounds: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    means: dict[str, list[FloatArray]] = defaultdict(list)
+    kept = []
+    for _ in range(campaigns):
+        reference = pair_correlations(simulate.runs(program, rng, max(INNER_BASELINE)), program.names)
+        observed = {
+            name: pair_correlations(simulate.runs(program, rng, max(INNER_CHECKED), correlation=each), program.names)
+            for name, each in changed.items()
+        }
+        for name, each in (("before", reference), *observed.items()):
+            means[name].append(fisher(each).mean(axis=0))
+        kept.append((reference, observed))
+        for k, r in product(INNER_BASELINE, INNER_CHECKED):
+            verdicts, corrected, *_ = judge(reference[:k], observed["unchanged"][:r], intervals)
+            rows[k, r].alarms.append(any(verdict in SHOWN for verdict in verdicts))
+            rows[k, r].significant.append(bool((corrected <= ALPHA).any()))
+            *_, low, high = judge(reference[:k], observed["tolerance"][:r], intervals)
+            bounds[k, r].append((low[0], high[0]))
+    before = from_fisher(np.mean(means["before"], axis=0))
+    falls = {name: np.abs(before - from_fisher(np.mean(means[name], axis=0))) for name in ("tolerance", "every")}
+    fall = float(falls["tolerance"][0])
+    for (k, r), row in rows.items():
+        accepted = share([-fall < low and high < fall for low, high in bounds[k, r]])
+        # One pair at the tolerance among unchanged ones, and all of them there.
+        one = [
+            judged_at(reference[:k], observed["tolerance"][:r], intervals, np.full(len(before), fall))[0]
+            for reference, observed in kept
+        ]
+        every = [
+            judged_at(reference[:k], observed["every"][:r], intervals, falls["every"]) for reference, observed in kept
+        ]
+        yield (
+            f"| {phi} | {intervals} | {k} | {r} | {campaigns} | {row.cells()} | {accepted} | "
+            f"{share([verdict == 'perturbed' for verdict in one])} | "
+            f"**{share(['perturbed' in verdicts for verdicts in every])}** | {fall:.3f} |"
+        )
 
 
 # --- power ---
@@ -310,21 +317,22 @@ def goal_table(campaigns: int, seed: int) -> Iterator[str]:
         )
 
 
-def power_curves(campaigns: int, seed: int) -> dict[tuple[int, float, int, int], list[bool]]:
-    """Whether the planted change was found, for every number of intervals, autocorrelation, k and r."""
+def power_curves(
+    campaigns: int, seed: int, phi: float, intervals: int
+) -> Iterator[tuple[tuple[int, float, int, int], list[bool]]]:
+    """Whether the planted change was found, for every k and r."""
     found: dict[tuple[int, float, int, int], list[bool]] = defaultdict(list)
-    for intervals, phi in product(CURVES["intervals"], CURVES["phi"]):
-        rng = np.random.default_rng([seed, 3, int(intervals), round(100 * phi)])
-        program, after = power_program(rng, int(intervals), phi)
-        for _ in range(campaigns):
-            reference = pair_correlations(simulate.runs(program, rng, int(max(CURVES["k"]))), program.names)
-            observed = pair_correlations(
-                simulate.runs(program, rng, int(max(CURVES["r"])), correlation=after), program.names
-            )
-            for k, r in product(map(int, CURVES["k"]), map(int, CURVES["r"])):
-                verdicts, *_ = judge(reference[:k], observed[:r], int(intervals))
-                found[int(intervals), phi, k, r].append(verdicts[0] == "perturbed")
-    return found
+    rng = np.random.default_rng([seed, 3, intervals, round(100 * phi)])
+    program, after = power_program(rng, intervals, phi)
+    for _ in range(campaigns):
+        reference = pair_correlations(simulate.runs(program, rng, int(max(CURVES["k"]))), program.names)
+        observed = pair_correlations(
+            simulate.runs(program, rng, int(max(CURVES["r"])), correlation=after), program.names
+        )
+        for k, r in product(map(int, CURVES["k"]), map(int, CURVES["r"])):
+            verdicts, *_ = judge(reference[:k], observed[:r], intervals)
+            found[intervals, phi, k, r].append(verdicts[0] == "perturbed")
+    yield from found.items()
 
 
 def power_table(found: Mapping[tuple[int, float, int, int], Sequence[bool]]) -> Iterator[str]:
@@ -401,22 +409,46 @@ def commit() -> str:
     return described.stdout.strip() or "no commit"
 
 
+Task = tuple[str, Callable[..., Iterator[Any]], tuple[Any, ...]]
+
+
+def execute(_common: None, task: Task) -> tuple[list[Any], float]:
+    """Make the rows of one task, in whatever process; return them, and the processor time that they took."""
+    _, function, arguments = task
+    started = time.process_time()
+    return list(function(*arguments)), time.process_time() - started
+
+
 def page(campaigns: int, seed: int, drawing: Path) -> str:
     """Run everything and write it down."""
     started = time.process_time()
-    curves = power_curves(max(4, campaigns // 10), seed)
-    plot(curves, drawing)
-    tables = {
-        "whole": whole_table(campaigns, seed),
-        "inner": inner_table(campaigns, seed),
-        "goal": goal_table(max(4, campaigns * 2 // 5), seed),
-        "power": power_table(curves),
-        "spread": spread_table(50 * campaigns, seed),
-    }
+    kinds = [(campaigns, seed, phi, intervals) for phi, intervals in product(PHI, INTERVALS)]
+    curves = [
+        (max(4, campaigns // 10), seed, phi, int(intervals))
+        for intervals, phi in product(CURVES["intervals"], CURVES["phi"])
+    ]
+    tasks: list[Task] = [
+        *(("whole", whole_cell, kind) for kind in kinds),
+        *(("inner", inner_cell, kind) for kind in kinds),
+        ("goal", goal_table, (max(4, campaigns * 2 // 5), seed)),
+        *(("curves", power_curves, curve) for curve in curves),
+        ("spread", spread_table, (50 * campaigns, seed)),
+    ]
+    workers = choose_workers(kernels=False)
+    found: dict[str, list[Any]] = {"whole": [*whole_header()], "inner": [*inner_header()]}
+    elsewhere = 0.0
+    with closing(workers.map(execute, None, tasks)) as in_order:
+        for (name, *_), (made, seconds) in zip(tasks, in_order, strict=True):
+            found.setdefault(name, []).extend(made)
+            elsewhere += seconds if workers.count > 1 else 0.0
+    power = dict(found.pop("curves"))
+    plot(power, drawing)
+    tables = {**found, "power": power_table(power)}
     written = {name: "\n".join(table) for name, table in tables.items()}
     command = shlex.join(["python", "docs/evidence/calibration.py", "--campaigns", str(campaigns), "--seed", str(seed)])
     return PAGE.format(
-        command=command, seed=seed, commit=commit(), seconds=time.process_time() - started, figure=drawing.name,
+        command=command, seed=seed, commit=commit(), seconds=time.process_time() - started + elsewhere,
+        figure=drawing.name,
         alpha=ALPHA, tolerance=TOLERANCE, floor=ALPHA / 5, curve_campaigns=max(4, campaigns // 10), before=PLANTED[0],
         after=PLANTED[1],
         others=OTHERS, **GOAL, **written,
@@ -501,8 +533,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path(__file__).with_suffix(".md"))
+    parser.add_argument("--jobs", type=int, help="processes among which the kinds of programs are shared")
     chosen = parser.parse_args(arguments)
-    chosen.output.write_text(page(chosen.campaigns, chosen.seed, chosen.output.with_suffix(".svg")), encoding="utf-8")
+    with nullcontext() if chosen.jobs is None else joblib.parallel_config("loky", n_jobs=chosen.jobs):
+        written = page(chosen.campaigns, chosen.seed, chosen.output.with_suffix(".svg"))
+    chosen.output.write_text(written, encoding="utf-8")
     return 0
 
 

@@ -36,6 +36,11 @@ def pair_costs(series: CellArray, starts: IntArray, pairs: IntArray, penalty: fl
     return costs
 
 
+def prepare(function: str, cells: CellArray) -> None:
+    """Compile a function for cells of this type, or load it: workers of this host then find it in the cache."""
+    _compiled(function, cells.dtype.name)
+
+
 def _numbers(cells: CellArray) -> tuple[Callable[[float], Any], Any]:
     """Return what makes a number of the cells' type, and one that no path costs."""
     number: Callable[[float], Any] = cells.dtype.type
@@ -44,10 +49,10 @@ def _numbers(cells: CellArray) -> tuple[Callable[[float], Any], Any]:
 
 def _compiled(function: str, element: str) -> Callable[..., Any]:
     """Return a function compiled for cells of one type."""
-    rows, indices = f"{element}[:, ::1]", "int64[:, ::1]"
+    rows, indices = f"const {element}[:, ::1]", "const int64[:, ::1]"
     signature = {
         "path_through": f"{rows}, {rows}, {indices}, {element}, int64, {element}, int64",
-        "pair_costs": f"{rows}, int64[::1], {indices}, {element}, int64, {element}",
+        "pair_costs": f"{rows}, const int64[::1], {indices}, {element}, int64, {element}",
     }[function]
     return compiled(
         checkpoints.__name__,

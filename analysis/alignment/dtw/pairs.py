@@ -1,13 +1,12 @@
-"""All pairs of a set of series over the processor's cores: costs, and warp paths."""
+"""All pairs of a set of series over threads, processes or a cluster: costs, and warp paths."""
 
 from __future__ import annotations
 
 import operator
-import os
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +21,7 @@ from unperturbed.analysis.alignment.dtw.series import (
     rows_of,
     scaled,
 )
-from unperturbed.common.extras import load_library
+from unperturbed.analysis.parallel import choose_workers
 from unperturbed.errors import DataError
 
 _Result = TypeVar("_Result")
@@ -31,8 +30,10 @@ Progress = Callable[[int, int], None]
 """Called with the number of pairs that are done, and of all."""
 
 _CHUNK_CELLS = 1 << 22
-"""Cells that are worth handing to a thread: half a millisecond."""
+"""Cells that are worth handing to a worker: a millisecond."""
 _CHUNKS_A_WORKER = 16
+_CELL_S, _PAIR_S = 0.25e-9, 50e-6
+"""Seconds that a cell takes, and a pair beside its cells; only the choice of workers depends on them."""
 
 
 def distance_matrix(
@@ -55,7 +56,8 @@ def distance_matrix(
     scale : {"std", "range"} or array_like
         As for `dtw`, with spreads over all series.
     workers : int, optional
-        Threads. None takes as many as this process may use processors. The kernels run without Python's lock.
+        How many work at once. None takes what `joblib.parallel_config` says, else a thread a processor: the kernels run
+        without Python's lock.
     progress : callable, optional
         Called with the number of pairs done and of all pairs, from this thread, optional.
 
@@ -80,10 +82,9 @@ def distance_matrix(
     everything = 2 * max(map(len, rows))
     width = everything if band is None else min(operator.index(band), everything)
 
-    def costs_of(chunk: IntArray) -> list[float]:
-        return list(kernels.pair_costs(together, starts, chunk, step, width))
-
-    costs = np.ldexp(_over_pairs(costs_of, pairs, cells, workers, progress), -exponent)
+    kernels.prepare("pair_costs", together)
+    common = (together, starts, step, width)
+    costs = np.ldexp(_over_pairs(_costs_of, common, pairs, cells, workers, progress), -exponent)
     wrong = np.flatnonzero(~np.isfinite(costs))
     if len(wrong):
         raise DataError("the differences of series {} and {} overflow: scale the series".format(*pairs[wrong[0]]))
@@ -121,10 +122,7 @@ def warp_paths(
     rows, divisors = _comparable(series, penalty, band, scale)
     pairs, cells = _pairs(rows)
 
-    def paths_of(chunk: IntArray) -> list[WarpPath]:
-        return [align_rows(rows[a], rows[b], (), penalty, band, divisors) for a, b in chunk]
-
-    paths = _over_pairs(paths_of, pairs, cells, workers, progress)
+    paths = _over_pairs(_paths_of, (rows, penalty, band, divisors), pairs, cells, workers, progress)
     return {(int(a), int(b)): path for (a, b), path in zip(pairs, paths, strict=True)}
 
 
@@ -152,31 +150,36 @@ def _pairs(rows: Sequence[FloatArray]) -> tuple[IntArray, IntArray]:
     return pairs, lengths[pairs].prod(axis=1)
 
 
+def _costs_of(common: tuple[Any, ...], chunk: IntArray) -> Iterable[float]:
+    from unperturbed.analysis.alignment.dtw import kernels  # noqa: PLC0415  loads the compiler
+
+    together, starts, step, width = common
+    costs: FloatArray = kernels.pair_costs(together, starts, chunk, step, width)
+    return costs
+
+
+def _paths_of(common: tuple[Any, ...], chunk: IntArray) -> list[WarpPath]:
+    rows, penalty, band, divisors = common
+    return [align_rows(rows[a], rows[b], (), penalty, band, divisors) for a, b in chunk]
+
+
 def _over_pairs(
-    results_of: Callable[[IntArray], list[_Result]],
+    results_of: Callable[[Any, IntArray], Iterable[_Result]],
+    common: object,
     pairs: IntArray,
     cells: IntArray,
     workers: int | None,
     progress: Progress | None,
 ) -> list[_Result]:
-    """Return the result of each pair, in order, computed by threads in chunks of about as many cells."""
-    threads = len(os.sched_getaffinity(0)) if workers is None else operator.index(workers)
-    if threads < 1:
-        raise ValueError(f"workers is {threads}: give 1 or more, or None")
-    share = max(_CHUNK_CELLS, int(cells.sum()) // (threads * _CHUNKS_A_WORKER))
+    """Return the result of each pair, in order, computed in chunks of about as many cells."""
+    chosen = choose_workers(workers, seconds=int(cells.sum()) * _CELL_S + len(pairs) * _PAIR_S)
+    share = max(_CHUNK_CELLS, int(cells.sum()) // (chosen.count * _CHUNKS_A_WORKER))
     ends = np.flatnonzero(np.diff(np.cumsum(cells) // share)) + 1
     chunks = [chunk for chunk in np.split(pairs, ends) if len(chunk)]
-    joblib = load_library("joblib")  # slow to load
-    pool = joblib.Parallel(n_jobs=threads, prefer="threads", return_as="generator", batch_size=1)
     done: list[_Result] = []
-    in_order = pool(joblib.delayed(results_of)(chunk) for chunk in chunks)
-    try:
+    with closing(chosen.map(results_of, common, chunks)) as in_order:
         for results in in_order:
-            done += results
+            done.extend(results)
             if progress is not None:
                 progress(len(done), len(pairs))
-    finally:
-        with warnings.catch_warnings():  # joblib warns of chunks that nobody takes, as when a user stops
-            warnings.simplefilter("ignore", UserWarning)
-            in_order.close()
     return done

@@ -65,6 +65,10 @@ class WarpPath(Result):
             index.setflags(write=False)
             object.__setattr__(self, name, index)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # what another process sent is read-only too
+
     def __len__(self) -> int:
         return len(self.x_index)
 

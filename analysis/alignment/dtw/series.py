@@ -26,7 +26,7 @@ _RANGE_PERCENT = (5, 95)
 
 
 def rows_of(name: str, series: ArrayLike) -> FloatArray:
-    """Return a series as contiguous, writable float64 rows, one an interval.
+    """Return a series as contiguous float64 rows, one an interval.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def rows_of(name: str, series: ArrayLike) -> FloatArray:
         at = tuple(int(index) for index in wrong[0])
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise DataError(f"{name}[{', '.join(map(str, at))}] is {rows[at]}{more}: drop or fill it before aligning")
-    return np.require(rows.reshape(len(rows), -1), requirements=("C", "A", "W"))
+    return np.require(rows.reshape(len(rows), -1), requirements=("C", "A"))
 
 
 def check_limits(penalty: float, band: int | None) -> None:

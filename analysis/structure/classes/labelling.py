@@ -27,9 +27,10 @@ _MIXTURE_BITS = 1.0
 """At a change of class, whether the interval before it is a mixture."""
 
 _MODULE = "unperturbed.analysis.structure.classes.kernels"
-_ROWS = "float64[:, ::1]"
+_ROWS = "const float64[:, ::1]"
 _SIGNATURE = (
-    f"{_ROWS}, boolean[::1], {_ROWS}, float64, {_ROWS}, float64[:, :, :, ::1], float64[:, :, ::1], {_ROWS}, float64"
+    f"{_ROWS}, const boolean[::1], {_ROWS}, float64, {_ROWS}, const float64[:, :, :, ::1], const float64[:, :, ::1], "
+    f"{_ROWS}, float64"
 )
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _MODULE = "unperturbed.analysis.structure.decomposition.kernels"
-_WORDS = "int32[::1], uint64[:,::1], int64[::1], int64[::1], int32[::1]"
-_CHEAPEST = (f"{_WORDS}, float64[::1], float64, int64, float64, float64[::1], float64",)
-_DISTANCES = (f"{_WORDS}, int64[::1], int64[::1], boolean",)
+_WORDS = "const int32[::1], const uint64[:,::1], const int64[::1], const int64[::1], const int32[::1]"
+_CHEAPEST = (f"{_WORDS}, const float64[::1], float64, int64, float64, const float64[::1], float64",)
+_DISTANCES = (f"{_WORDS}, const int64[::1], const int64[::1], boolean",)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,7 +24,7 @@ from unperturbed.analysis.structure.dictionary.lanes import LONGEST, Codes, Inte
 from unperturbed.analysis.structure.dictionary.symbol_code import has_equal_neighbours
 from unperturbed.analysis.structure.sequence.encoding import AnySequence, Encoded, encode
 
-_ARRANGE, _SWAP = ("int64[::1], float64[::1]",), ("int32[::1], int64[:,::1]",)
+_ARRANGE, _SWAP = ("const int64[::1], const float64[::1]",), ("int32[::1], const int64[:,::1]",)
 
 _SWAPS = 20
 """Tried for each symbol."""

@@ -26,14 +26,15 @@ NONE = 1 << 29
 
 _MODULE = "unperturbed.analysis.structure.dictionary.candidate_kernels"
 _PRICES = "int64, boolean, int64, int64"
-_LANES = "{bits}[:,::1], int32[::1], int32[::1], int32[::1], int32[::1]"
-_SEGMENT_COSTS = 3 * "int32[:,::1], "
+_LANES = "const {bits}[:,::1]" + 4 * ", const int32[::1]"
+_SEGMENT_COSTS = 3 * "const int32[:,::1], "
 _WIDTHS = ("uint32", "uint64")
-_WORDS = tuple(f"int32[::1], {_LANES.format(bits=bits)}, {_PRICES}, int64[::1]" for bits in _WIDTHS)
+_WORDS = tuple(f"const int32[::1], {_LANES.format(bits=bits)}, {_PRICES}, const int64[::1]" for bits in _WIDTHS)
 _COSTS = tuple(
-    f"int32[::1], {_SEGMENT_COSTS}int64, {_LANES.format(bits=bits)}, {_PRICES}, int32[::1]" for bits in _WIDTHS
+    f"const int32[::1], {_SEGMENT_COSTS}int64, {_LANES.format(bits=bits)}, {_PRICES}, const int32[::1]"
+    for bits in _WIDTHS
 )
-_PATH = ("int32[:,::1], int32[:,::1], int64, int32[::1]",)
+_PATH = ("const int32[:,::1], const int32[:,::1], int64, const int32[::1]",)
 
 
 @dataclass(frozen=True, eq=False)

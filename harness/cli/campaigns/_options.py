@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
+from unperturbed.common.extras import load_library
 from unperturbed.errors import SpecError
 
 
@@ -26,6 +28,34 @@ def add_no_check(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure without verdicts; run `unperturbed check` on the folder later, here or on another host",
     )
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add `--jobs`, the number of processes that compare runs."""
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="compare runs in N processes, which takes less time where there are many; the verdicts are the same",
+    )
+
+
+@contextmanager
+def sharing(arguments: argparse.Namespace) -> Iterator[None]:
+    """Share the analyses among as many processes as `--jobs` asks for.
+
+    Raises
+    ------
+    SpecError
+        The number is not positive.
+    """
+    if arguments.jobs is None:
+        yield
+        return
+    if arguments.jobs < 1:
+        raise SpecError(f"--jobs {arguments.jobs}: give the number of processes, 1 or more")
+    with load_library("joblib").parallel_config("loky", n_jobs=arguments.jobs):  # slow to load
+        yield
 
 
 def format_options(texts: Iterable[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.campaigns._options import add_fail_on, format_options
+from unperturbed.harness.cli.campaigns._options import add_fail_on, add_jobs, format_options, sharing
 from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Command:
             metavar="RUN",
             help=("leave out this run, such as 0007; may be given again"),
         )
+        add_jobs(parser)
         add_fail_on(parser)
         parser.add_argument("--json", action="store_true", help="print the verdicts as JSON instead of a table")
 
@@ -106,7 +107,7 @@ def _judge(folder: Path, campaign: CampaignSpec, arguments: argparse.Namespace, 
     from unperturbed.harness.cli.terminal.campaign import watching
     from unperturbed.harness.results.judge import judge
 
-    with watching(arguments) as watch:
+    with watching(arguments) as watch, sharing(arguments):
         return judge(
             folder,
             campaign,
@@ -132,7 +133,7 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
         )
     warm_once("alignment")
     campaign = whole_campaign(folder)
-    with watching(arguments) as watch:
+    with watching(arguments) as watch, sharing(arguments):
         judgement = judge_nodes(folder, campaign, write=not arguments.no_write, watch=watch)
     written = None if arguments.no_write else folder / "report.html"
     if arguments.open:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from unperturbed.errors import HostError
+from unperturbed.harness.cli.campaigns._options import add_jobs, sharing
 from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
 
 
@@ -24,6 +25,7 @@ class Command:
                 "not changed"
             ),
         )
+        add_jobs(parser)
         parser.add_argument("--open", action="store_true", help="open it in a browser")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -42,13 +44,13 @@ class Command:
             from unperturbed.harness.nodes import whole_campaign
             from unperturbed.harness.results.by_node import judge_nodes
 
-            with watching(arguments) as watch:
+            with watching(arguments) as watch, sharing(arguments):
                 judge_nodes(folder, whole_campaign(folder), watch=watch)
             print(folder / "report.html")
             if arguments.open:
                 open_page(folder / "report.html")
             return 0
-        with watching(arguments) as watch:
+        with watching(arguments) as watch, sharing(arguments):
             judgement = judge(folder, recorded_campaign(folder), watch=watch)
         if judgement.unwritten:
             raise HostError(f"the report cannot be written: {judgement.unwritten}")
@@ -56,7 +58,7 @@ class Command:
         written = folder / "report.html"
         print(written)
         if other is not None and beside is not None:
-            with watching(arguments) as watch:
+            with watching(arguments) as watch, sharing(arguments):
                 reference = judge(other, beside, write=False, watch=watch).content
             written = folder / "comparison.html"
             write_page(written, render_comparison(reference, content, _names(other, folder)))

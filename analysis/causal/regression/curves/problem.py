@@ -38,15 +38,15 @@ _KEPT_BYTES = 30e6
 OPERATION_BITS = 8
 """Section 7.2: "1 byte for each operation"."""
 
-_VECTORS = "float64[:, ::1]"
+_VECTORS, _NUMBERS, _CODES = "const float64[:, ::1]", "const float64[::1]", "const int64[::1]"
 _SIGNATURES = {
-    "extend": f"{_VECTORS}, int64, {_VECTORS}, float64, float64[::1], boolean[::1], float64[::1]",
+    "extend": f"float64[:, ::1], int64, {_VECTORS}, float64, float64[::1], boolean[::1], float64[::1]",
     "gains": (
-        f"float64[::1], {_VECTORS}, {_VECTORS}, int64[::1], int64[:, ::1], int64[::1], float64, "
-        f"{_VECTORS}, int64[:, ::1]"
+        f"{_NUMBERS}, {_VECTORS}, {_VECTORS}, {_CODES}, const int64[:, ::1], {_CODES}, float64, "
+        "float64[:, ::1], int64[:, ::1]"
     ),
     "scan": (
-        f"float64[::1], {_VECTORS}, {_VECTORS}, int64[:, ::1], {_VECTORS}, int64[::1], int64[::1], int64[::1], "
+        f"{_NUMBERS}, {_VECTORS}, {_VECTORS}, const int64[:, ::1], {_VECTORS}, {_CODES}, {_CODES}, {_CODES}, "
         "int64, float64[:, :, ::1]"
     ),
 }

@@ -33,7 +33,7 @@ _ALL_SUBSETS = 4
 _FEWEST_ROWS = 3
 """On each side of a cut."""
 _MOST_CUTS = 6
-_CUTS = "int64[::1], int64[::1], int64[::1], float64[::1], int64, int64, float64, int64, float64[::1]"
+_CUTS = 3 * "const int64[::1], " + "const float64[::1], int64, int64, float64, int64, float64[::1]"
 
 
 @dataclass(frozen=True, eq=False)

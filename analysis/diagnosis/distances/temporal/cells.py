@@ -25,10 +25,10 @@ _Whole = NDArray[np.int64]
 _Kinds = NDArray[np.int32]
 
 _MODULE = "unperturbed.analysis.diagnosis.distances.temporal.kernels"
-_EVENTS = "int32[::1], int64[::1], int64[::1], int32[::1], int64[::1]"
-_DENSE = f"{_EVENTS}, int64[::1], int64, int64[::1], boolean"
-_SPARSE = (f"{_EVENTS}, int64[::1], int64, int64[::1], boolean",)
-_STEPS = (f"{_EVENTS}, int64[::1], int64, int64[::1], int64[::1]",)
+_EVENTS = "const int32[::1], const int64[::1], const int64[::1], const int32[::1], const int64[::1]"
+_DENSE = f"{_EVENTS}, const int64[::1], int64, const int64[::1], boolean"
+_SPARSE = (f"{_EVENTS}, const int64[::1], int64, const int64[::1], boolean",)
+_STEPS = (f"{_EVENTS}, const int64[::1], int64, const int64[::1], int64[::1]",)
 _STRIP_ROWS = 1024
 """As in the kernels, whose module loads the compiler."""
 
