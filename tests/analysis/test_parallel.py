@@ -25,6 +25,9 @@ from unperturbed.harness.results.recorded import recorded_campaign
 
 WAYS = ("threading", "loky", "dask")
 
+# A warning that was raised in the threads of dask's cluster would end the cluster.
+pytestmark = pytest.mark.filterwarnings("default::ResourceWarning")
+
 
 @pytest.fixture(scope="module")
 def client():
