@@ -11,19 +11,29 @@ from mkdocs.exceptions import PluginError
 from tools import notebook, site_hooks
 from tools.tutorials import AFTER, PAGES, blocks, follow, is_printed
 
-_LONG = ("first_answer", "campaign", "subsets")
-"""Each takes a minute of processor time, as it simulates many runs: `make validate` follows these."""
+_SIMULATED = ("first_answer", "campaign", "subsets")
+"""Their verdicts come from simulated runs, and each is wrong in up to 5 % of campaigns, as it promises: a page that is
+right is right in the second of two attempts."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.long] if name in _LONG else []) for name in PAGES if name not in AFTER],
-)
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in AFTER])
 @pytest.mark.timeout(900)
 def test_a_tutorial_can_be_followed(name: str, tmp_path: Path) -> None:
-    for page in (name, *(later for later, first in AFTER.items() if first == name)):
-        assert blocks(PAGES[page])
-        follow(PAGES[page], tmp_path)
+    pages = [PAGES[one] for one in (name, *(later for later, first in AFTER.items() if first == name))]
+    assert all(map(blocks, pages))
+    try:
+        _follow(pages, tmp_path / "first")
+    except AssertionError as error:
+        if name not in _SIMULATED:
+            raise
+        print(f"followed again, as {error}")
+        _follow(pages, tmp_path / "second")
+
+
+def _follow(pages: list[Path], folder: Path) -> None:
+    folder.mkdir()
+    for page in pages:
+        follow(page, folder)
 
 
 def test_outputs_are_compared() -> None:
