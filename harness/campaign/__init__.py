@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.pilot import with_configuration
     from unperturbed.harness.campaign.plan import PAD_BYTES, Configuration, PlannedRun, configurations, plan_batch
     from unperturbed.harness.campaign.preparation import (
+        Workspace,
         build_and_stage,
         detect_host,
         make_empty_folder,
@@ -72,6 +73,7 @@ __all__ = [
     "Session",
     "State",
     "Watch",
+    "Workspace",
     "build_and_stage",
     "check_budget",
     "check_clock",
@@ -120,7 +122,7 @@ __getattr__, __dir__ = lazy_names(
         "manifest": ("Manifest", "RunState", "State"),
         "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
         "pilot": ("with_configuration",),
-        "preparation": ("build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
+        "preparation": ("Workspace", "build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
         "progress": ("Durations", "Estimate", "Progress", "Watch", "describe_interval", "unwatched"),
         "requirements": (
             "check_budget",

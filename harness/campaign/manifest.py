@@ -61,7 +61,7 @@ _TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES ru
 State = Literal["planned", "running", "done", "failed"]
 
 _FACTS: Mapping[str, Shape] = {
-    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose", "shared"), str),
+    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose", "shared", "staged"), str),
     **dict.fromkeys(("spec_digest", "spec_path", "spec_text"), str),
     **dict.fromkeys(("candidates", "programs", "reasons", "skipped"), dict),
     "description": {"host": {"name": str, "system": str}, "processor": {"model": str}},

@@ -36,6 +36,7 @@ from unperturbed.harness.nodes.shares import (
     reading,
     share_of,
 )
+from unperturbed.harness.nodes.staging import staged_folder
 from unperturbed.harness.nodes.worker import OUTCOME, Outcome
 from unperturbed.harness.program import check_compilers
 from unperturbed.harness.spec import CampaignSpec
@@ -166,7 +167,8 @@ def _make_part(campaign: CampaignSpec, part: NodePart, whole: Manifest, home: Pa
                 return
     with lock_campaign(share, part.folder, CAMPAIGN) as manifest:
         shared = {name: whole.fact(name) for name in _SHARED_FACTS}
-        manifest.set_facts(part=part.number, shared=str(home), **shared)
+        copy = staged_folder(campaign, str(whole.fact("id")), part)
+        manifest.set_facts(part=part.number, shared=str(home), staged=copy and str(copy), **shared)
 
 
 def _watch(engine: Engine, standings: Sequence[_Standing], patience: float, progress: Progress) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from unperturbed.errors import HostError, SpecError, UnperturbedError
-from unperturbed.harness.campaign import Manifest, Progress, is_locked, run_campaign, shared_workspace
+from unperturbed.errors import HostError, RunError, SpecError, UnperturbedError
+from unperturbed.harness.campaign import Manifest, Progress, Workspace, is_locked, run_campaign, shared_workspace
 from unperturbed.harness.nodes.facts import differences, node_facts
 from unperturbed.harness.nodes.shares import (
     FOLDER,
@@ -22,6 +23,7 @@ from unperturbed.harness.nodes.shares import (
     write_json,
     write_once,
 )
+from unperturbed.harness.nodes.staging import staged
 from unperturbed.harness.spec import CampaignSpec, parse_spec
 
 OUTCOME = "outcome.json"
@@ -38,13 +40,13 @@ class Outcome:
     ----------
     ending : {"over", "refused", "elsewhere", "error"}
         `refused`: this node differs from those that make the other parts; `elsewhere`: the part belongs to another
-        node, or this node to another part.
+        node, or this node to another part; `over`: every run is done, or failed for good.
     node : str
         The node's name.
     message : str
         What was wrong; empty where nothing was.
     exit_code : int
-        Of the command.
+        Of the command: 1 where runs failed.
     """
 
     ending: Ending
@@ -114,9 +116,29 @@ def _work(
 ) -> Outcome:
     share = share_of(campaign, part.number)
     with reading(part) as manifest:
-        workspace = shared_workspace(share, manifest)
+        workspace, copy = shared_workspace(share, manifest, staged=False), manifest.fact("staged")
     if workspace is None:
         raise SpecError(f"{part.folder} is no part of a campaign")
+    if copy is None:
+        return _work_from(workspace, share, home, part, parts, node, progress)
+    with ExitStack() as kept:
+        try:
+            copies = kept.enter_context(staged(share, home, workspace, Path(copy)))
+        except HostError as error:  # another node may have room for it
+            return Outcome("refused", node, f"the node {node}: {error}", error.exit_code)
+        return _work_from(copies, share, home, part, parts, node, progress)
+
+
+def _work_from(
+    workspace: Workspace,
+    share: CampaignSpec,
+    home: Path,
+    part: NodePart,
+    parts: tuple[NodePart, ...],
+    node: str,
+    progress: Progress,
+) -> Outcome:
+    """Make the runs from these builds and inputs, unless this node must not."""
     own = node_facts(share, workspace.builds, workspace.inputs)
     first = home / FOLDER / _FIRST
     write_once(first, {"node": node, "facts": own})
@@ -131,4 +153,7 @@ def _work(
         progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
     write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
     run_campaign(share, part.folder, progress)
-    return Outcome("over", node)
+    with reading(part) as manifest:
+        failed = manifest.counts().get("failed", 0)
+    # No message: whoever watches reads the manifest, where each failed run has its error.
+    return Outcome("over", node, exit_code=RunError.exit_code if failed else 0)

@@ -23,7 +23,7 @@ class Command:
         add_progress_option(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Make what is left of the part; return 0, also when runs failed, which the manifest records."""
+        """Make what is left of the part; return 1 when runs failed."""
         from unperturbed.errors import HostError, RunError
         from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
         from unperturbed.harness.nodes import work
