@@ -5,6 +5,8 @@ Whoever coordinates may be stopped at any point: parts go on without it, and the
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -46,6 +48,7 @@ _SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program")
 _TRIES = 3
 """A part is given up once its job has ended so many times without a further run."""
 _BETWEEN_LINES_S = 5.0
+_LEAST_FREE_BYTES = 1 << 20
 
 
 class CancelledError(RunError):
@@ -250,6 +253,8 @@ def _ended(engine: Engine, one: _Standing, standings: Sequence[_Standing], progr
     elif one.part.number not in engine.taken:
         one.fruitless += 1
     if outcome is None:
+        if _is_full(engine.folder):  # on which the part could not say so
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(engine.folder))
         if one.fruitless >= _TRIES:
             _give_up(
                 one, f"its job ended {_TRIES} times without a further run; see {one.part.folder / 'job.log'}", progress
@@ -265,6 +270,11 @@ def _ended(engine: Engine, one: _Standing, standings: Sequence[_Standing], progr
             one.avoid.append(outcome.node)
     else:
         _give_up(one, outcome.message or "its job ended with runs left", progress)
+
+
+def _is_full(folder: Path) -> bool:
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize < _LEAST_FREE_BYTES
 
 
 def _give_up(one: _Standing, why: str, progress: Progress) -> None:
