@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         plan_counting,
     )
     from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
-    from unperturbed.harness.campaign.session import Session, execute_in
+    from unperturbed.harness.campaign.session import Session, execute_in, first_layout_of, make_layouts
     from unperturbed.harness.campaign.summary import (
         HOME,
         CampaignSummary,
@@ -87,10 +87,12 @@ __all__ = [
     "execute_in",
     "execute_plan",
     "find_campaigns",
+    "first_layout_of",
     "is_locked",
     "lock_campaign",
     "lost_note",
     "make_empty_folder",
+    "make_layouts",
     "no_verdict",
     "phase_of",
     "plan_batch",
@@ -134,7 +136,7 @@ __getattr__, __dir__ = lazy_names(
             "plan_counting",
         ),
         "run": ("ProgramResult", "Sampling", "run_plain"),
-        "session": ("Session", "execute_in"),
+        "session": ("Session", "execute_in", "first_layout_of", "make_layouts"),
         "traces": ("DamagedRunsError", "lost_note", "read_run", "reopen_lost"),
         "summary": ("CampaignSummary", "HOME", "Phase", "find_campaigns", "is_locked", "phase_of", "read_summary"),
     },

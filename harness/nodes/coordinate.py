@@ -38,13 +38,13 @@ from unperturbed.harness.nodes.shares import (
     reading,
     share_of,
 )
-from unperturbed.harness.nodes.staging import staged_folder
+from unperturbed.harness.nodes.staging import link_layouts, staged_folder
 from unperturbed.harness.nodes.worker import OUTCOME, Outcome
 from unperturbed.harness.program import check_compilers
 from unperturbed.harness.spec import CampaignSpec
 
 _CANCELLED = "cancelled"
-_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program")
+_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
 _TRIES = 3
 """A part is given up once its job has ended so many times without a further run."""
 _BETWEEN_LINES_S = 5.0
@@ -113,7 +113,9 @@ def run_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> tu
         for name in ("", *campaign.programs):
             check_compilers(campaign.of_program(name).program)
             check_sampled_program(campaign.of_program(name))
-        build_and_stage(campaign, folder, manifest, progress)
+        workspace = build_and_stage(campaign, folder, manifest, progress)
+        if campaign.campaign.layouts == "varied":
+            link_layouts(campaign, workspace, manifest, progress)
         parts = parts_of(folder, campaign.nodes.count)
         for part in parts:
             _make_part(campaign, part, manifest, folder)

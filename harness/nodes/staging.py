@@ -11,23 +11,60 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.campaign import Workspace
+from unperturbed.harness.campaign import Manifest, Progress, Workspace, configurations, first_layout_of, make_layouts
 from unperturbed.harness.nodes.facts import binaries_digest, binary_files
-from unperturbed.harness.nodes.shares import NodePart
+from unperturbed.harness.nodes.shares import NodePart, share_of
+from unperturbed.harness.program import AS_BUILT, put_in_place
 from unperturbed.harness.spec import CampaignSpec
 
 _ID_DIGITS = 12
+_COPY = "copy"
 
 
 def staged_folder(campaign: CampaignSpec, identity: str, part: NodePart) -> Path | None:
     """Return where a part's node keeps its copy; None where the program runs from the campaign's folder.
 
     Only the part's number differs between nodes, so that two parts never meet in one folder. The length of the path,
-    which moves the program's stack, is the same on all.
+    which moves the program's stack, is the same on all. Where layouts vary, each node needs a copy, as it puts the
+    layout of each run into the build: without `stage`, in the part's folder.
     """
-    if campaign.nodes is None or campaign.nodes.stage is None:
+    if campaign.nodes is None:
         return None
+    if campaign.nodes.stage is None:
+        return part.folder / _COPY if campaign.campaign.layouts == "varied" else None
     return Path(campaign.nodes.stage) / f"unperturbed-{identity[:_ID_DIGITS]}-{part.name}"
+
+
+def link_layouts(campaign: CampaignSpec, workspace: Workspace, manifest: Manifest, progress: Progress) -> None:
+    """Link the layouts of the runs of all nodes, once. Each node's are different ones, as its changes are independent.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        With `layouts: varied` and `nodes`.
+    workspace : Workspace
+        The builds.
+    manifest : Manifest
+        That of the whole campaign.
+    progress : Progress
+        Receives every step.
+
+    Raises
+    ------
+    RunError
+        A program can neither be linked nor built again.
+    """
+    count = campaign.nodes.count if campaign.nodes is not None else 1
+    runs = [
+        (item.name, first_layout_of(part) + run)
+        for part in range(1, count + 1)
+        for item in configurations(share_of(campaign, part))
+        for run in range(item.runs)
+    ]
+    built = {item.name: (item, workspace.builds[item.name]) for item in configurations(campaign)}
+    make_layouts(campaign, built, runs, manifest, progress)
+    for tree in filter(None, workspace.builds.values()):
+        put_in_place(tree, AS_BUILT)  # what nodes copy
 
 
 @contextmanager
@@ -89,7 +126,10 @@ def _make_empty(folder: Path) -> None:
 
 def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
     """Copy every build and the inputs; what a path was below the campaign's folder, it is below this one."""
-    for origin in dict.fromkeys((workspace.inputs, *filter(None, workspace.builds.values()))):
+    origins = [workspace.inputs]
+    for build in filter(None, workspace.builds.values()):
+        origins += [build, *filter(Path.is_dir, [build.parent / "layouts"])]
+    for origin in dict.fromkeys(origins):
         shutil.copytree(origin, folder / origin.relative_to(home), symlinks=True)
     builds = {
         name: None if build is None else folder / build.relative_to(home) for name, build in workspace.builds.items()
@@ -102,10 +142,10 @@ def _compare(campaign: CampaignSpec, home: Path, workspace: Workspace, copies: W
         if build is None:
             continue
         for label, file in binary_files(campaign, name, build, copies.inputs).items():
-            if file.resolve().is_relative_to(home.resolve()):
+            if file.resolve().is_relative_to((home / "builds").resolve()):
                 raise SpecError(
-                    f"`stage`: the copied program of {name} still loads {label} from {file}, an absolute path in its "
-                    "build: link it with a run path that begins with $ORIGIN, or leave `stage` out"
+                    f"the copied program of {name} still loads {label} from {file}, an absolute path in its build: "
+                    "link it with a run path that begins with $ORIGIN, or leave out `stage` and `layouts: varied`"
                 )
     built, copied = (binaries_digest(campaign, one.builds, one.inputs) for one in (workspace, copies))
     if built != copied:

@@ -69,11 +69,6 @@ def _check(draft: Draft) -> None:
         return
     if draft.has("parameters"):
         draft.report_key(("nodes",), "`nodes` has no meaning in a sweep (`parameters:`): a sweep runs on one host")
-    if draft.value("campaign", "layouts") == "varied":
-        draft.report(
-            ("campaign", "layouts"),
-            "`varied` and `nodes` exclude each other: the nodes share one build, and a layout is put into its folder",
-        )
     if draft.value("nodes", "engine") == "here":
         for key in _OF_SLURM:
             if draft.has("nodes", key):
@@ -109,6 +104,7 @@ NODES = SpecKey(
     examples=({"engine": "slurm", "count": 4, "constraint": "typea", "time": "2:00:00"},),
     notes="""\
 - With `nodes`, `baseline_runs` and `runs` are totals, and each node makes its share: at least 5 of the baseline, and 2
-  of every other configuration. `nodes` has no meaning in a sweep, and excludes `layouts: varied`.
+  of every other configuration. `nodes` has no meaning in a sweep. With `layouts: varied`, each node has layouts of its
+  own, and runs the program from a copy of the builds.
 """,
 )

@@ -13,9 +13,11 @@ import psutil
 import pytest
 import yaml
 
+from tests.harness.campaign.test_software_campaign import NATIVE
 from tests.harness.nodes.slurm import can_mount, cluster, lacking
 from tests.harness.nodes.test_here import done, start, states, wait_for
-from tests.harness.phases_campaign import unperturbed
+from tests.harness.phases_campaign import unperturbed, write_spec
+from tests.harness.program.test_layouts import symbols
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign import Workspace
 from unperturbed.harness.nodes.staging import staged
@@ -107,6 +109,40 @@ def test_the_program_runs_from_the_copy_which_is_removed(tmp_path: Path) -> None
     assert len({len(command) for command in found}) == 1
     facts = [json.loads((campaign / f"nodes/{part}/facts.json").read_text())["facts"] for part in ("01", "02")]
     assert facts[0]["program and libraries"] == facts[1]["program and libraries"] != "unknown"
+
+
+def test_each_node_has_layouts_of_its_own(tmp_path: Path) -> None:
+    spec = write_spec(
+        tmp_path,
+        **{**NATIVE, "campaign__runs": 4},
+        campaign__baseline_runs=10,
+        campaign__layouts="varied",
+        analysis__anchor=None,
+        measure__software={"steps": {"loop": "walk"}},
+        nodes={"engine": "here", "count": 2},
+    )
+    shown = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert shown.returncode == 0, shown.stderr
+    campaign = tmp_path / "campaigns" / "phases"
+    assert "linking 10 layouts of baseline" in shown.stderr
+    found: dict[str, list[int]] = {}
+    for meta in sorted(campaign.glob("nodes/*/runs/*/meta.json")):
+        run = json.loads(meta.read_text())
+        if run["run"] != "pilot":
+            part = meta.parents[2]
+            assert any(word.startswith(f"{part}/copy/builds/") for word in run["command"])
+            found.setdefault(f"{part.name} {run['configuration']}", []).append(run["layout"])
+    assert {name: sorted(layouts) for name, layouts in found.items()} == {
+        "01 baseline": [1, 2, 3, 4, 5],
+        "02 baseline": [10_001, 10_002, 10_003, 10_004, 10_005],
+        "01 steps": [1, 2],
+        "02 steps": [10_001, 10_002],
+    }
+    for part in ("01", "02"):
+        assert "linking" not in (campaign / f"nodes/{part}/job.log").read_text()
+        assert not (campaign / f"nodes/{part}/copy").exists()
+    one, other = (campaign / f"builds/01/layouts/{number}/0" for number in ("001", "10001"))
+    assert symbols(one) != symbols(other)
 
 
 def test_a_cancelled_part_removes_its_copy(tmp_path: Path) -> None:
