@@ -30,6 +30,7 @@ from unperturbed.harness.nodes.engines import Engine, Job, engine_of
 from unperturbed.harness.nodes.shares import (
     FOLDER,
     NODES,
+    OUTCOME,
     NodePart,
     done_runs,
     lacks,
@@ -39,7 +40,7 @@ from unperturbed.harness.nodes.shares import (
     share_of,
 )
 from unperturbed.harness.nodes.staging import link_layouts, staged_folder
-from unperturbed.harness.nodes.worker import OUTCOME, Outcome
+from unperturbed.harness.nodes.worker import Outcome
 from unperturbed.harness.program import check_compilers
 from unperturbed.harness.spec import CampaignSpec
 

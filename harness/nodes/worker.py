@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from unperturbed.errors import HostError, RunError, SpecError, UnperturbedError
-from unperturbed.harness.campaign import Manifest, Progress, Workspace, is_locked, run_campaign, shared_workspace
+from unperturbed.harness.campaign import Progress, Workspace, is_locked, run_campaign, shared_workspace
 from unperturbed.harness.nodes.facts import differences, node_facts
 from unperturbed.harness.nodes.shares import (
     FOLDER,
-    NODES,
+    OUTCOME,
     NodePart,
     claim,
     parts_of,
@@ -20,13 +20,13 @@ from unperturbed.harness.nodes.shares import (
     reading,
     share_of,
     this_node,
+    whole_campaign,
     write_json,
     write_once,
 )
 from unperturbed.harness.nodes.staging import staged
-from unperturbed.harness.spec import CampaignSpec, parse_spec
+from unperturbed.harness.spec import CampaignSpec
 
-OUTCOME = "outcome.json"
 _FIRST = "facts.json"
 
 Ending = Literal["over", "refused", "elsewhere", "error"]
@@ -53,24 +53,6 @@ class Outcome:
     node: str
     message: str = ""
     exit_code: int = 0
-
-
-def whole_campaign(folder: Path) -> CampaignSpec:
-    """Return the spec of a campaign on nodes, as its manifest has it now.
-
-    Raises
-    ------
-    SpecError
-        The folder holds no such campaign.
-    """
-    path = folder / "campaign.sqlite"
-    if not path.is_file():
-        raise SpecError(f"{folder} holds no campaign (no campaign.sqlite)")
-    with Manifest(path, read_only=True) as manifest:
-        if manifest.fact("purpose") != NODES:
-            raise SpecError(f"{folder} holds no campaign on nodes: its spec has no `nodes`")
-        text, spec_path = manifest.fact("spec_text"), manifest.fact("spec_path")
-    return parse_spec(text, spec_path, Path(spec_path).parent, recorded=True)
 
 
 def work(folder: Path, progress: Progress) -> Outcome:
