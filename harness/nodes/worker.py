@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import fcntl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -28,6 +30,7 @@ from unperturbed.harness.nodes.staging import staged
 from unperturbed.harness.spec import CampaignSpec
 
 _FIRST = "facts.json"
+_LOCK = "work.lock"
 
 Ending = Literal["over", "refused", "elsewhere", "error"]
 
@@ -85,12 +88,24 @@ def work(folder: Path, progress: Progress) -> Outcome:
     if is_locked(folder):
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
-    try:
-        outcome = _work(campaign, home, part, parts_of(home, campaign.nodes.count), node, progress)
-    except UnperturbedError as error:
-        outcome = Outcome("error", node, str(error), error.exit_code)
-    write_json(folder / OUTCOME, vars(outcome))
+    with _alone(folder):
+        try:
+            outcome = _work(campaign, home, part, parts_of(home, campaign.nodes.count), node, progress)
+        except UnperturbedError as error:
+            outcome = Outcome("error", node, str(error), error.exit_code)
+        write_json(folder / OUTCOME, vars(outcome))
     return outcome
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Lock a part against another process that would work at it, from before its builds are copied."""
+    with (folder / _LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SpecError(f"{folder}: another process is working on this part") from None
+        yield
 
 
 def _work(
@@ -103,6 +118,8 @@ def _work(
         raise SpecError(f"{part.folder} is no part of a campaign")
     if copy is None:
         return _work_from(workspace, share, home, part, parts, node, progress)
+    if part.owner is not None and (why := claim(part, parts, node)):
+        return Outcome("elsewhere", node, why, HostError.exit_code)  # before anything is copied
     with ExitStack() as kept:
         try:
             copies = kept.enter_context(staged(share, home, workspace, Path(copy)))

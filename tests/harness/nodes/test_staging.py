@@ -96,6 +96,9 @@ def test_the_program_runs_from_the_copy_which_is_removed(tmp_path: Path) -> None
     # A job that is killed by force cannot remove its copy; the part's next one does.
     worker = psutil.Process(json.loads((campaign / "nodes/01/job.json").read_text())["pid"])
     (first / "left").touch()
+    another = unperturbed(spec.parent, "work", campaign / "nodes" / "01")
+    assert another.returncode == 2 and "another process is working on this part" in another.stderr
+    assert (first / "left").exists()
     worker.kill()
     wait_for(lambda: not (first / "left").exists() and (first / "inputs").is_dir())
     (spec.parent / "open").touch()
