@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 from tests.harness.nodes.slurm import Cluster, cluster
@@ -32,7 +33,7 @@ _LOOK_S = 0.005
 
 @dataclass(frozen=True)
 class Timed:
-    """A command: seconds by the wall clock, and of the processor, without what the nodes spent."""
+    """A command: seconds by the wall clock, and of the processor, without what Slurm's nodes spent."""
 
     wall: float
     processor: float
@@ -50,6 +51,12 @@ def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str])
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, process.returncode
     return Timed(time.perf_counter() - started, used.ru_utime + used.ru_stime)
+
+
+def _processor(process: int) -> float:
+    """Return the seconds of the processor that a process and its children have used."""
+    used = psutil.Process(process).cpu_times()
+    return float(used.user + used.system + used.children_user + used.children_system)
 
 
 def _spec(folder: Path, runs: int, nodes: Mapping[str, Any] | None) -> Path:
@@ -83,12 +90,14 @@ def _told(name: str, took: Timed, manifests: Sequence[Path]) -> None:
     each = ", ".join(f"{1000 * seconds / runs:.1f}" for seconds, runs in found)
     print(f"{name}: {made} runs in {took.wall:.1f} s, none lost, none made twice; load {os.getloadavg()[0]:.1f}")
     print(f"  beside the program, ms a run of a part: {each}")
-    print(f"  the command itself: {1000 * took.processor / made:.1f} ms of the processor a run")
+    print(
+        f"  the command, with parts that it executes itself: {1000 * took.processor / made:.1f} ms of the processor a run"
+    )
 
 
 def _first_runs(slurm: Cluster, folder: Path, times: int) -> None:
     """Print the time from `run` to the first run's start, and what it consists of."""
-    rows = []
+    rows, spent, worked = [], list[float](), list[float]()
     for at in range(times):
         place = _spec(folder / f"first{at}", 15, {"engine": "slurm", "count": 3})
         nodes = place / "campaigns/short/nodes"
@@ -104,8 +113,12 @@ def _first_runs(slurm: Cluster, folder: Path, times: int) -> None:
         seen: dict[str, float] = {}
         while len(seen) < len(steps):
             for name, pattern in steps:
-                if name not in seen and any(nodes.glob(pattern)):
+                if name not in seen and (found := next(nodes.glob(pattern), None)):
                     seen[name] = time.perf_counter() - began
+                    if name == "submitted":
+                        spent.append(_processor(process.pid))
+                    elif name == "the first run":
+                        worked.append(_processor(int((found.parents[1] / "campaign.lock").read_text())))
             assert process.poll() in (None, 0)
             time.sleep(_LOOK_S)
         assert process.wait() == 0
@@ -116,6 +129,9 @@ def _first_runs(slurm: Cluster, folder: Path, times: int) -> None:
     for (name, _), at in zip(steps, fastest, strict=True):
         print(f"  {name}: +{at - before:.2f} s")
         before = at
+    print(
+        f"  of the processor: {min(spent):.2f} s until the jobs are submitted, {min(worked):.2f} s of a node's process"
+    )
 
 
 def _status(slurm: Cluster, place: Path) -> None:
