@@ -90,9 +90,7 @@ def _told(name: str, took: Timed, manifests: Sequence[Path]) -> None:
     each = ", ".join(f"{1000 * seconds / runs:.1f}" for seconds, runs in found)
     print(f"{name}: {made} runs in {took.wall:.1f} s, none lost, none made twice; load {os.getloadavg()[0]:.1f}")
     print(f"  beside the program, ms a run of a part: {each}")
-    print(
-        f"  the command, with parts that it executes itself: {1000 * took.processor / made:.1f} ms of the processor a run"
-    )
+    print(f"  the command, and parts that are its own: {1000 * took.processor / made:.1f} ms of the processor a run")
 
 
 def _first_runs(slurm: Cluster, folder: Path, times: int) -> None:
