@@ -194,7 +194,7 @@ class Manifest:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
+        self.path, self._closed = path, False
         place = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
         try:
             # A back end may make runs in a thread, one at a time; SQLite serialises access by itself.
@@ -225,10 +225,11 @@ class Manifest:
             self.settle()
         finally:
             self._db.close()
+            self._closed = True
 
     def settle(self) -> None:
-        """Write what waits for the next change."""
-        if self._db.in_transaction:
+        """Write what waits for the next change; a manifest that is closed has written it."""
+        if not self._closed and self._db.in_transaction:
             self._db.execute("COMMIT")
 
     def __enter__(self) -> Manifest:

@@ -54,6 +54,7 @@ def test_a_finish_that_waits_is_on_disk_with_the_next_change_and_at_the_end(mani
     assert seen()[1] == "done" and manifest.totals("0002") == {"0002": {"x": 1}}
     manifest.finish(RUNS[2], seconds=1, intervals=100, host=HOST, waits=True)
     manifest.close()
+    manifest.settle()
     assert seen() == ["done", "done", "done", "running"]
 
 
