@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.pilot import with_configuration
     from unperturbed.harness.campaign.plan import PAD_BYTES, Configuration, PlannedRun, configurations, plan_batch
     from unperturbed.harness.campaign.preparation import (
+        Workspace,
         build_and_stage,
         detect_host,
         make_empty_folder,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         plan_counting,
     )
     from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
-    from unperturbed.harness.campaign.session import Session, execute_in
+    from unperturbed.harness.campaign.session import Session, execute_in, first_layout_of, make_layouts
     from unperturbed.harness.campaign.summary import (
         HOME,
         CampaignSummary,
@@ -72,6 +73,7 @@ __all__ = [
     "Session",
     "State",
     "Watch",
+    "Workspace",
     "build_and_stage",
     "check_budget",
     "check_clock",
@@ -85,10 +87,12 @@ __all__ = [
     "execute_in",
     "execute_plan",
     "find_campaigns",
+    "first_layout_of",
     "is_locked",
     "lock_campaign",
     "lost_note",
     "make_empty_folder",
+    "make_layouts",
     "no_verdict",
     "phase_of",
     "plan_batch",
@@ -120,7 +124,7 @@ __getattr__, __dir__ = lazy_names(
         "manifest": ("Manifest", "RunState", "State"),
         "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
         "pilot": ("with_configuration",),
-        "preparation": ("build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
+        "preparation": ("Workspace", "build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
         "progress": ("Durations", "Estimate", "Progress", "Watch", "describe_interval", "unwatched"),
         "requirements": (
             "check_budget",
@@ -132,7 +136,7 @@ __getattr__, __dir__ = lazy_names(
             "plan_counting",
         ),
         "run": ("ProgramResult", "Sampling", "run_plain"),
-        "session": ("Session", "execute_in"),
+        "session": ("Session", "execute_in", "first_layout_of", "make_layouts"),
         "traces": ("DamagedRunsError", "lost_note", "read_run", "reopen_lost"),
         "summary": ("CampaignSummary", "HOME", "Phase", "find_campaigns", "is_locked", "phase_of", "read_summary"),
     },

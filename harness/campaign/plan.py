@@ -123,6 +123,7 @@ def plan_runs(
     order: Literal["blocks", "random", "sequential"] = "blocks",
     before: Sequence[PlannedRun] = (),
     layouts: Literal["fixed", "varied"] = "fixed",
+    first_layout: int = 1,
 ) -> tuple[PlannedRun, ...]:
     """Lay out every run of a campaign, in the order in which they are made.
 
@@ -142,6 +143,8 @@ def plan_runs(
         Runs that were planned earlier. Only the runs beyond them are planned, in further blocks.
     layouts : {"fixed", "varied"}, default "fixed"
         `varied` gives every repetition of a configuration a layout of its own, numbered as the repetition.
+    first_layout : int, default 1
+        Number of the first repetition's layout: nodes that share a build have different ones.
 
     Returns
     -------
@@ -178,7 +181,7 @@ def plan_runs(
             repetition,
             first_block + block,
             pads[block],
-            repetition if layouts == "varied" else 0,
+            first_layout - 1 + repetition if layouts == "varied" else 0,
         )
         for number, (block, configuration, name, repetition) in enumerate(slots, start=first)
     )

@@ -15,7 +15,7 @@ from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.harness.campaign import HOME
 
 if TYPE_CHECKING:
-    from unperturbed.harness.cli.terminal.campaign import TerminalProgress
+    from unperturbed.harness.cli.terminal.progress import TerminalProgress
     from unperturbed.harness.drafts import Choices, CommandSpec, Comparison
     from unperturbed.harness.spec import CampaignSpec
 

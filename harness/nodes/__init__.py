@@ -18,9 +18,10 @@ if TYPE_CHECKING:
         reading,
         recorded_share,
         share_of,
+        whole_campaign,
     )
     from unperturbed.harness.nodes.status import CampaignStatus, PartStatus, read_status
-    from unperturbed.harness.nodes.worker import whole_campaign, work
+    from unperturbed.harness.nodes.worker import work
 
 __all__ = [
     "NODES",
@@ -55,8 +56,9 @@ __getattr__, __dir__ = lazy_names(
             "reading",
             "recorded_share",
             "share_of",
+            "whole_campaign",
         ),
         "status": ("CampaignStatus", "PartStatus", "read_status"),
-        "worker": ("whole_campaign", "work"),
+        "worker": ("work",),
     },
 )

@@ -5,6 +5,8 @@ Whoever coordinates may be stopped at any point: parts go on without it, and the
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +30,7 @@ from unperturbed.harness.nodes.engines import Engine, Job, engine_of
 from unperturbed.harness.nodes.shares import (
     FOLDER,
     NODES,
+    OUTCOME,
     NodePart,
     done_runs,
     lacks,
@@ -36,15 +39,17 @@ from unperturbed.harness.nodes.shares import (
     reading,
     share_of,
 )
-from unperturbed.harness.nodes.worker import OUTCOME, Outcome
+from unperturbed.harness.nodes.staging import link_layouts, staged_folder
+from unperturbed.harness.nodes.worker import Outcome
 from unperturbed.harness.program import check_compilers
 from unperturbed.harness.spec import CampaignSpec
 
 _CANCELLED = "cancelled"
-_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program")
+_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
 _TRIES = 3
 """A part is given up once its job has ended so many times without a further run."""
 _BETWEEN_LINES_S = 5.0
+_LEAST_FREE_BYTES = 1 << 20
 
 
 class CancelledError(RunError):
@@ -109,7 +114,9 @@ def run_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> tu
         for name in ("", *campaign.programs):
             check_compilers(campaign.of_program(name).program)
             check_sampled_program(campaign.of_program(name))
-        build_and_stage(campaign, folder, manifest, progress)
+        workspace = build_and_stage(campaign, folder, manifest, progress)
+        if campaign.campaign.layouts == "varied":
+            link_layouts(campaign, workspace, manifest, progress)
         parts = parts_of(folder, campaign.nodes.count)
         for part in parts:
             _make_part(campaign, part, manifest, folder)
@@ -166,7 +173,8 @@ def _make_part(campaign: CampaignSpec, part: NodePart, whole: Manifest, home: Pa
                 return
     with lock_campaign(share, part.folder, CAMPAIGN) as manifest:
         shared = {name: whole.fact(name) for name in _SHARED_FACTS}
-        manifest.set_facts(part=part.number, shared=str(home), **shared)
+        copy = staged_folder(campaign, str(whole.fact("id")), part)
+        manifest.set_facts(part=part.number, shared=str(home), staged=copy and str(copy), **shared)
 
 
 def _watch(engine: Engine, standings: Sequence[_Standing], patience: float, progress: Progress) -> None:
@@ -248,6 +256,8 @@ def _ended(engine: Engine, one: _Standing, standings: Sequence[_Standing], progr
     elif one.part.number not in engine.taken:
         one.fruitless += 1
     if outcome is None:
+        if _is_full(engine.folder):  # on which the part could not say so
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(engine.folder))
         if one.fruitless >= _TRIES:
             _give_up(
                 one, f"its job ended {_TRIES} times without a further run; see {one.part.folder / 'job.log'}", progress
@@ -263,6 +273,11 @@ def _ended(engine: Engine, one: _Standing, standings: Sequence[_Standing], progr
             one.avoid.append(outcome.node)
     else:
         _give_up(one, outcome.message or "its job ended with runs left", progress)
+
+
+def _is_full(folder: Path) -> bool:
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize < _LEAST_FREE_BYTES
 
 
 def _give_up(one: _Standing, why: str, progress: Progress) -> None:

@@ -24,6 +24,9 @@ NODES = "a campaign on nodes"
 FOLDER = "nodes"
 """The folder of the parts, in that of the campaign."""
 
+OUTCOME = "outcome.json"
+"""How the last work at a part ended, in its folder."""
+
 
 @dataclass(frozen=True)
 class NodePart:
@@ -81,6 +84,24 @@ def share_of(campaign: CampaignSpec, number: int) -> CampaignSpec:
     }
     seed = random.Random(f"{design.seed}/{number}").randrange(2**63)
     return campaign.model_copy(update={"campaign": design.model_copy(update={**shares, "seed": seed})})
+
+
+def whole_campaign(folder: Path) -> CampaignSpec:
+    """Return the spec of a campaign on nodes, as its manifest has it now.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no such campaign.
+    """
+    path = folder / "campaign.sqlite"
+    if not path.is_file():
+        raise SpecError(f"{folder} holds no campaign (no campaign.sqlite)")
+    with Manifest(path, read_only=True) as manifest:
+        if manifest.fact("purpose") != NODES:
+            raise SpecError(f"{folder} holds no campaign on nodes: its spec has no `nodes`")
+        text, spec_path = manifest.fact("spec_text"), manifest.fact("spec_path")
+    return parse_spec(text, spec_path, Path(spec_path).parent, recorded=True)
 
 
 @contextmanager

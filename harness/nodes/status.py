@@ -27,8 +27,16 @@ from unperturbed.harness.campaign import (
     phase_of,
 )
 from unperturbed.harness.nodes.engines import Job, engine_of
-from unperturbed.harness.nodes.shares import NODES, NodePart, is_half_written, parts_of, read_json, share_of
-from unperturbed.harness.nodes.worker import OUTCOME, whole_campaign
+from unperturbed.harness.nodes.shares import (
+    NODES,
+    OUTCOME,
+    NodePart,
+    is_half_written,
+    parts_of,
+    read_json,
+    share_of,
+    whole_campaign,
+)
 from unperturbed.harness.spec import PILOT, CampaignSpec
 
 _SHOWN_FAILURES = 5

@@ -66,8 +66,8 @@ class Command:
 
         0 when every metric is in a certified subset, 4 when one is in none, 1 when a run failed, 130 when interrupted.
         """
-        from unperturbed.harness.cli.terminal.campaign import chosen_progress
         from unperturbed.harness.cli.terminal.partition import PartitionProgress, show_plan
+        from unperturbed.harness.cli.terminal.progress import chosen_progress
         from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.spec import load_spec
         from unperturbed.harness.studies import Search, partition_campaign

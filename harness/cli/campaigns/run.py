@@ -59,8 +59,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run what is left, then check it; return 1 when runs failed or rows are missing, 4 when perturbed."""
-        from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
-        from unperturbed.harness.cli.terminal.plan import show_plan
+        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.spec import load_spec
 
         progress = TerminalProgress(chosen_progress(arguments))
@@ -70,6 +69,8 @@ class Command:
         campaign = load_spec(arguments.spec) if drafted is None else drafted.load()
         folder = (arguments.campaign or HOME / campaign.name).absolute()
         if arguments.dry_run:
+            from unperturbed.harness.cli.terminal.plan import show_plan
+
             return show_plan(campaign, folder, as_json=arguments.json)
         if campaign.nodes is not None:
             from unperturbed.harness.cli.terminal.nodes import run_and_show_nodes
@@ -87,7 +88,7 @@ class Command:
 
 def _sweep(campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:
     """Run what is left of a sweep, and show what its table holds; 1 when rows are missing."""
-    from unperturbed.harness.cli.terminal.campaign import chosen_progress
+    from unperturbed.harness.cli.terminal.progress import chosen_progress
     from unperturbed.harness.cli.terminal.sweep import SweepProgress, show_sweep, to_json
     from unperturbed.harness.studies import points, run_sweep
 

@@ -23,9 +23,9 @@ class Command:
         add_progress_option(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Make what is left of the part; return 0, also when runs failed, which the manifest records."""
+        """Make what is left of the part; return 1 when runs failed."""
         from unperturbed.errors import HostError, RunError
-        from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
+        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.nodes import work
 
         progress = TerminalProgress(chosen_progress(arguments))

@@ -12,8 +12,8 @@ from unperturbed.analysis.perturbation import verdict_cell
 from unperturbed.common.table import style_of
 from unperturbed.common.wording import BAD, UNDECIDED, duration
 from unperturbed.harness.campaign import Estimate
-from unperturbed.harness.cli.terminal.campaign import Show, TerminalProgress
 from unperturbed.harness.cli.terminal.console import terminal
+from unperturbed.harness.cli.terminal.progress import Show, TerminalProgress
 
 
 class PartitionProgress(TerminalProgress):

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Section, SpecKey
 from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
-from unperturbed.harness.spec.values.text import SLURM_TIME, Text, Texts
+from unperturbed.harness.spec.values.text import SLURM_TIME, AbsoluteFolder, Text, Texts
 
 LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
@@ -52,6 +52,13 @@ class Nodes(Section):
         examples=["2 h"],
         json_schema_extra={"default": DEFAULT_PATIENCE},
     )
+    stage: Annotated[AbsoluteFolder | None, ADDED_LATER] = Field(
+        default=None,
+        description="Existing folder of each node's own disk, an absolute path. Before a node's first run, the builds "
+        "and input files are copied there, and the program runs from the copy; after the last run, the copy is "
+        "removed. Without it, the program runs from the campaign's folder.",
+        examples=["/tmp"],
+    )
     extra: Annotated[Texts, MAY_CHANGE] = Field(
         default=(), description="Further options of `sbatch`, one per item.", examples=[["--qos=long"]]
     )
@@ -62,11 +69,6 @@ def _check(draft: Draft) -> None:
         return
     if draft.has("parameters"):
         draft.report_key(("nodes",), "`nodes` has no meaning in a sweep (`parameters:`): a sweep runs on one host")
-    if draft.value("campaign", "layouts") == "varied":
-        draft.report(
-            ("campaign", "layouts"),
-            "`varied` and `nodes` exclude each other: the nodes share one build, and a layout is put into its folder",
-        )
     if draft.value("nodes", "engine") == "here":
         for key in _OF_SLURM:
             if draft.has("nodes", key):
@@ -74,6 +76,11 @@ def _check(draft: Draft) -> None:
                     ("nodes", key), f"`{key}` is an option of Slurm, and has no meaning with `engine: here`"
                 )
     if draft.spec is not None and draft.spec.nodes is not None:
+        programs = [draft.spec.of_program(name).program for name in ("", *draft.spec.programs)]
+        if draft.has("nodes", "stage") and not any(one.build or one.inputs or one.prepare for one in programs):
+            draft.report_key(
+                ("nodes", "stage"), "`stage` has nothing to copy: the program has neither `build` nor input files"
+            )
         design, count = draft.spec.campaign, draft.spec.nodes.count
         for key, runs, least in (
             ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
@@ -97,6 +104,7 @@ NODES = SpecKey(
     examples=({"engine": "slurm", "count": 4, "constraint": "typea", "time": "2:00:00"},),
     notes="""\
 - With `nodes`, `baseline_runs` and `runs` are totals, and each node makes its share: at least 5 of the baseline, and 2
-  of every other configuration. `nodes` has no meaning in a sweep, and excludes `layouts: varied`.
+  of every other configuration. `nodes` has no meaning in a sweep. With `layouts: varied`, each node has layouts of its
+  own, and runs the program from a copy of the builds.
 """,
 )
