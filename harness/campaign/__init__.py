@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
     from unperturbed.harness.campaign.execution import (
         CAMPAIGN,
+        SEARCH,
         SWEEP,
         check_owner,
         execute_plan,
@@ -53,6 +54,7 @@ __all__ = [
     "CAMPAIGN",
     "HOME",
     "PAD_BYTES",
+    "SEARCH",
     "SWEEP",
     "Attempt",
     "CampaignSummary",
@@ -110,6 +112,7 @@ __getattr__, __dir__ = lazy_names(
         "attempts": ("Attempt", "RunQueue", "RunResult"),
         "execution": (
             "CAMPAIGN",
+            "SEARCH",
             "SWEEP",
             "check_owner",
             "execute_plan",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from unperturbed.errors import HostError, SpecError, UnperturbedError
-from unperturbed.harness.campaign import Manifest, Progress, is_locked, run_campaign, shared_workspace
+from unperturbed.harness.campaign import CAMPAIGN, Manifest, Progress, is_locked, run_campaign, shared_workspace
 from unperturbed.harness.nodes.facts import differences, node_facts
+from unperturbed.harness.nodes.kinds import VERDICTS, kind_of
 from unperturbed.harness.nodes.shares import (
     FOLDER,
-    NODES,
     NodePart,
     claim,
     parts_of,
@@ -26,6 +28,9 @@ from unperturbed.harness.spec import CampaignSpec, parse_spec
 
 OUTCOME = "outcome.json"
 _FIRST = "facts.json"
+
+Maker: TypeAlias = Callable[[CampaignSpec, NodePart, Progress], None]
+"""`maker(campaign, part, progress)` makes what is left of a part of a campaign."""
 
 Ending = Literal["over", "refused", "elsewhere", "error"]
 
@@ -65,13 +70,17 @@ def whole_campaign(folder: Path) -> CampaignSpec:
     if not path.is_file():
         raise SpecError(f"{folder} holds no campaign (no campaign.sqlite)")
     with Manifest(path, read_only=True) as manifest:
-        if manifest.fact("purpose") != NODES:
+        if kind_of(manifest) is None:
             raise SpecError(f"{folder} holds no campaign on nodes: its spec has no `nodes`")
         text, spec_path = manifest.fact("spec_text"), manifest.fact("spec_path")
     return parse_spec(text, spec_path, Path(spec_path).parent, recorded=True)
 
 
-def work(folder: Path, progress: Progress) -> Outcome:
+def _make_runs(campaign: CampaignSpec, part: NodePart, progress: Progress) -> None:
+    run_campaign(share_of(campaign, part.number), part.folder, progress)
+
+
+def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> Outcome:
     """Make the runs of a part, or what is left of them.
 
     Parameters
@@ -80,6 +89,8 @@ def work(folder: Path, progress: Progress) -> Outcome:
         The part's folder, `CAMPAIGN/nodes/NN`.
     progress : Progress
         Receives every step.
+    makers : mapping of str to Maker, optional
+        What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
 
     Returns
     -------
@@ -102,7 +113,7 @@ def work(folder: Path, progress: Progress) -> Outcome:
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
     try:
-        outcome = _work(campaign, home, part, parts_of(home, campaign.nodes.count), node, progress)
+        outcome = _work(campaign, home, part, node, progress, makers)
     except UnperturbedError as error:
         outcome = Outcome("error", node, str(error), error.exit_code)
     write_json(folder / OUTCOME, vars(outcome))
@@ -110,9 +121,11 @@ def work(folder: Path, progress: Progress) -> Outcome:
 
 
 def _work(
-    campaign: CampaignSpec, home: Path, part: NodePart, parts: tuple[NodePart, ...], node: str, progress: Progress
+    campaign: CampaignSpec, home: Path, part: NodePart, node: str, progress: Progress, makers: Mapping[str, Maker]
 ) -> Outcome:
-    share = share_of(campaign, part.number)
+    with Manifest(home / "campaign.sqlite", read_only=True) as manifest:
+        kind = kind_of(manifest) or VERDICTS
+    share = kind.share(campaign, part.number)
     with reading(part) as manifest:
         workspace = shared_workspace(share, manifest)
     if workspace is None:
@@ -125,10 +138,10 @@ def _work(
     if hard:
         why = f"the node {node} differs from {known.get('node')}, which began: {'; '.join(hard)}"
         return Outcome("refused", node, why, HostError.exit_code)
-    if why := claim(part, parts, node):
+    if why := claim(part, parts_of(home, campaign.nodes.count if campaign.nodes else 0), node):
         return Outcome("elsewhere", node, why, HostError.exit_code)
     for difference in soft:
         progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
     write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
-    run_campaign(share, part.folder, progress)
+    {CAMPAIGN: _make_runs, **makers}[kind.part](campaign, part, progress)
     return Outcome("over", node)

@@ -15,6 +15,7 @@ from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign import (
+    SEARCH,
     Configuration,
     Manifest,
     Progress,
@@ -32,8 +33,6 @@ from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, CampaignSpec
 from unperturbed.harness.studies.certified_plan import plan_text
-
-_PURPOSE = "a search for a partition"
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ def partition_campaign(
         }
     )
     _settings(campaign, search, None)  # what is wrong with them is said before anything is built
-    with prepare_campaign(bare, folder, progress, purpose=_PURPOSE, judged=True) as (session, samplings, manifest):
+    with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True) as (session, samplings, manifest):
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))

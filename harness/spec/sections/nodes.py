@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from unperturbed.common.wording import counted
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Section, SpecKey
+from unperturbed.harness.spec.values.parameters import combinations
 from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
 from unperturbed.harness.spec.values.text import SLURM_TIME, Text, Texts
 
@@ -60,8 +62,6 @@ class Nodes(Section):
 def _check(draft: Draft) -> None:
     if not draft.has("nodes"):
         return
-    if draft.has("parameters"):
-        draft.report_key(("nodes",), "`nodes` has no meaning in a sweep (`parameters:`): a sweep runs on one host")
     if draft.value("campaign", "layouts") == "varied":
         draft.report(
             ("campaign", "layouts"),
@@ -73,7 +73,10 @@ def _check(draft: Draft) -> None:
                 draft.report_key(
                     ("nodes", key), f"`{key}` is an option of Slurm, and has no meaning with `engine: here`"
                 )
-    if draft.spec is not None and draft.spec.nodes is not None:
+    if draft.spec is not None and draft.spec.nodes is not None and draft.spec.parameters:
+        points = draft.spec.campaign.points
+        _check_points(draft, draft.spec.nodes.count, combinations(draft.spec.parameters) if points is None else points)
+    elif draft.spec is not None and draft.spec.nodes is not None:
         design, count = draft.spec.campaign, draft.spec.nodes.count
         for key, runs, least in (
             ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
@@ -87,6 +90,16 @@ def _check(draft: Draft) -> None:
                     f"`{key}` is {runs}, of which each of {count} nodes makes {runs // count}, and a node needs at "
                     f"least {least}: set `{key}` to {least * count} or more, or `count` to fewer nodes",
                 )
+
+
+def _check_points(draft: Draft, nodes: int, points: int) -> None:
+    """Refuse nodes that would have no point."""
+    if points < nodes:
+        draft.report(
+            ("nodes", "count"),
+            f"`count` is {nodes}, and the sweep has {counted(points, 'point')}: a node measures whole points, so that "
+            f"at most {points} can have one. Set `count` to {points} or less, or give the sweep more points",
+        )
 
 
 NODES = SpecKey(

@@ -1,0 +1,86 @@
+"""Kinds of campaigns on nodes: verdicts, sweeps and searches, and what a part of each has to make."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, configurations
+from unperturbed.harness.nodes.shares import NODES, NodePart, dealt_points, share_of
+from unperturbed.harness.spec import REFERENCE, CampaignSpec
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the parts of a campaign on nodes make.
+
+    Attributes
+    ----------
+    whole, part : str
+        The purpose of the campaign's folder, and that of a part's folder.
+    share : callable
+        `share(campaign, number)`: the campaign that a node makes.
+    least : callable
+        `least(campaign, number)`: how many runs a part has at least, before its node has planned any.
+    needed : callable
+        `needed(campaign, part, manifest)`: the runs of a part that count, by state, and how many of them there must be.
+    on_demand : bool, default False
+        Runs are requested one batch after another: a job that ends without runs left is no end of the part.
+    """
+
+    whole: str
+    part: str
+    share: Callable[[CampaignSpec, int], CampaignSpec]
+    least: Callable[[CampaignSpec, int], int]
+    needed: Callable[[CampaignSpec, NodePart, Manifest], tuple[Counter[str], int]]
+    on_demand: bool = False
+
+
+def _planned(campaign: CampaignSpec, number: int) -> int:
+    return sum(item.runs for item in configurations(share_of(campaign, number)))
+
+
+def _needed(campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+    passes = len(manifest.fact("passes") or [{}])
+    return Counter(manifest.counts()), _planned(campaign, part.number) * passes
+
+
+def _rows(campaign: CampaignSpec, number: int) -> int:
+    return len(dealt_points(campaign, number)) * campaign.campaign.repetitions
+
+
+def _needed_for_rows(campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+    """Leave out the runs of points and repetitions that the spec no longer has.
+
+    Where the unmeasured program fails, nothing else is run at the point: its planned runs have failed too.
+    """
+    own, repetitions = set(dealt_points(campaign, part.number)), campaign.campaign.repetitions
+    runs = [
+        state for state in manifest.runs(hosts=False) if state.run.point in own and state.run.repetition <= repetitions
+    ]
+    first_failed = {
+        state.run.point
+        for state in runs
+        if state.state == "failed" and state.run.configuration == REFERENCE and state.run.repetition == 1
+    }
+    found: Counter[str] = Counter(
+        "failed" if state.state == "planned" and state.run.point in first_failed else state.state for state in runs
+    )
+    return found, _rows(campaign, part.number) * len(manifest.fact("steps") or [""])
+
+
+VERDICTS = Kind(NODES, CAMPAIGN, share_of, _planned, _needed)
+"""Each node makes its share of the runs; the verdicts are combined over nodes."""
+
+SWEEPS = Kind(f"{SWEEP} on nodes", SWEEP, share_of, _rows, _needed_for_rows)
+"""Each node measures whole points; their rows are joined to one table."""
+
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.whole: kind for kind in (VERDICTS, SWEEPS)})
+"""The kinds by the purpose of a campaign's folder."""
+
+
+def kind_of(manifest: Manifest) -> Kind | None:
+    """Return the kind of the campaign on nodes that a folder holds; None where it holds something else."""
+    return KINDS.get(str(manifest.fact("purpose")))
