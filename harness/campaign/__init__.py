@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     )
     from unperturbed.harness.campaign.manifest import Manifest, RunState, State
     from unperturbed.harness.campaign.pilot import with_configuration
-    from unperturbed.harness.campaign.plan import PAD_BYTES, Configuration, PlannedRun, configurations, plan_batch
+    from unperturbed.harness.campaign.plan import (
+        PAD_BYTES,
+        Configuration,
+        PlannedRun,
+        baselines_alone,
+        configurations,
+        plan_batch,
+    )
     from unperturbed.harness.campaign.preparation import (
         build_and_stage,
         detect_host,
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
         plan_counting,
     )
     from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
-    from unperturbed.harness.campaign.session import Session, execute_in
+    from unperturbed.harness.campaign.session import Session, build_configurations, execute_in
     from unperturbed.harness.campaign.summary import (
         HOME,
         CampaignSummary,
@@ -74,7 +81,9 @@ __all__ = [
     "Session",
     "State",
     "Watch",
+    "baselines_alone",
     "build_and_stage",
+    "build_configurations",
     "check_budget",
     "check_clock",
     "check_owner",
@@ -121,7 +130,7 @@ __getattr__, __dir__ = lazy_names(
             "run_campaign",
         ),
         "manifest": ("Manifest", "RunState", "State"),
-        "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
+        "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "baselines_alone", "configurations", "plan_batch"),
         "pilot": ("with_configuration",),
         "preparation": ("build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
         "progress": ("Durations", "Estimate", "Progress", "Watch", "describe_interval", "unwatched"),
@@ -135,7 +144,7 @@ __getattr__, __dir__ = lazy_names(
             "plan_counting",
         ),
         "run": ("ProgramResult", "Sampling", "run_plain"),
-        "session": ("Session", "execute_in"),
+        "session": ("Session", "build_configurations", "execute_in"),
         "traces": ("DamagedRunsError", "lost_note", "read_run", "reopen_lost"),
         "summary": ("CampaignSummary", "HOME", "Phase", "find_campaigns", "is_locked", "phase_of", "read_summary"),
     },

@@ -8,7 +8,9 @@ from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
     from unperturbed.harness.nodes.coordinate import Coordination, cancel, coordinated, run_on_nodes
-    from unperturbed.harness.nodes.kinds import SWEEPS, Kind, kind_of
+    from unperturbed.harness.nodes.engines import engine_of
+    from unperturbed.harness.nodes.kinds import SEARCHES, SWEEPS, Kind, kind_of
+    from unperturbed.harness.nodes.requests import Requests, read_requests
     from unperturbed.harness.nodes.shares import (
         FOLDER,
         NODES,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FOLDER",
     "NODES",
+    "SEARCHES",
     "SWEEPS",
     "CampaignStatus",
     "Coordination",
@@ -40,16 +43,19 @@ __all__ = [
     "Maker",
     "NodePart",
     "PartStatus",
+    "Requests",
     "cancel",
     "coordinated",
     "dealt_points",
     "differing_facts",
     "done_runs",
+    "engine_of",
     "kind_of",
     "lacks",
     "own_seed",
     "parts_of",
     "read_json",
+    "read_requests",
     "read_status",
     "reading",
     "recorded_share",
@@ -66,7 +72,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "coordinate": ("Coordination", "cancel", "coordinated", "run_on_nodes"),
-        "kinds": ("Kind", "SWEEPS", "kind_of"),
+        "engines": ("engine_of",),
+        "kinds": ("Kind", "SEARCHES", "SWEEPS", "kind_of"),
+        "requests": ("Requests", "read_requests"),
         "shares": (
             "FOLDER",
             "NODES",

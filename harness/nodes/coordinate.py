@@ -241,7 +241,8 @@ def _watch(watched: Coordination, until: Callable[[], bool] | None) -> None:
     """Submit and watch until every part is over or given up, or until something else has happened."""
     engine, standings, progress = watched.engine, watched.standings, watched.progress
     patience = engine.nodes.patience.seconds
-    shown, shown_at, unreachable = "", 0.0, False
+    on_demand = watched.kind.on_demand  # then this is called for each wait, and most are short
+    shown, shown_at, unreachable = "", time.monotonic() if on_demand else 0.0, False
     while True:
         if (engine.folder / FOLDER / _CANCELLED).exists():
             raise CancelledError("the jobs were cancelled; finished runs are kept, and the same command resumes")
@@ -266,7 +267,7 @@ def _watch(watched: Coordination, until: Callable[[], bool] | None) -> None:
         if until is not None and until():
             return
         line = _described(standings, jobs or {})
-        if line != shown and (time.monotonic() - shown_at > _BETWEEN_LINES_S or not shown):
+        if line != shown and (time.monotonic() - shown_at > _BETWEEN_LINES_S or not (shown or on_demand)):
             progress.step(line)
             shown, shown_at = line, time.monotonic()
         time.sleep(engine.pause)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, configurations
+from unperturbed.harness.campaign import CAMPAIGN, SEARCH, SWEEP, Manifest, baselines_alone, configurations
+from unperturbed.harness.nodes.requests import read_requests
 from unperturbed.harness.nodes.shares import NODES, NodePart, dealt_points, share_of
 from unperturbed.harness.spec import REFERENCE, CampaignSpec
 
@@ -71,13 +72,29 @@ def _needed_for_rows(campaign: CampaignSpec, part: NodePart, manifest: Manifest)
     return found, _rows(campaign, part.number) * len(manifest.fact("steps") or [""])
 
 
+def _baselines(campaign: CampaignSpec, number: int) -> CampaignSpec:
+    return share_of(baselines_alone(campaign), number)
+
+
+def _requested(_campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+    """Count a run that failed in an earlier session as one that is still to be made."""
+    requests = read_requests(part)
+    found: Counter[str] = Counter(manifest.counts())
+    if manifest.fact("session") != requests.session:
+        found["planned"] += found.pop("failed", 0)
+    return found, requests.totals.total() * len(manifest.fact("passes") or [{}])
+
+
 VERDICTS = Kind(NODES, CAMPAIGN, share_of, _planned, _needed)
 """Each node makes its share of the runs; the verdicts are combined over nodes."""
 
 SWEEPS = Kind(f"{SWEEP} on nodes", SWEEP, share_of, _rows, _needed_for_rows)
 """Each node measures whole points; their rows are joined to one table."""
 
-KINDS: Mapping[str, Kind] = MappingProxyType({kind.whole: kind for kind in (VERDICTS, SWEEPS)})
+SEARCHES = Kind(f"{SEARCH} on nodes", SEARCH, _baselines, lambda _campaign, _number: 0, _requested, on_demand=True)
+"""Each candidate of a search for a partition is measured wholly on one node, beside that node's baselines."""
+
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.whole: kind for kind in (VERDICTS, SWEEPS, SEARCHES)})
 """The kinds by the purpose of a campaign's folder."""
 
 
