@@ -247,7 +247,7 @@ class CandidateEvaluator:
         return 1 if self._ahead is None else self._ahead.at_once
 
     def expect(self, subsets: Iterable[Iterable[str]], *, certain: bool = False) -> None:
-        """Have subsets measured at the same time that will be asked for next; nothing is learnt of them here.
+        """Begin the runs of subsets that the strategy measures next, at the same time; return no outcome.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class CandidateEvaluator:
         self._begin([(subset, self.settings.repetitions) for subset in found])
 
     def expect_certified(self, subsets: Sequence[Subset]) -> None:
-        """Have certifications made at the same time: each as often as it will be asked for at the level as it is now.
+        """Begin the runs of certifications at the same time, as many of each as the present level takes.
 
         A lower level asks for further runs, and these are its first ones.
         """

@@ -91,8 +91,8 @@ class Coordination:
         Receives every step.
     engine : Engine
         Executes the parts.
-    standings : tuple of _Standing
-        What is known of each part.
+    standings : tuple
+        What this session knows of each part.
     """
 
     campaign: CampaignSpec
@@ -101,6 +101,11 @@ class Coordination:
     progress: Progress
     engine: Engine
     standings: tuple[_Standing, ...]
+
+    @property
+    def parts(self) -> tuple[NodePart, ...]:
+        """Return the parts."""
+        return tuple(one.part for one in self.standings)
 
     @property
     def given_up(self) -> Mapping[int, str]:

@@ -1,4 +1,4 @@
-"""The points of a sweep: every combination of listed values, or as many as the spec says, drawn by its seed."""
+"""The points of a sweep: every combination of listed values, or as many as `points` states, drawn by the seed."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ def _check_points(draft: Draft, nodes: int, points: int) -> None:
     if points < nodes:
         draft.report(
             ("nodes", "count"),
-            f"`count` is {nodes}, and the sweep has {counted(points, 'point')}: a node measures whole points, so that "
-            f"at most {points} can have one. Set `count` to {points} or less, or give the sweep more points",
+            f"`count` is {nodes}, and the sweep has {counted(points, 'point')}: a node measures whole points. "
+            f"Set `count` to {points} or less, or give the sweep more points",
         )
 
 

@@ -16,7 +16,6 @@ from unperturbed.harness.nodes import (
     coordinated,
     dealt_points,
     differing_facts,
-    parts_of,
     reading,
 )
 from unperturbed.harness.spec import CampaignSpec, points
@@ -67,8 +66,7 @@ def _join(coordination: Coordination, folder: Path) -> SweepTable:
     """Write the table of what all parts have recorded."""
     campaign = coordination.campaign
     found, every = [], points(campaign)
-    count = 1 if campaign.nodes is None else campaign.nodes.count
-    parts = parts_of(folder.absolute(), count)
+    parts = coordination.parts
     for part in parts:
         why = coordination.given_up.get(part.number, "")
         found.append(_recorded(campaign, part, every, f"part {part.name} ended before: {why}" if why else ""))
@@ -89,7 +87,7 @@ def _label(part: NodePart) -> str:
 
 
 def _nodes(parts: Sequence[NodePart]) -> list[dict[str, Any]]:
-    """Return what `table.json` says of each node."""
+    """Return the description of each node for `table.json`."""
     found = []
     for part in parts:
         with reading(part) as manifest:

@@ -279,7 +279,7 @@ def join_recorded(
         The points of the sweep, in the order of their numbers.
     notes : sequence of str
         What limits the use of the numbers besides.
-    facts
+    **facts : object
         Further facts of `table.json`.
 
     Returns
