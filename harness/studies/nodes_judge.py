@@ -71,8 +71,11 @@ class NodesJudge:
 
     @property
     def baseline_runs(self) -> int:
-        """Return how many runs the fresh baselines of all nodes take."""
-        return sum(judge.baseline_runs for number, judge in self._judges.items() if number in self.live)
+        """Return how many runs the fresh baselines of all nodes take.
+
+        Nodes that are lost meanwhile count too: when one is lost must not change how the search goes.
+        """
+        return sum(judge.baseline_runs for judge in self._judges.values())
 
     def reference_runs(self, number: int) -> int:
         """Return how many runs a pass the baselines of a part take."""
