@@ -32,7 +32,7 @@ class Nodes(Section):
         ge=1,
         le=99,
         description="How many nodes share the runs. Each makes its share of the baseline and of every other "
-        "configuration, and is compared with its own baseline.",
+        "configuration, and is compared with its own baseline. In a sweep, each measures its share of the points.",
     )
     constraint: Annotated[Text | None, MAY_CHANGE] = Field(
         default=None, description="Features that a node must have, as for `sbatch --constraint`.", examples=["typea"]
@@ -50,7 +50,8 @@ class Nodes(Section):
     patience: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_PATIENCE),
         description="How long the campaign waits for a node that is down or drained, once all other parts have ended. "
-        "Then it ends without that part, and the report names it.",
+        "Then it ends without that part, and the report names it. In a search for a partition, also how long a node "
+        "waits for a further candidate.",
         examples=["2 h"],
         json_schema_extra={"default": DEFAULT_PATIENCE},
     )
@@ -110,6 +111,7 @@ NODES = SpecKey(
     examples=({"engine": "slurm", "count": 4, "constraint": "typea", "time": "2:00:00"},),
     notes="""\
 - With `nodes`, `baseline_runs` and `runs` are totals, and each node makes its share: at least 5 of the baseline, and 2
-  of every other configuration. `nodes` has no meaning in a sweep, and excludes `layouts: varied`.
+  of every other configuration. In a sweep with `nodes`, there are at least as many points as nodes, and no parameter or
+  metric is called `node`. `nodes` excludes `layouts: varied`.
 """,
 )

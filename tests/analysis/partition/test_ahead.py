@@ -3,57 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.analysis.partition.queued import Queued
 from tests.analysis.partition.scripted import Scripted
 from unperturbed.analysis.partition import STRATEGIES, Ahead, Plan, Settings, search
-from unperturbed.analysis.partition.plan import Outcome, Subset
+from unperturbed.analysis.partition.plan import Subset
 
 
-class Nodes(Scripted):
-    """Nodes that work off their queues by a clock of their own: a run of a pass takes one unit of time."""
-
-    def __init__(self, count: int, **options: object) -> None:
-        super().__init__(**options)  # type: ignore[arg-type]
-        self.count, self.now = count, 0
-        self.free = [0] * count
-        self.homes: dict[Subset, int] = {}
-        self.begun: dict[Subset, list[int]] = {}
-        self.handed: dict[Subset, int] = {}
-
-    @property
-    def ahead(self) -> Ahead:
-        return Ahead(self.count, lambda requests: [self.begin(*request) for request in requests] and None)
-
-    def begin(self, subset: Subset, repetitions: int) -> None:
-        home = self.homes.setdefault(subset, len(self.homes) % self.count)
-        begun = self.begun.setdefault(subset, [])
-        while len(begun) < self.handed.get(subset, 0) + repetitions:
-            self.free[home] = max(self.free[home], self.now) + 1
-            begun.append(self.free[home])
-
-    def wait(self, subset: Subset, repetitions: int) -> None:
-        self.begin(subset, repetitions)
-        self.handed[subset] = self.handed.get(subset, 0) + repetitions
-        if repetitions:
-            self.now = max(self.now, self.begun[subset][self.handed[subset] - 1])
-
-    def explore(self, subset: Subset, repetitions: int) -> Outcome:
-        self.wait(subset, repetitions)
-        return super().explore(subset, repetitions)
-
-    def certify(self, subset: Subset, repetitions: int, level: float) -> Outcome:
-        self.wait(subset, repetitions)
-        return super().certify(subset, repetitions, level)
-
-    @property
-    def in_vain(self) -> int:
-        return sum(map(len, self.begun.values())) - sum(self.handed.values())
-
-
-def _program(seed: int, share: float = 0.5) -> object:
+def _program(seed: int, share: float = 0.5) -> Callable[[str], str]:
     """Return a program in which so large a share of all subsets is perturbed, and no metric alone."""
     return lambda name: (
         "perturbed" if len(name) > 1 and random.Random(f"{seed}/{name}").random() < share else "unperturbed"
@@ -69,12 +29,12 @@ def test_the_search_goes_the_same_way_and_waits_less(strategy: str) -> None:
     alone = together = 0
     for seed in range(20):
         verdicts = _program(seed)
-        plain, one, four = Scripted(verdicts), Nodes(1, verdicts=verdicts), Nodes(4, verdicts=verdicts)  # type: ignore[arg-type]
+        plain, one, four = Scripted(verdicts), Queued(Scripted(verdicts), 1), Queued(Scripted(verdicts), 4)
         plans = [search("abcdefgh", plain, Settings(), strategy=strategy)]
         plans += [search("abcdefgh", judge, Settings(), strategy=strategy, ahead=judge.ahead) for judge in (one, four)]
         assert len({str(_history(plan)) for plan in plans}) == 1
         assert plans[0].to_dict()["subsets"] == plans[2].to_dict()["subsets"]
-        assert plain.asked == four.asked
+        assert plain.made == sum(four.handed.values())
         assert one.in_vain == 0 and four.now <= one.now
         alone, together = alone + one.now, together + four.now
     assert alone / together > 1.3
@@ -84,11 +44,11 @@ def test_the_search_goes_the_same_way_and_waits_less(strategy: str) -> None:
 @pytest.mark.parametrize("most", [20, 60, 120])
 def test_a_limit_on_runs_allows_none_in_vain(strategy: str, most: int) -> None:
     for seed in range(5):
-        judge = Nodes(3, verdicts=_program(seed))
+        judge = Queued(Scripted(_program(seed)), 3)
         plan = search("abcdef", judge, Settings(max_runs=most), strategy=strategy, ahead=judge.ahead)
         assert plan.runs_used <= most and judge.in_vain == 0
         assert _history(plan) == _history(
-            search("abcdef", Scripted(_program(seed)), Settings(max_runs=most), strategy=strategy)  # type: ignore[arg-type]
+            search("abcdef", Scripted(_program(seed)), Settings(max_runs=most), strategy=strategy)
         )
 
 
