@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from unperturbed.harness.campaign import SEARCH, SWEEP
 from unperturbed.harness.nodes import Maker
-from unperturbed.harness.studies import partition_part
+from unperturbed.harness.studies.search_on_nodes import part as search
 from unperturbed.harness.studies.sweep import nodes as sweep
 
-NODE_MAKERS: Mapping[str, Maker] = MappingProxyType({SWEEP: sweep.make_part, SEARCH: partition_part.make_part})
+NODE_MAKERS: Mapping[str, Maker] = MappingProxyType({SWEEP: sweep.make_part, SEARCH: search.make_part})
 """What makes the runs of a part, by the purpose of the part's folder."""

@@ -20,8 +20,8 @@ from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign import Configuration, build_configurations
 from unperturbed.harness.nodes import Coordination
-from unperturbed.harness.studies.node_runs import NodeRuns, PartLostError
 from unperturbed.harness.studies.partition import RunFailed, candidate_name, make_references
+from unperturbed.harness.studies.search_on_nodes.requested import NodeRuns, PartLostError
 
 
 class _NoNodeLeft(Stop):

@@ -11,7 +11,6 @@ from unperturbed.common.extras import require
 from unperturbed.harness.campaign import Progress, baselines_alone
 from unperturbed.harness.nodes import SEARCHES, coordinated
 from unperturbed.harness.spec import CampaignSpec
-from unperturbed.harness.studies.nodes_judge import NodesJudge
 from unperturbed.harness.studies.partition import (
     Partitioned,
     Search,
@@ -20,7 +19,8 @@ from unperturbed.harness.studies.partition import (
     wanted_metrics,
     write_plan,
 )
-from unperturbed.harness.studies.partition_page import nodes_content
+from unperturbed.harness.studies.search_on_nodes.judge import NodesJudge
+from unperturbed.harness.studies.search_on_nodes.page import nodes_content
 
 
 def partition_on_nodes(
