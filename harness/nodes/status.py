@@ -223,6 +223,8 @@ def _part(campaign: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -
         return PartStatus(part.folder, part.owner or "", "stopped", {"planned": planned}, waits=_HALF_WRITTEN)
     if not found.runs:
         found = replace(found, runs={"planned": planned})
+    if kind.on_demand and found.phase == "running" and found.runs and not found.runs.get("planned"):
+        found = replace(found, waits="" if found.current else "the search has not requested further runs of it yet")
     if job is not None:
         waits = found.waits if found.phase == "running" else f"job {job.id} {job.state}{job.why and f' ({job.why})'}"
         return replace(found, phase="running" if found.phase == "stopped" else found.phase, waits=waits)

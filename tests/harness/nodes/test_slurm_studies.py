@@ -96,7 +96,7 @@ def test_a_search_whose_coordinator_is_killed_goes_on_where_its_nodes_are(slurm:
     assert {run: after[run] for run in before} == before
     assert {(state, attempt) for _, state, attempt in states(campaign)} == {("done", 1)}
     plan = plan_of(campaign)
-    check_evidence(campaign, plan)
+    check_evidence(campaign, plan, [1, 2])
     nodes = {one["outcome"]["node"] for one in plan["history"] if one["outcome"]}
     assert nodes == {"node1", "node2", "node3"}  # each metric alone, on a node each
     wait_for(lambda: not jobs(slurm))  # nobody waits for more

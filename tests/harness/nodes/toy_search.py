@@ -1,7 +1,7 @@
 """A search whose truth is known and whose runs are real and short: a source of counts of another distribution.
 
-The source's two metrics move together, unless the program counts more than two software metrics: each subset of up to
-two is unperturbed, and each larger one is perturbed. Nothing depends on the processor, nor on how busy it is.
+The source's two metrics move together, unless the program counts more than so many software metrics: each subset of up
+to so many is unperturbed, and each larger one is perturbed. Nothing depends on the processor, nor on how busy it is.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ static int open_toy(struct unperturbed_counters *counters, struct unperturbed_he
     (void)counters, (void)pid;
     clock_gettime(CLOCK_MONOTONIC, &now);
     noise = (uint32_t)now.tv_nsec | 1;
-    crowded = header->software > 2;
+    crowded = header->software > MOST;
     return 0;
 }
 
@@ -79,13 +79,14 @@ const struct unperturbed_source toy_source = {open_toy, read_toy, close_toy, 0, 
 
 PROGRAM = """
 #include <time.h>
+#include <unistd.h>
 
 static volatile long sum;
 __attribute__((noinline)) static void one(void) { sum += 1; }
 __attribute__((noinline)) static void two(void) { sum += 2; }
 __attribute__((noinline)) static void three(void) { sum += 3; }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct timespec step = {0, 2000000};
     for (int at = 0; at < 60; at++) {
@@ -94,13 +95,13 @@ int main(void)
         three();
         nanosleep(&step, 0);
     }
-    return 0;
+    return argc > 1 && access(argv[1], F_OK) == 0;
 }
 """
 
 SPEC: dict[str, Any] = {
     "name": "toys",
-    "program": {"source": "toys", "build": "{cc} -O1 toys.c -o toys", "run": "{build}/toys"},
+    "program": {"source": "toys", "build": "{cc} -O1 toys.c -o toys", "run": "{build}/toys {spec}/fail"},
     "measure": {
         "source": "toy",
         "interval": "2 ms",
@@ -110,10 +111,11 @@ SPEC: dict[str, Any] = {
     "campaign": {"baseline_runs": 10, "runs": 6, "seed": 3},
     "analysis": {"align_on": ["toy::a"], "tolerance": 0.6},
 }
+"""The program fails while there is a file `fail` beside the spec."""
 
 
-def write_search(folder: Path, nodes: dict[str, Any] | None, **design: Any) -> Path:
-    """Write the spec, the program and the source; return the spec's path."""
+def write_search(folder: Path, nodes: dict[str, Any] | None, *, metrics: int = 3, most: int = 2, **design: Any) -> Path:
+    """Write the spec, the program and the source; return the spec's path. Up to `most` of the metrics go together."""
     (folder / "toys").mkdir(parents=True)
     (folder / "toys" / "toys.c").write_text(PROGRAM)
     information = folder / "site" / "toy-1.0.dist-info"
@@ -121,8 +123,10 @@ def write_search(folder: Path, nodes: dict[str, Any] | None, **design: Any) -> P
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text("[unperturbed.sources]\ntoy = toy:TOY\n")
     (folder / "site" / "toy.py").write_text(RECORD)
-    (folder / "site" / "toy.c").write_text(COUNTING)
+    (folder / "site" / "toy.c").write_text(COUNTING.replace("MOST", str(most)))
     spec = {**SPEC, "campaign": {**SPEC["campaign"], **design}}
+    software = dict(list(SPEC["measure"]["software"].items())[:metrics])
+    spec["measure"] = {**SPEC["measure"], "software": software}
     if nodes is not None:
         spec["nodes"] = nodes
     (folder / "spec.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
