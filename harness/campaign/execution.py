@@ -40,6 +40,8 @@ CAMPAIGN = "a campaign"
 """The purpose of a folder whose runs the spec plans."""
 SWEEP = "a sweep"
 """The purpose of a folder whose runs end in a table."""
+SEARCH = "a search for a partition"
+"""The purpose of a folder whose runs were chosen by the outcomes of those before."""
 
 
 def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress, *, backend: str = "here") -> None:

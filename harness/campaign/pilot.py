@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
@@ -17,7 +18,7 @@ from unperturbed.harness.campaign.requirements import (
     shows_perturbation,
 )
 from unperturbed.harness.campaign.run import Sampling, TimedOutError
-from unperturbed.harness.campaign.session import Session, build_configurations, execute_in
+from unperturbed.harness.campaign.session import Session, build_configurations, execute_in, shared_builds
 from unperturbed.harness.program import (
     SoftwareMetrics,
     check_hit_rates,
@@ -205,7 +206,10 @@ def with_configuration(
     SpecError, HostError, RunError
         As `run_campaign` says; or the name was given to other metrics before.
     """
-    builds = build_configurations(session.campaign, session.folder, [configuration], manifest, progress)
+    if (home := manifest.fact("shared")) is None:
+        builds = build_configurations(session.campaign, session.folder, [configuration], manifest, progress)
+    else:
+        builds = shared_builds(Path(home), [configuration], manifest)
     session = session.holding(configuration, builds[configuration.name])
     rehearse(session, samplings, manifest, progress)
     return session

@@ -100,6 +100,12 @@ def configurations(campaign: CampaignSpec) -> tuple[Configuration, ...]:
     return tuple(found)
 
 
+def baselines_alone(campaign: CampaignSpec) -> CampaignSpec:
+    """Return the campaign with nothing but its baseline and its anchor: what a search for a partition begins with."""
+    alone = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
+    return campaign.model_copy(update={"programs": {}, "campaign": campaign.campaign.model_copy(update=alone)})
+
+
 def sham_of(campaign: CampaignSpec, configuration: Configuration) -> Configuration | None:
     """Return a configuration's sham, rewritten alike with nothing counted; None where nothing is compiled in."""
     compiled = tuple(name for name in configuration.software if campaign.measure.software[name].means == "compiled")

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from unperturbed.errors import HostError, RunError, SpecError, UnperturbedError
-from unperturbed.harness.campaign import Progress, Workspace, is_locked, run_campaign, shared_workspace
+from unperturbed.harness.campaign import (
+    CAMPAIGN,
+    Manifest,
+    Progress,
+    Workspace,
+    is_locked,
+    run_campaign,
+    shared_workspace,
+)
 from unperturbed.harness.nodes.facts import differences, node_facts
+from unperturbed.harness.nodes.kinds import VERDICTS, kind_of, whole_campaign
 from unperturbed.harness.nodes.shares import (
     FOLDER,
     OUTCOME,
@@ -22,7 +33,6 @@ from unperturbed.harness.nodes.shares import (
     reading,
     share_of,
     this_node,
-    whole_campaign,
     write_json,
     write_once,
 )
@@ -31,6 +41,9 @@ from unperturbed.harness.spec import CampaignSpec
 
 _FIRST = "facts.json"
 _LOCK = "work.lock"
+
+Maker: TypeAlias = Callable[[CampaignSpec, NodePart, Progress], None]
+"""`maker(campaign, part, progress)` makes what is left of a part of a campaign."""
 
 Ending = Literal["over", "refused", "elsewhere", "error"]
 
@@ -58,7 +71,11 @@ class Outcome:
     exit_code: int = 0
 
 
-def work(folder: Path, progress: Progress) -> Outcome:
+def _make_runs(campaign: CampaignSpec, part: NodePart, progress: Progress) -> None:
+    run_campaign(share_of(campaign, part.number), part.folder, progress)
+
+
+def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> Outcome:
     """Make the runs of a part, or what is left of them.
 
     Parameters
@@ -67,6 +84,8 @@ def work(folder: Path, progress: Progress) -> Outcome:
         The part's folder, `CAMPAIGN/nodes/NN`.
     progress : Progress
         Receives every step.
+    makers : mapping of str to Maker, optional
+        What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
 
     Returns
     -------
@@ -90,7 +109,7 @@ def work(folder: Path, progress: Progress) -> Outcome:
     part, node = NodePart(int(folder.name), folder), this_node()
     with _alone(folder):
         try:
-            outcome = _work(campaign, home, part, parts_of(home, campaign.nodes.count), node, progress)
+            outcome = _work(campaign, home, part, node, progress, makers)
         except UnperturbedError as error:
             outcome = Outcome("error", node, str(error), error.exit_code)
         write_json(folder / OUTCOME, vars(outcome))
@@ -109,15 +128,19 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _work(
-    campaign: CampaignSpec, home: Path, part: NodePart, parts: tuple[NodePart, ...], node: str, progress: Progress
+    campaign: CampaignSpec, home: Path, part: NodePart, node: str, progress: Progress, makers: Mapping[str, Maker]
 ) -> Outcome:
-    share = share_of(campaign, part.number)
+    with Manifest(home / "campaign.sqlite", read_only=True) as manifest:
+        kind = kind_of(manifest) or VERDICTS
+    share = kind.share(campaign, part.number)
     with reading(part) as manifest:
         workspace, copy = shared_workspace(share, manifest, staged=False), manifest.fact("staged")
     if workspace is None:
         raise SpecError(f"{part.folder} is no part of a campaign")
+    parts = parts_of(home, campaign.nodes.count if campaign.nodes else 0)
+    make = partial({CAMPAIGN: _make_runs, **makers}[kind.part], campaign, part, progress)
     if copy is None:
-        return _work_from(workspace, share, home, part, parts, node, progress)
+        return _work_from(workspace, share, home, part, parts, node, progress, make)
     if part.owner is not None and (why := claim(part, parts, node)):
         return Outcome("elsewhere", node, why, HostError.exit_code)  # before anything is copied
     with ExitStack() as kept:
@@ -125,7 +148,7 @@ def _work(
             copies = kept.enter_context(staged(share, home, workspace, Path(copy)))
         except HostError as error:  # another node may have room for it
             return Outcome("refused", node, f"the node {node}: {error}", error.exit_code)
-        return _work_from(copies, share, home, part, parts, node, progress)
+        return _work_from(copies, share, home, part, parts, node, progress, make)
 
 
 def _work_from(
@@ -136,6 +159,7 @@ def _work_from(
     parts: tuple[NodePart, ...],
     node: str,
     progress: Progress,
+    make: Callable[[], None],
 ) -> Outcome:
     """Make the runs from these builds and inputs, unless this node must not."""
     own = node_facts(share, workspace.builds, workspace.inputs)
@@ -151,7 +175,7 @@ def _work_from(
     for difference in soft:
         progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
     write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
-    run_campaign(share, part.folder, progress)
+    make()
     with reading(part) as manifest:
         failed = manifest.counts().get("failed", 0)
     # No message: whoever watches reads the manifest, where each failed run has its error.

@@ -72,11 +72,11 @@ class Command:
             from unperturbed.harness.cli.terminal.plan import show_plan
 
             return show_plan(campaign, folder, as_json=arguments.json)
-        if campaign.nodes is not None:
+        if campaign.nodes is not None and not (campaign.parameters and not arguments.cancel):
             from unperturbed.harness.cli.terminal.nodes import run_and_show_nodes
 
             return run_and_show_nodes(campaign, folder, arguments, progress)
-        if arguments.cancel:
+        if arguments.cancel and campaign.nodes is None:
             raise SpecError("--cancel is for campaigns on nodes (`nodes:` in the spec); end this one by Ctrl-C")
         if campaign.parameters:
             return _sweep(campaign, folder, arguments)
@@ -90,11 +90,12 @@ def _sweep(campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace) 
     """Run what is left of a sweep, and show what its table holds; 1 when rows are missing."""
     from unperturbed.harness.cli.terminal.progress import chosen_progress
     from unperturbed.harness.cli.terminal.sweep import SweepProgress, show_sweep, to_json
-    from unperturbed.harness.studies import points, run_sweep
+    from unperturbed.harness.spec import points
+    from unperturbed.harness.studies import run_sweep, run_sweep_on_nodes
 
     progress = SweepProgress(points(campaign), chosen_progress(arguments))
     try:
-        table = run_sweep(campaign, folder, progress)
+        table = (run_sweep if campaign.nodes is None else run_sweep_on_nodes)(campaign, folder, progress)
     finally:
         progress.end()
     if arguments.json:

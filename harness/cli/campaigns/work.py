@@ -27,10 +27,11 @@ class Command:
         from unperturbed.errors import HostError, RunError
         from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.nodes import work
+        from unperturbed.harness.studies import NODE_MAKERS
 
         progress = TerminalProgress(chosen_progress(arguments))
         try:
-            outcome = work(arguments.part, progress)
+            outcome = work(arguments.part, progress, NODE_MAKERS)
         finally:
             progress.end()
         if outcome.message:
