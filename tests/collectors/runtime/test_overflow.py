@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,8 @@ def test_the_observer_is_woken_by_threads_too(tmp_path: Path) -> None:
 
 
 def test_every_thread_has_intervals_of_its_own_work(build: Build) -> None:
-    text = """int main(void) { pthread_t t[2]; for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, crew, (void *)1000L);
+    text = """int main(void) { pthread_t t[2];
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, crew, (void *)1000L);
     touch(1000); for (int i = 0; i < 2; i++) pthread_join(t[i], 0); return 0; }"""
     records, done = run(build(CREW + text), every(threads=True))
     assert (done.returncode, records.state) == (0, "finished")
@@ -190,7 +192,7 @@ def test_counts_that_the_kernel_did_not_see_are_not_believed(build: Build) -> No
 def naive_missed(counts: list[int], period: int) -> list[int]:
     """Go through the counts one by one."""
     missed = []
-    for place, (before, after) in enumerate(zip(counts, counts[1:], strict=False)):
+    for place, (before, after) in enumerate(itertools.pairwise(counts)):
         passed = sum(count % period == 0 for count in range(before + 1, after + 1))
         own = 1 if place < len(counts) - 2 else 0
         missed.append(max(0, passed - own))
