@@ -12,7 +12,7 @@ import numpy as np
 from unperturbed.collectors.data.trace import Metric, Semantics, Trace
 from unperturbed.collectors.records.counts import hardware_columns, implausible, main_thread, of_thread, threads
 from unperturbed.collectors.records.file import Mark, Records, deltas
-from unperturbed.collectors.records.work import describe_overflows, is_throttled, missed_overflows
+from unperturbed.collectors.records.work import describe_overflows, missed_overflows, throttling
 from unperturbed.collectors.sources import NONE, Pass, find_source
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
 from unperturbed.common.expressions import MetricExpression
@@ -145,12 +145,14 @@ def _paced(rows: NDArray[Any], collected: Pass, attributes: Mapping[str, Any]) -
 
 
 def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: Mapping[str, Any]) -> None:
-    period = int(attributes["interval_ns"])
-    if is_throttled(records, counts, period):
+    event, period = attributes["interval_event"], int(attributes["interval_ns"])
+    found = throttling(records, counts, period)
+    if found:
+        are = "are" if found == "has" else "may be"
         raise RunError(
-            f"the kernel throttled {attributes['interval_event']}, which ends an interval every {period:,} counts, for "
-            "interrupting too often: counts are missing. Use a longer interval, or raise "
-            "kernel.perf_event_max_sample_rate, which the kernel itself lowers when interrupts take long"
+            f"the kernel {found} throttled {event}, which ends an interval every {period:,} counts, for interrupting "
+            f"too often: counts {are} missing. Use a longer interval, or raise kernel.perf_event_max_sample_rate, which "
+            "the kernel itself lowers when interrupts take long"
         )
 
 

@@ -7,7 +7,7 @@ which is the skid.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -53,12 +53,13 @@ def skids(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
     return skid
 
 
-def is_throttled(records: Records, counts: NDArray[np.int64], period: int) -> bool:
-    """Tell whether the kernel stopped the event because it interrupted too often, so that counts are missing.
+def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Literal["", "has", "may have"]:
+    """Return whether the kernel stopped the event because it interrupted too often, so that counts are missing.
 
     Inside the program the kernel says so itself, in the event's ring buffer. An event that threads inherit has none:
     there the kernel's own rule is applied to the records. It stops an event that overflows more often within one of its
-    ticks than `kernel.perf_event_max_sample_rate` allows.
+    ticks than `kernel.perf_event_max_sample_rate` allows, and lets it go on at the next tick. Several threads may have
+    so many each, and an event that is scheduled anew goes on at once: by the rule, counts may be missing.
 
     Parameters
     ----------
@@ -66,16 +67,21 @@ def is_throttled(records: Records, counts: NDArray[np.int64], period: int) -> bo
         Of the run.
     counts, period
         As in `missed_overflows`.
+
+    Returns
+    -------
+    {"", "has", "may have"}
+        Empty when it did not.
     """
     if Mark.THROTTLED in records.marks:
-        return True
+        return "has"
     if not (records.sample_rate and records.tick_ns):
-        return False
+        return ""
     allowed = max(1.0, records.sample_rate * records.tick_ns / 1e9)
     stamps = main_thread(records)["monotonic_ns"]
     before = np.searchsorted(stamps, stamps - records.tick_ns, side="left")
     over = counts // period
-    return bool((over - over[before] >= allowed).any())
+    return "may have" if (over - over[before] >= allowed).any() else ""
 
 
 def describe_overflows(counts: NDArray[np.int64], period: int) -> dict[str, Any]:

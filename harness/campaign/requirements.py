@@ -116,7 +116,7 @@ def _check_overflow(campaign: CampaignSpec, passes: Passes) -> None:
     if not event:
         return
     place = key_position(campaign, "measure", "interval")
-    for item in passes.passes:
+    for item in sorted(passes.passes, key=lambda one: not find_source(one.source).simulated):
         if event not in {metric.name for metric in item.metrics}:
             raise SpecError(
                 f"{place}: {event} ends the intervals, and {item.source} counts {item.metrics[0].name} in runs where "
