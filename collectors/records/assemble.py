@@ -151,8 +151,8 @@ def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: M
         are = "are" if found == "has" else "may be"
         raise RunError(
             f"the kernel {found} throttled {event}, which ends an interval every {period:,} counts, for interrupting "
-            f"too often: counts {are} missing. Use a longer interval, or raise kernel.perf_event_max_sample_rate, which "
-            "the kernel itself lowers when interrupts take long"
+            f"too often: counts {are} missing. Use a longer interval, or raise kernel.perf_event_max_sample_rate, "
+            "which the kernel itself lowers when interrupts take long"
         )
 
 
