@@ -46,8 +46,10 @@ def skids(counts: NDArray[np.int64], period: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    counts, period
-        As in `missed_overflows`.
+    counts : array of int64, shape (records,)
+        Cumulative count of the event that ends intervals.
+    period : int
+        Counts after which it overflows.
     """
     skid: NDArray[np.int64] = counts[_INNER] % period
     return skid
@@ -65,8 +67,10 @@ def throttling(records: Records, counts: NDArray[np.int64], period: int) -> Lite
     ----------
     records : Records
         Of the run.
-    counts, period
-        As in `missed_overflows`.
+    counts : array of int64, shape (records,)
+        Cumulative count of the event that ends intervals.
+    period : int
+        Counts after which it overflows.
 
     Returns
     -------
@@ -89,8 +93,10 @@ def describe_overflows(counts: NDArray[np.int64], period: int) -> dict[str, Any]
 
     Parameters
     ----------
-    counts, period
-        As in `missed_overflows`.
+    counts : array of int64, shape (records,)
+        Cumulative count of the event that ends intervals.
+    period : int
+        Counts after which it overflows.
 
     Returns
     -------
