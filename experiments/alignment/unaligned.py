@@ -92,7 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [workload for workload in WORKLOADS if workload.name in options.workloads]
     rows = [row for workload in chosen for row in rows_of(workload, options.campaigns)]
     head = ["workload", "judged by", "intervals end by", *right("intervals", *WAYS)]
-    page = fill_page(HERE / "page_work.md", table=markdown_table(head, rows))
+    page = fill_page(
+        HERE / "page_work.md", table=markdown_table(head, rows), workloads=" ".join(one.name for one in chosen)
+    )
     (EVIDENCE / "alignment_work.md").write_text(page)
     return 0
 
