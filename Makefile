@@ -93,6 +93,7 @@ validate:
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
 	$(python) -m experiments.perturbation.evaluate
 	$(python) -m experiments.alignment.evaluate --pairs 9
+	$(python) -m experiments.alignment.unaligned
 	@tools/setup.sh attack
 	$(python) -m tests.attacks --minutes 480 --seed 1 --write docs/evidence/attacks.md
 	@tools/setup.sh media
