@@ -25,6 +25,7 @@ _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
     "nodes: fewer runs than each node needs",
+    "nodes: a stage for nothing",
     "what only sweeps have without one",
     "a digest where any result is right",
     "no metric for the baseline",
