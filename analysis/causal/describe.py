@@ -114,7 +114,7 @@ def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
             "of the same shape with exchanged variables: by chance one is as good with p = "
             f"{p_text(found.permutation_p_value)}."
         )
-    sentences += [f"Refuted: {one} ({one.bits:.2g} bits a row, p = {p_text(one.adjusted)})." for one in found.refuted]
+    sentences += [f"Refuted: {one} ({one.bits:.2g} bits per row, p = {p_text(one.adjusted)})." for one in found.refuted]
     return tuple(sentences)
 
 
@@ -203,7 +203,7 @@ def edges_table(model: CausalModel, *, link: str = "") -> Table:
     """
     columns = (
         Column("edge", meaning="cause and effect"),
-        Column("bits a row", "right", "mutual information of the two given the other causes of the effect"),
+        Column("bits per row", "right", "mutual information of the two given the other causes of the effect"),
         Column("p", "right", "corrected for false discoveries over all pairs"),
         Column("stability", "right", "share of subsamples in which the edge was found"),
         Column("remark"),
@@ -306,7 +306,7 @@ def claims_table(check: MarkovCheck | ScreeningOff) -> Table:
     columns = (
         Column("pair"),
         Column("held fixed"),
-        Column("bits a row", "right"),
+        Column("bits per row", "right"),
         Column("p", "right", "corrected for false discoveries over all claims"),
         Column("remark"),
     )

@@ -67,7 +67,7 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
 def _evidence(subset: CertifiedSubset) -> str:
     """Return by which runs a subset was certified, and how near its changes came to the tolerance."""
     runs = f"runs {subset.runs[0]} to {subset.runs[-1]}" if len(subset.runs) > 1 else f"run {subset.runs[0]}"
-    sentence = f"certified by {subset.repetitions} fresh runs a pass ({runs}), each bound at {subset.level:.3g}"
+    sentence = f"certified by {subset.repetitions} fresh runs per pass ({runs}), each bound at {subset.level:.3g}"
     if subset.verdict is not None and subset.verdict.changes:
         widest = max(subset.verdict.changes, key=lambda change: max(-change.low, change.high))
         sentence += f"; farthest: {widest.label} ({widest.check}), change within {widest.low:+.3f} … {widest.high:+.3f}"
