@@ -279,7 +279,7 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
         )
     levels = checked.levels(campaign)
     if levels:
-        caption = f"Levels: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
+        caption = f"Totals: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
         console.print(level_table(levels, campaign.analysis.alpha, caption).to_rich())
     for said in checked.steadiness:
         console.print(
