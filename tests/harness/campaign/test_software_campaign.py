@@ -195,8 +195,8 @@ def test_sites_tells_a_probes_binary_and_cost_once(tmp_path: Path) -> None:
     assert at_prints.count("libc.so.6") == 1
     assert at_sweeps.split()[0] == "phases", "as seen from the source's folder"
     for metric, place in ((prints, at_prints), (sweeps, at_sweeps)):
-        assert " us a hit" in metric
-        assert " us a hit" not in place
+        assert " us per hit" in metric
+        assert " us per hit" not in place
 
 
 SCRIPT = """
