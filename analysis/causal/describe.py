@@ -110,8 +110,8 @@ def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
         low, high, many = found.permuted_shares[0], found.permuted_shares[-1], len(found.permuted_shares)
         sentences.append(
             f"Single tests refute {found.refuted_share:.0%} of its claims, and {low:.0%} to {high:.0%} of those "
-            f"of {many} graphs of the same shape with permuted variables. By chance, such a graph does as well with p = "
-            f"{p_text(found.permutation_p_value)}."
+            f"of {many} graphs of the same shape with permuted variables. By chance, such a graph does as well with "
+            f"p = {p_text(found.permutation_p_value)}."
         )
     sentences += [f"Refuted: {one} ({one.bits:.2g} bits per row, p = {p_text(one.adjusted)})." for one in found.refuted]
     return tuple(sentences)
