@@ -198,8 +198,12 @@ def _on_type(one: _Strata, alpha: float) -> Change:
     error = float(one.difference.std(ddof=1) / np.sqrt(count))
     # Changes that agree better than the runs within nodes allow do so by chance.
     least = float(np.sqrt((share**2 * one.variance).sum())) if error < 1e-12 else error
+    # The spread may come from what the configuration does on each node, or from the few runs of both groups there. On
+    # the scale of ρ an error of the reference weighs otherwise than one of the checked runs: the wider interval holds.
     known = MeanErrors(np.zeros(1), np.full(1, least), np.full(1, count - 1.0))
-    return _change(one, share, [known], least, count - 1.0, alpha)
+    parts = np.full(count, least**2 / count)
+    ways = [known, _errors(parts, one.of_reference, count - 1.0)]
+    return _change(one, share, ways, least, count - 1.0, alpha)
 
 
 def _errors(parts: FloatArray, of_reference: FloatArray, freedom: float) -> MeanErrors:

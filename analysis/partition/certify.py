@@ -105,6 +105,7 @@ class Certification:
         """
         failed = []
         too_much: Stop | None = None
+        self.evaluator.expect_certified(sorted(self.pending, key=self._needed))
         for subset in sorted(self.pending, key=self._needed):
             level = self.evaluator.level
             try:

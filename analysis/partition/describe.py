@@ -68,10 +68,12 @@ def plan_table(plan: Plan) -> Table:
     Table
         The largest subset first; no row where none is certified.
     """
+    on_nodes = any(subset.node for subset in plan.subsets)
     columns = (
         Column("subset"),
         Column("metrics"),
         Column("runs", "right", "certifying runs"),
+        *([Column("node", meaning="the node that made them")] if on_nodes else []),
         Column("instructions", "right", "what measuring the subset added to the instructions of a run"),
         Column("largest change", "right", "the change of a correlation that reaches farthest, with its interval"),
     )
@@ -80,6 +82,7 @@ def plan_table(plan: Plan) -> Table:
             subset.name,
             ", ".join(subset.metrics),
             str(len(subset.runs)),
+            *([subset.node] if on_nodes else []),
             "" if subset.cost.instructions is None else percent(subset.cost.instructions),
             _largest_change(subset),
         ]

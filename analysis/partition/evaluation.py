@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from unperturbed.analysis.partition.ahead import Ahead
 from unperturbed.analysis.partition.plan import Cost, Measurement, Outcome, Stage, Subset
 from unperturbed.analysis.perturbation import OPEN
 
@@ -177,6 +178,8 @@ class CandidateEvaluator:
         The limits on runs and hours that are kept.
     observer : Observer
         Called with each measurement.
+    ahead : Ahead, optional
+        Makes runs before they are asked for; None where nothing is measured at the same time.
 
     Attributes
     ----------
@@ -191,7 +194,13 @@ class CandidateEvaluator:
     """
 
     def __init__(
-        self, metrics: Sequence[str], judge: Judge, settings: Settings, limits: Limits, observer: Observer
+        self,
+        metrics: Sequence[str],
+        judge: Judge,
+        settings: Settings,
+        limits: Limits,
+        observer: Observer,
+        ahead: Ahead | None = None,
     ) -> None:
         self.settings, self.metrics = settings, tuple(metrics)
         self.history: list[Measurement] = []
@@ -199,7 +208,7 @@ class CandidateEvaluator:
         self.level = settings.alpha / 2
         self.uncertified = tuple(metrics)
         self._place = {metric: at for at, metric in enumerate(metrics)}
-        self._judge, self._limits, self._observer = judge, limits, observer
+        self._judge, self._limits, self._observer, self._ahead = judge, limits, observer, ahead
         self._known: dict[Subset, Outcome] = {}
         self._refused: set[Subset] = set()
 
@@ -232,6 +241,46 @@ class CandidateEvaluator:
             found = self._explore(subset, more)
         return found.unperturbed and self._certifiable(subset)
 
+    @property
+    def at_once(self) -> int:
+        """Return how many subsets are measured at the same time."""
+        return 1 if self._ahead is None else self._ahead.at_once
+
+    def expect(self, subsets: Iterable[Iterable[str]], *, certain: bool = False) -> None:
+        """Begin the runs of subsets that the strategy measures next, at the same time; return no outcome.
+
+        Parameters
+        ----------
+        subsets : iterable of iterable of str
+            The likeliest first. Those that are known are passed over.
+        certain : bool, default False
+            Every one of them will be asked for, unless a limit ends the search. Of those that only may be, no more are
+            begun than are measured at once, and none where there is a limit.
+        """
+        if self._ahead is None or (self._limits.any and not certain):
+            return
+        found: dict[Subset, None] = {}
+        for metrics in subsets:
+            subset = self.subset(metrics)
+            if subset not in self._known and subset not in self._refused:
+                found[subset] = None
+            if not certain and len(found) == self._ahead.at_once:
+                break
+        self._begin([(subset, self.settings.repetitions) for subset in found])
+
+    def expect_certified(self, subsets: Sequence[Subset]) -> None:
+        """Begin the runs of certifications at the same time, as many of each as the present level takes.
+
+        A lower level asks for further runs, and these are its first ones.
+        """
+        wanted = [(subset, self.repetitions_to_certify(subset, self.level)) for subset in subsets]
+        self._begin([(subset, repetitions) for subset, repetitions in wanted if repetitions is not None])
+
+    def _begin(self, requests: Sequence[tuple[Subset, int]]) -> None:
+        # A single one is asked for at once. `max_runs` is kept exactly, so that no run may be made in vain.
+        if self._ahead is not None and len(requests) > 1 and self.settings.max_runs is None:
+            self._ahead.request(requests)
+
     def alone(self, metrics: Sequence[str]) -> Subset:
         """Measure each metric alone; return those that are not perturbed alone, by falling cost.
 
@@ -241,6 +290,7 @@ class CandidateEvaluator:
             A limit is reached.
         """
         self.stage = "alone"
+        self.expect([(metric,) for metric in metrics], certain=True)
         for metric in metrics:
             # A metric that is open waits until it needs a subset of its own; what is shown perturbed is made sure of.
             if self._first((metric,)).verdict == "perturbed":

@@ -47,7 +47,9 @@ def improve(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
 
 def join_two(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Subset] | None:
     """Return the partition with two subsets made one, None where no two can be. The smallest unions are tried first."""
-    for one, other in sorted(combinations(subsets, 2), key=lambda pair: len(pair[0]) + len(pair[1])):
+    pairs = sorted(combinations(subsets, 2), key=lambda pair: len(pair[0]) + len(pair[1]))
+    for at, (one, other) in enumerate(pairs):
+        evaluator.expect((*left, *right) for left, right in pairs[at:])
         if evaluator.accepts((*one, *other)):
             return [*(each for each in subsets if each not in (one, other)), evaluator.subset((*one, *other))]
     return None
@@ -67,6 +69,7 @@ def dissolve_one(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> li
 
 def _placed(evaluator: CandidateEvaluator, metric: str, subsets: list[Subset]) -> bool:
     """Put a metric into the first subset that is accepted with it."""
+    evaluator.expect((*subset, metric) for subset in subsets)
     for at, subset in enumerate(subsets):
         if evaluator.accepts((*subset, metric)):
             subsets[at] = evaluator.subset((*subset, metric))
@@ -115,6 +118,7 @@ def regroup(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Su
         proposed = [np.flatnonzero(group == number) for number in np.unique(group)]
         proposed.sort(key=lambda members: -suspicion[np.ix_(members, members)].sum())
         tried = [evaluator.subset(metrics[at] for at in members) for members in proposed]
+        evaluator.expect(tried)
         if all(map(evaluator.accepts, tried)):
             return tried
     return None

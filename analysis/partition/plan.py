@@ -65,6 +65,9 @@ class Outcome:
         Names of the runs.
     evidence : Verdict or None
         The verdict itself, over all passes and both checks; None where the judge has none.
+    node : str, default ""
+        The node that made all of these runs, and the baseline runs that they are compared with; empty where there is
+        but one host.
     """
 
     verdict: VerdictName
@@ -74,6 +77,7 @@ class Outcome:
     cost: Cost = Cost()
     runs: tuple[str, ...] = ()
     evidence: Verdict | None = None
+    node: str = ""
 
     @property
     def unperturbed(self) -> bool:
@@ -89,6 +93,7 @@ class Outcome:
             "carried": list(self.carried),
             "cost": asdict(self.cost),
             "runs": list(self.runs),
+            **({"node": self.node} if self.node else {}),
         }
 
 
@@ -184,6 +189,8 @@ class CertifiedSubset:
         The evidence, over all passes; None where the judge has none.
     cost : Cost
         What measuring it added in those runs.
+    node : str, default ""
+        The node that made them; empty where there is but one host.
     """
 
     name: str
@@ -193,6 +200,7 @@ class CertifiedSubset:
     runs: tuple[str, ...]
     verdict: Verdict | None
     cost: Cost
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -321,7 +329,7 @@ class Plan(Result):
         """
         return {
             "schema_version": _SCHEMA_VERSION,
-            "subsets": [_plain(asdict(each)) for each in self.subsets],
+            "subsets": [_plain(_without_empty_node(asdict(each))) for each in self.subsets],
             "unmeasurable": [_plain(asdict(each)) for each in self.unmeasurable],
             "undecided": [_plain(asdict(each)) for each in self.undecided],
             "complete": self.complete,
@@ -337,6 +345,10 @@ class Plan(Result):
         }
 
     to_json = to_dict
+
+
+def _without_empty_node(subset: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in subset.items() if key != "node" or value}
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from unperturbed.analysis.partition.ahead import Ahead
 from unperturbed.analysis.partition.certify import Certification, best_choice
 from unperturbed.analysis.partition.evaluation import CandidateEvaluator, Judge, Limits, Observer, Settings, Stop
 from unperturbed.analysis.partition.judging import Baselines, Measure, TraceJudge
@@ -32,6 +33,7 @@ def search(
     tolerance: float | None = None,
     observer: Observer | None = None,
     clock: Callable[[], float] = time.monotonic,
+    ahead: Ahead | None = None,
 ) -> Plan:
     """Partition metrics into few subsets, each certified to be unperturbed.
 
@@ -51,6 +53,8 @@ def search(
         Is told of every measurement when it is done.
     clock : callable, default time.monotonic
         Seconds, monotone; for `max_hours`.
+    ahead : Ahead, optional
+        Makes runs before they are asked for, where several subsets can be measured at the same time.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def search(
     predicted = forecast(
         len(names), chosen, settings, passes=judge.runs_per_repetition, baseline_runs=judge.baseline_runs
     )
-    evaluator = CandidateEvaluator(names, judge, settings, limits, observer or (lambda _: None))
+    evaluator = CandidateEvaluator(names, judge, settings, limits, observer or (lambda _: None), ahead)
     certification = Certification(evaluator, chosen)
     stopped = ""
     try:
@@ -122,6 +126,7 @@ def _certified(certification: Certification) -> tuple[CertifiedSubset, ...]:
             runs=each.outcome.runs,
             verdict=each.outcome.evidence,
             cost=each.outcome.cost,
+            node=each.outcome.node,
         )
         for number, each in enumerate(largest_first, 1)
     )
@@ -133,7 +138,8 @@ def _unmeasurable(evaluator: CandidateEvaluator, metrics: Sequence[str]) -> tupl
         outcome = evaluator.known((metric,))
         if outcome is not None and outcome.verdict == "perturbed":
             shown = "; ".join(outcome.carried[:3])
-            reason = f"perturbs alone, in {outcome.repetitions} repetitions{': ' if shown else ''}{shown}"
+            where = f" on {outcome.node}" if outcome.node else ""
+            reason = f"perturbs alone, in {outcome.repetitions} repetitions{where}{': ' if shown else ''}{shown}"
             found.append(
                 UnmeasurableMetric(
                     metric, reason, _ADVICE, outcome.repetitions, outcome.runs, outcome.evidence, outcome.cost

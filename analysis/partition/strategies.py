@@ -15,7 +15,8 @@ shown unperturbed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from math import ceil, log2
 from typing import Protocol
 
@@ -101,6 +102,7 @@ class Halving:
         found: list[Subset] = []
         waiting = [metrics]
         while waiting:
+            evaluator.expect(reversed(waiting), certain=True)
             tried = waiting.pop()
             if evaluator.accepts(tried):
                 found.append(tried)
@@ -124,6 +126,7 @@ class CostlyAlone:
         order = evaluator.alone(metrics)
         found: list[Subset] = []
         for at, metric in enumerate(order):
+            evaluator.expect(order[further:] for further in range(at, len(order)))
             if evaluator.accepts(order[at:]):
                 found.append(evaluator.subset(order[at:]))
                 break
@@ -139,8 +142,9 @@ class CostlyAlone:
 def first_fit(evaluator: CandidateEvaluator, order: Sequence[str]) -> list[Subset]:
     """Put each metric into the first subset that is accepted with it, else into a new one if it is accepted alone."""
     found: list[Subset] = []
-    for metric in order:
+    for place, metric in enumerate(order):
         for at, subset in enumerate(found):
+            evaluator.expect(_likely(evaluator, found, order, place, at))
             if evaluator.accepts((*subset, metric)):
                 found[at] = evaluator.subset((*subset, metric))
                 break
@@ -148,6 +152,30 @@ def first_fit(evaluator: CandidateEvaluator, order: Sequence[str]) -> list[Subse
             if evaluator.accepts((metric,)):
                 found.append((metric,))
     return found
+
+
+def _likely(
+    evaluator: CandidateEvaluator, found: Sequence[Subset], order: Sequence[str], place: int, at: int
+) -> Iterator[Subset]:
+    """Yield the candidates that first fit may ask for from here on, breadth first: both ways after each open one."""
+    waiting = deque([(tuple(found), place, at)])
+    steps = 4 * evaluator.at_once  # a known candidate is a step too
+    while waiting and steps:
+        subsets, place, at = waiting.popleft()
+        if place == len(order):
+            continue
+        if at == len(subsets):
+            waiting.append(((*subsets, (order[place],)), place + 1, 0))
+            continue
+        steps -= 1
+        candidate = evaluator.subset((*subsets[at], order[place]))
+        known = evaluator.known(candidate)
+        if known is None:
+            yield candidate
+        if known is None or known.unperturbed:
+            waiting.append(((*subsets[:at], candidate, *subsets[at + 1 :]), place + 1, 0))
+        if known is None or not known.unperturbed:
+            waiting.append((subsets, place, at + 1))
 
 
 STRATEGIES: dict[str, Strategy] = {each.name: each for each in (FirstFit(), Restarts(), Halving(), CostlyAlone())}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -138,12 +139,22 @@ def comparable_values(
     return values, constant
 
 
+_ALIKE: Mapping[str, str] = MappingProxyType(
+    {
+        "host": "host",
+        "program": "program",
+        "interval_event": "event that ends intervals",
+        "interval_ns": "interval [ns, or counts of an event]",
+    }
+)
+
+
 def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str], metrics: Sequence[str]) -> None:
     """Refuse runs that cannot be compared with the reference."""
     for trace, name_of_run in zip(traces, runs, strict=True):
         file = trace.attributes.get("file")  # where a run was imported from: its number is ours
         run = f"run {name_of_run}" + (f" ({file})" if file else "")
-        for attribute, what in (("host", "host"), ("program", "program"), ("interval_ns", "interval [ns]")):
+        for attribute, what in _ALIKE.items():
             here, there = trace.attributes.get(attribute), reference.attributes.get(attribute)
             if here != there:
                 raise DataError(f"{run}: {what} is {here}, the baseline's is {there}; compare runs made alike")

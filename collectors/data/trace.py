@@ -36,7 +36,13 @@ INTERVAL_COLUMNS = ("begin_ns", "end_ns", "overruns")
 METADATA_KEY = "unperturbed"
 _FORMAT = 1
 _ATTRIBUTES: Mapping[str, Shape] = {
-    **dict.fromkeys(("order", "seconds", "wall_seconds", "missed_ticks", "unread_ticks", "sampled_threads"), float),
+    **dict.fromkeys(
+        (
+            *("order", "seconds", "wall_seconds", "missed_ticks", "unread_ticks", "sampled_threads"),
+            *("skid_median", "skid_p99"),
+        ),
+        float,
+    ),
     "implausible": [str],
     "notes": [str],
 }
@@ -305,7 +311,17 @@ class Trace:
             usual = (np.nanmin(values), np.nanmedian(values), np.nanmax(values)) if len(values) else (None,) * 3
             total = np.nansum(values) if metric.semantics == "counter" else None
             rows.append([name, metric.kind, metric.unit, *(number(value) for value in (total, *usual))])
-        return Table(columns, rows, repr(self)[1:-1])
+        return Table(columns, rows, repr(self)[1:-1] + self._skid_text())
+
+    def _skid_text(self) -> str:
+        """Return how well counts of an event ended the intervals; empty where time did."""
+        facts = self.attributes
+        if not facts.get("interval_event"):
+            return ""
+        return (
+            f"; an interval ends every {facts['interval_ns']:,} counts of {facts['interval_event']}, median skid "
+            f"{facts['skid_median']:,.0f}"
+        )
 
     def values(self, names: Iterable[str]) -> NDArray[np.float64]:
         """Return the named metrics as a float64 array of shape (intervals, metrics)."""

@@ -15,7 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
+from unperturbed.collectors.records.file import (
+    OVERFLOW_SIGNAL,
+    SIGNAL,
+    Setup,
+    create_record_file,
+    read_record_file,
+)
 from unperturbed.collectors.runtime.build import build_empty_program, build_observer
 from unperturbed.collectors.sources import NONE, Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
@@ -71,6 +77,7 @@ def plan_passes(
     shared: Iterable[str] = (),
     sampler: Literal["inside", "outside"] = "inside",
     multiplex: bool = False,
+    overflow: tuple[str, int] | None = None,
 ) -> Passes:
     """Assign each hardware metric to the first source that can count it here.
 
@@ -90,6 +97,8 @@ def plan_passes(
         Where counts are read.
     multiplex : bool, default False
         Metrics that do not fit together share the counters in turns instead of going to several passes.
+    overflow : tuple of str and int, optional
+        The metric whose counts end intervals, and how many do: a source must be able to interrupt by it.
 
     Returns
     -------
@@ -103,7 +112,7 @@ def plan_passes(
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
-    request = Request(machine, compiler, frozenset(shared), sampler, multiplex)
+    request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow)
     left = list(names)
     reasons: dict[str, str] = {}
     refused: dict[str, list[str]] = {name: [] for name in names}
@@ -247,15 +256,20 @@ def _same_everywhere(problem: str) -> bool:
 
 def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexed: bool = False) -> str | None:
     """Open the events around a small program; return why they cannot be counted together, or None."""
+    ends, interval = "", 1_000_000
+    if request.overflow and request.overflow[0] in {event.name for event in events}:
+        ends, interval = request.overflow
     setup = Setup(
         source,
-        1_000_000,
-        "monotonic",
+        interval,
+        "event" if ends else "monotonic",
         tuple(events),
         capacity=1024,
         sampler=request.sampler,
         multiplex=multiplexed,
         papi=find_source(source).observer_library() if request.sampler == "outside" else "",
+        signal=OVERFLOW_SIGNAL if ends else SIGNAL,
+        interval_event=ends,
     )
     for _attempt in range(_TRIALS):
         with scratch_folder("probe") as folder:

@@ -7,6 +7,7 @@ from unperturbed.collectors.records.counts import implausible
 from unperturbed.collectors.records.file import (
     CHOOSE_PROCESSOR,
     NO_PINNING,
+    OVERFLOW_SIGNAL,
     SIGNAL,
     Mark,
     Probe,
@@ -19,6 +20,7 @@ from unperturbed.collectors.records.file import (
 __all__ = [
     "CHOOSE_PROCESSOR",
     "NO_PINNING",
+    "OVERFLOW_SIGNAL",
     "SIGNAL",
     "Mark",
     "Probe",

@@ -12,6 +12,7 @@ import numpy as np
 from unperturbed.collectors.data.trace import Metric, Semantics, Trace
 from unperturbed.collectors.records.counts import hardware_columns, implausible, main_thread, of_thread, threads
 from unperturbed.collectors.records.file import Mark, Records, deltas
+from unperturbed.collectors.records.work import describe_overflows, missed_overflows, throttling
 from unperturbed.collectors.sources import NONE, Pass, find_source
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
 from unperturbed.common.expressions import MetricExpression
@@ -49,7 +50,8 @@ def assemble(
     dumps : Path
         callgrind's dump files without their process number; not read unless simulated.
     attributes : mapping of str to object
-        Facts about the run, kept with the trace; by `clock` the records' stamps are chosen.
+        Facts about the run, kept with the trace; by `clock` the records' stamps are chosen. With `interval_event`,
+        `interval_ns` is the number of that metric's counts which end an interval.
     whole : bool, default False
         The run as a whole is wanted, from its first record to its last: it may be one interval, and must have
         been seen to its end.
@@ -57,7 +59,8 @@ def assemble(
     Raises
     ------
     RunError
-        No program attached, it ended before the first interval, or counts are missing.
+        No program attached, it ended before the first interval, or counts are missing: some were never read, or
+        the kernel throttled the event that ends intervals.
     SpecError
         Software metrics are asked for, and the program loaded none of the code that counts them.
     """
@@ -96,13 +99,18 @@ def assemble(
             columns[name] = expression.evaluate(columns)
 
     stamps = rows["monotonic_ns" if attributes.get("clock", "monotonic") == "monotonic" else "cpu_ns"]
+    missed, work = rows["overruns"][1:].astype("i8"), {}
+    if attributes.get("interval_event"):
+        counts, period = _paced(rows, collected, attributes)
+        _check_throttling(records, counts, attributes)
+        missed, work = missed_overflows(counts, period), describe_overflows(counts, period)
     return Trace.from_columns(
         metrics,
         columns,
         begin_ns=stamps[:-1] - stamps[0],
         end_ns=stamps[1:] - stamps[0],
-        overruns=rows["overruns"][1:].astype("i8"),
-        attributes={**attributes, **_facts(records, rows), "implausible": implausible(columns)},
+        overruns=missed,
+        attributes={**attributes, **_facts(records, rows, missed), **work, "implausible": implausible(columns)},
     )
 
 
@@ -112,12 +120,15 @@ def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, An
     for thread in threads(records):
         rows = of_thread(records, thread)
         stamps = rows["monotonic_ns"]
+        missed = rows["overruns"][1:].astype("i8")
+        if attributes.get("interval_event"):
+            missed = missed_overflows(*_paced(rows, collected, attributes))
         found[thread] = Trace.from_columns(
             collected.metrics,
             {metric.name: deltas(rows["hardware"][:, index]) for index, metric in enumerate(collected.metrics)},
             begin_ns=stamps[:-1] - stamps[0],
             end_ns=stamps[1:] - stamps[0],
-            overruns=rows["overruns"][1:].astype("i8"),
+            overruns=missed,
             attributes={
                 **attributes,
                 "thread": thread,
@@ -127,14 +138,32 @@ def thread_traces(records: Records, collected: Pass, attributes: Mapping[str, An
     return found
 
 
-def _facts(records: Records, rows: NDArray[Any]) -> dict[str, Any]:
+def _paced(rows: NDArray[Any], collected: Pass, attributes: Mapping[str, Any]) -> tuple[NDArray[np.int64], int]:
+    """Return the count of the event that ends intervals at each record, and after how many counts it does so."""
+    index = [metric.name for metric in collected.metrics].index(attributes["interval_event"])
+    return rows["hardware"][:, index], int(attributes["interval_ns"])
+
+
+def _check_throttling(records: Records, counts: NDArray[np.int64], attributes: Mapping[str, Any]) -> None:
+    event, period = attributes["interval_event"], int(attributes["interval_ns"])
+    found = throttling(records, counts, period)
+    if found:
+        are = "are" if found == "has" else "may be"
+        raise RunError(
+            f"the kernel {found} throttled {event}, which ends an interval every {period:,} counts, for interrupting "
+            f"too often: counts {are} missing. Use a longer interval, or raise kernel.perf_event_max_sample_rate, "
+            "which the kernel itself lowers when interrupts take long"
+        )
+
+
+def _facts(records: Records, rows: NDArray[Any], missed: NDArray[np.int64]) -> dict[str, Any]:
     """Return what is known of the sampling itself, to be kept with the trace."""
     lengths = np.diff(rows["monotonic_ns"]) / 1e6
     facts: dict[str, Any] = {
         "wall_seconds": int(rows["monotonic_ns"][-1] - rows["monotonic_ns"][0]) / 1e9,
         "nested_ticks": records.nested,
         "ended_cleanly": records.state == "finished",
-        "missed_ticks": int(rows["overruns"].sum()),
+        "missed_ticks": int(missed.sum()),
         "unread_ticks": records.unread,
         "longest_gap_ms": float(lengths.max()),
         "reading_us": float(np.median(rows["read_ns"]) / 1e3),

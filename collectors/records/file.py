@@ -20,16 +20,21 @@ from unperturbed.errors import HostError, RunError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MAGIC = b"UNPREC03"
+_MAGIC = b"UNPREC04"
 _EVENTS = 16
 _PROBES = 32
 _NAME_BYTES = 111
-_CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3}
+_CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4}
 _STATES = ("waiting", "attached", "finished", "failed")
 _OUTSIDE, _THREADS, _CHILDREN, _RESET, _MULTIPLEX, _USER_READ, _ALTERNATE_STACK = (1 << bit for bit in range(7))
 
 SIGNAL = signal.SIGRTMIN + 4
 """Not SIGPROF, which PAPI and profilers take; not one of the real-time signals that the C library or valgrind keeps."""
+
+OVERFLOW_SIGNAL = signal.SIGURG
+"""Of an event that ends intervals. Nobody dies of it, where one comes after the program became another (exec) and its
+handler is gone; and it is no real-time signal, of which every one waits in a queue while the program blocks it, until
+the kernel sends the deadly SIGIO instead."""
 
 CHOOSE_PROCESSOR = -1
 NO_PINNING = -2
@@ -50,6 +55,7 @@ class Mark(IntFlag):
     UNSHARED = 256
     SIGNAL_BLOCKED = 512
     UNEVEN = 1024
+    THROTTLED = 2048
 
 
 _EVENT = np.dtype(
@@ -94,8 +100,10 @@ HEADER = np.dtype(
         ("message", "S240"),
         ("event", _EVENT, (_EVENTS,)),
         ("probes", "<u4"),
-        ("reserved", "<u4"),
+        ("interval_event", "<u4"),
         ("probe", _PROBE, (_PROBES,)),
+        ("sample_rate", "<u4"),
+        ("tick_ns", "<u4"),
     ]
 )
 _FIXED = [
@@ -139,10 +147,11 @@ class Setup:
     source : str
         The name of a source, or `none`.
     interval_ns : int
-        Length of an interval on `clock`; for the clock `work`, quanta of the simulator.
+        Length of an interval on `clock`; for the clock `work`, quanta of the simulator; for the clock `event`,
+        counts of `interval_event`.
     clock : str
         `monotonic`; `process-cpu` or `thread-cpu`, which tick with the kernel's jiffy; `work`, which the
-        simulator's quanta make.
+        simulator's quanta make; `event`, which ticks each time that an event has counted so many.
     events : tuple of Event, default ()
         Hardware events that are read (none for `simulated`: the simulator counts all of its own).
     os_metrics : tuple of str, default ()
@@ -178,6 +187,8 @@ class Setup:
     probes : tuple of Probe, default ()
         Of the kernel, one for each software metric that is counted so; of all threads, and outside of children
         if they are wanted.
+    interval_event : str, default ""
+        On the clock `event`: the name of the one among `events` whose counts end intervals.
     """
 
     source: str
@@ -199,6 +210,12 @@ class Setup:
     papi: str = ""
     observer_cpu: int = CHOOSE_PROCESSOR
     probes: tuple[Probe, ...] = ()
+    interval_event: str = ""
+
+    @property
+    def interval_index(self) -> int:
+        """Return the place of the event that ends intervals among all events; 0 where there is none."""
+        return [event.name for event in self.events].index(self.interval_event) if self.clock == "event" else 0
 
     @property
     def os_groups(self) -> int:
@@ -272,6 +289,8 @@ class Records:
         Names of the operating-system counters in each record.
     papi_version : str
         Of the PAPI library that was loaded, `7.0`; '' for none.
+    sample_rate, tick_ns : int, default 0
+        Where an observer watched an event that ended intervals: what the kernel throttled by.
     """
 
     rows: NDArray[Any]
@@ -291,6 +310,8 @@ class Records:
     observer_cpu: int
     os_columns: tuple[str, ...]
     papi_version: str
+    sample_rate: int = 0
+    tick_ns: int = 0
 
 
 def create_record_file(path: Path, setup: Setup) -> None:
@@ -336,6 +357,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
     for index, event in enumerate(setup.events):
         flags = int(event.kernel) | int(not event.user) << 1
         header["event"][index] = (event.type, flags, event.config, event.config1, event.config2, event.name.encode())
+    header["interval_event"] = setup.interval_index
     header["probes"] = len(setup.probes)
     for index, probe in enumerate(setup.probes):
         header["probe"][index] = (probe.tracepoint, probe.metric, 0, probe.name.encode()[:_NAME_BYTES])
@@ -414,6 +436,8 @@ def read_record_file(path: Path, setup: Setup) -> Records:
         observer_cpu=int(header["observer_cpu"]),
         os_columns=setup.os_columns,
         papi_version=f"{version >> 24}.{version >> 16 & 255}" if (version := int(header["papi_version"])) else "",
+        sample_rate=int(header["sample_rate"]),
+        tick_ns=int(header["tick_ns"]),
     )
 
 

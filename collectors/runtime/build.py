@@ -30,7 +30,7 @@ def _files(*names: str) -> tuple[Path, ...]:
 INCLUDE = _FOLDER / "common"
 """Where the headers of the contract are."""
 
-_COMMON = _files("common/record.c", "common/os.c", "common/probes.c", "common/sources.c")
+_COMMON = _files("common/record.c", "common/os.c", "common/probes.c", "common/overflow.c", "common/sources.c")
 _PROGRAM = _files("program/software.c", "program/sampler.c", "program/threads.c")
 BOUNDS = _files("program/module_first.c", "program/module_last.c")
 """Linked first and last into each program and library with counters, so that these fill pages of their own."""

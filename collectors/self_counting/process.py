@@ -64,7 +64,7 @@ class HeaderStructure(ctypes.Structure):
         ("counts", ctypes.c_char * 24),
         ("message", ctypes.c_char * 240),
         ("event", EventStructure * EVENTS),
-        ("probes", ctypes.c_char * 4104),
+        ("probes", ctypes.c_char * 4112),
     )
 
 
@@ -105,6 +105,7 @@ class CountersStructure(ctypes.Structure):
         ("page", ctypes.c_void_p * EVENTS),
         ("total", ctypes.c_int64 * EVENTS),
         ("user_reads", ctypes.c_uint64),
+        ("overflow", ctypes.c_uint32),
         ("state", ctypes.c_void_p),
     )
 

@@ -88,6 +88,8 @@ class Request:
         Where counts are read: in the program, or by an observer beside it.
     multiplex : bool, default False
         Metrics that do not fit together share the counters in turns instead of going to several passes.
+    overflow : tuple of str and int, optional
+        The metric whose counts end intervals, and how many do.
     """
 
     machine: Machine
@@ -95,6 +97,7 @@ class Request:
     shared: frozenset[str] = frozenset()
     sampler: Literal["inside", "outside"] = "inside"
     multiplex: bool = False
+    overflow: tuple[str, int] | None = None
 
 
 Planned = tuple[list[Pass], dict[str, str]]

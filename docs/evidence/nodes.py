@@ -17,9 +17,10 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.analysis import simulate
 from tests.analysis.nodes.simulate import LEVEL, Case, runs_of, verdicts_of
 from unperturbed.analysis.nodes import combine_nodes
-from unperturbed.analysis.perturbation import SHOWN
+from unperturbed.analysis.perturbation import SHOWN, Baseline, Verdict, combine_checks
 
 FOUR = ((8, 5),) * 4
 CASES = (
@@ -31,12 +32,15 @@ CASES = (
     Case("no mean effect, node × configuration 0.7, 12 nodes", ((8, 5),) * 12, interaction=0.7),
     Case("effect 0.8, node × configuration 0.7, 12 nodes", ((8, 5),) * 12, effect=0.8, interaction=0.7),
 )
+INTERVALS, METRICS = 100, 4
+BY_FORMULA = 400_000
 _TARGET = Path(__file__).with_name("nodes.md")
 
 TEXT = """\
 # Verdicts over nodes
 
-Command: `python docs/evidence/nodes.py --campaigns {campaigns} --seed {seed}`; {seconds:.0f} s of one core.
+Command: `python docs/evidence/nodes.py --campaigns {campaigns} --families {family_campaigns} --seed {seed}`;
+{seconds:.0f} s of one core.
 
 Simulated campaigns of one change on several nodes. Runs of a node have standard deviation 1, the nodes' levels 2; α =
 0.05. The unbalanced case has 15, 10, 5 and 5 baseline runs and 2, 3, 8 and 10 checked runs; the least has 5 and 2; all
@@ -51,6 +55,9 @@ p ≤ 0.05 of "the change is the same on every node".
 |---|---|---|---|---|
 {rows}
 
+*These nodes* is exact where runs are normal and spread alike: the same test by its formula alone, over {formula:,}
+campaigns of each of the first three cases, gives {exact}. What the table has beyond is chance; its rows share draws.
+
 With an effect of configuration that varies between nodes (node × configuration), *these nodes* shows a change in more
 than 5 % of campaigns, and rightly: on these nodes, there is one. A claim about the type of node is the other column.
 
@@ -62,6 +69,41 @@ that is called unperturbed, 0.05 at most. *called perturbed*: 0.05 at most.
 | case | accepted: these nodes | accepted: this type | called perturbed: these nodes | called perturbed: this type |
 |---|---|---|---|---|
 {bounds}
+
+## Families of changes
+
+{family_campaigns} campaigns a case with traces: each node runs a program of its own, with {metrics} metrics over
+{intervals} intervals, which nothing changes. The tolerance is the usual 0.1 of ρ.
+
+- *pairs*: inner changes of its {pairs} pairs. *outer*: changes of its {metrics} metrics after alignment on one of them.
+  *both*: all of them in one family, as a campaign judges them.
+- *significant*: share in which some change is significant family-wise: the test's own level, 0.05 at most.
+- *called changed*: share that is called shifted or perturbed: 0.05 at most.
+
+| case | changes | called changed: these nodes | significant: these nodes | called changed: this type |
+|---|---|---|---|---|
+{families}
+
+## What a campaign on nodes costs
+
+Command: `python -m tests.benchmarks.nodes_on_slurm`; Slurm 22.05, three nodes that share one host of two processors.
+The host was busy (load 8, where 2 is all that it has), so times by the clock are longer than on a quiet one.
+
+| what | by the clock | of the processor |
+|---|---|---|
+| from `run` to the first planned run, least of 5 | 4.9 s | |
+| … until the jobs are submitted: Python starts, spec, parts | 1.1 s | 0.53 s |
+| … until Slurm starts a job | 0.6 s | |
+| … until a node has its part: Python starts, comparison of nodes | 1.8 s | |
+| … until the first run: host, untouched program, pilot | 1.3 s | 0.82 s since the job's start |
+| 1,000 runs of 10 ms on three nodes: none lost, none made twice | 30.7 s | |
+| a run of 10 ms on one of these three nodes, beside the program | 40 ms | |
+| … on one host without `nodes`, in the same minutes | 61 ms | 18 ms with the program |
+| … of it, the command that coordinates three nodes | | 1.3 ms |
+| `status` of 10,002 runs | 1.8 s (load 13) | 0.42 s |
+
+The program of the first row has no build. Slurm alone needs 0.97 s from `sbatch` to the job's start, as its scheduler
+looks once a second.
 """
 
 
@@ -69,17 +111,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Simulate, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--campaigns", type=int, default=1000)
+    parser.add_argument("--families", type=int, default=400, help="campaigns whose traces are simulated")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     started = time.process_time()
     rows = [_row(case, given.campaigns, given.seed) for case in CASES]
     bounds = [_bounds(case, given.campaigns, given.seed) for case in CASES[:3]]
+    families = [row for case in CASES[:3] for row in _families(case, given.families, given.seed)]
     page = TEXT.format(
         campaigns=given.campaigns,
         seed=given.seed,
         seconds=time.process_time() - started,
         rows="\n".join(rows),
         bounds="\n".join(bounds),
+        families="\n".join(families),
+        formula=BY_FORMULA,
+        exact=", ".join(f"{_by_formula(case, given.seed):.4f}" for case in CASES[:3]),
+        family_campaigns=given.families,
+        intervals=INTERVALS,
+        metrics=METRICS,
+        pairs=METRICS * (METRICS - 1) // 2,
     )
     _TARGET.write_text(page)
     print(page)
@@ -112,6 +163,49 @@ def _bounds(case: Case, campaigns: int, seed: int) -> str:
         float(np.mean([one.verdict == "perturbed" for one in kinds])),
     ]
     return f"| {case.name} | {' | '.join(_share(one, campaigns) for one in shares)} |"
+
+
+def _by_formula(case: Case, seed: int) -> float:
+    """Return the share of many campaigns with p ≤ 0.05 in the test of these nodes: differences within nodes, pooled."""
+    runs = runs_of(case, BY_FORMULA, seed + 1)
+    weight = np.array([k * r / (k + r) for k, r in case.shares])
+    difference = np.array([checked.mean(axis=0) - baseline.mean(axis=0) for baseline, checked in runs])
+    squares = sum(((cell - cell.mean(axis=0)) ** 2).sum(axis=0) for node in runs for cell in node)
+    freedom = sum(k + r - 2 for k, r in case.shares)
+    statistic = weight @ difference / np.sqrt(weight.sum() * squares / freedom)
+    return float((np.abs(statistic) >= stats.t.isf(0.025, freedom)).mean())
+
+
+def _families(case: Case, campaigns: int, seed: int) -> list[str]:
+    """Return the shares of campaigns that call an unchanged configuration changed, by family of changes.
+
+    Each node runs a program of its own, whose traces the checks of a real campaign judge: inner changes of all pairs,
+    outer changes of all metrics after alignment, and both in one family.
+    """
+    chance = np.random.default_rng([seed, len(case.shares), *(runs for share in case.shares for runs in share)])
+    shown: dict[str, list[tuple[bool, bool, bool]]] = {"pairs": [], "outer": [], "both": []}
+    for _ in range(campaigns):
+        by_node: dict[str, dict[str, Verdict]] = {name: {} for name in shown}
+        for node, (k, r) in enumerate(case.shares):
+            matrix = simulate.equicorrelated(METRICS, float(chance.uniform(0.1, 0.4)))
+            program = simulate.program(chance, correlation=matrix, intervals=INTERVALS, phi=0.8, shared=0.8)
+            baseline = Baseline(simulate.runs(program, chance, k), metrics=program.names)
+            checked = simulate.runs(program, chance, r)
+            inner = baseline.inner(checked)
+            outer = baseline.outer(checked, align_on=program.names[-1:], anchor=simulate.MILESTONE)
+            for name, verdict in (("pairs", inner), ("outer", outer), ("both", combine_checks("x", inner, outer))):
+                by_node[name][f"node{node}"] = verdict
+        for name, verdicts in by_node.items():
+            found = combine_nodes(verdicts)
+            least = min(change.p_corrected for change in found.these.changes)
+            kind = found.type
+            shown[name].append(
+                (found.these.verdict in SHOWN, least <= 0.05, kind is not None and kind.verdict in SHOWN)
+            )
+    return [
+        f"| {case.name} | {name} | {' | '.join(_share(float(one), campaigns) for one in np.mean(found, axis=0))} |"
+        for name, found in shown.items()
+    ]
 
 
 def _share(share: float, campaigns: int) -> str:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
     from unperturbed.harness.campaign.execution import (
         CAMPAIGN,
+        SEARCH,
         SWEEP,
         check_owner,
         execute_plan,
@@ -19,8 +20,16 @@ if TYPE_CHECKING:
     )
     from unperturbed.harness.campaign.manifest import Manifest, RunState, State
     from unperturbed.harness.campaign.pilot import with_configuration
-    from unperturbed.harness.campaign.plan import PAD_BYTES, Configuration, PlannedRun, configurations, plan_batch
+    from unperturbed.harness.campaign.plan import (
+        PAD_BYTES,
+        Configuration,
+        PlannedRun,
+        baselines_alone,
+        configurations,
+        plan_batch,
+    )
     from unperturbed.harness.campaign.preparation import (
+        Workspace,
         build_and_stage,
         detect_host,
         make_empty_folder,
@@ -37,7 +46,13 @@ if TYPE_CHECKING:
         plan_counting,
     )
     from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
-    from unperturbed.harness.campaign.session import Session, execute_in
+    from unperturbed.harness.campaign.session import (
+        Session,
+        build_configurations,
+        execute_in,
+        first_layout_of,
+        make_layouts,
+    )
     from unperturbed.harness.campaign.summary import (
         HOME,
         CampaignSummary,
@@ -53,6 +68,7 @@ __all__ = [
     "CAMPAIGN",
     "HOME",
     "PAD_BYTES",
+    "SEARCH",
     "SWEEP",
     "Attempt",
     "CampaignSummary",
@@ -72,7 +88,10 @@ __all__ = [
     "Session",
     "State",
     "Watch",
+    "Workspace",
+    "baselines_alone",
     "build_and_stage",
+    "build_configurations",
     "check_budget",
     "check_clock",
     "check_owner",
@@ -85,10 +104,12 @@ __all__ = [
     "execute_in",
     "execute_plan",
     "find_campaigns",
+    "first_layout_of",
     "is_locked",
     "lock_campaign",
     "lost_note",
     "make_empty_folder",
+    "make_layouts",
     "no_verdict",
     "phase_of",
     "plan_batch",
@@ -110,6 +131,7 @@ __getattr__, __dir__ = lazy_names(
         "attempts": ("Attempt", "RunQueue", "RunResult"),
         "execution": (
             "CAMPAIGN",
+            "SEARCH",
             "SWEEP",
             "check_owner",
             "execute_plan",
@@ -118,9 +140,9 @@ __getattr__, __dir__ = lazy_names(
             "run_campaign",
         ),
         "manifest": ("Manifest", "RunState", "State"),
-        "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "configurations", "plan_batch"),
+        "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "baselines_alone", "configurations", "plan_batch"),
         "pilot": ("with_configuration",),
-        "preparation": ("build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
+        "preparation": ("Workspace", "build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
         "progress": ("Durations", "Estimate", "Progress", "Watch", "describe_interval", "unwatched"),
         "requirements": (
             "check_budget",
@@ -132,7 +154,7 @@ __getattr__, __dir__ = lazy_names(
             "plan_counting",
         ),
         "run": ("ProgramResult", "Sampling", "run_plain"),
-        "session": ("Session", "execute_in"),
+        "session": ("Session", "build_configurations", "execute_in", "first_layout_of", "make_layouts"),
         "traces": ("DamagedRunsError", "lost_note", "read_run", "reopen_lost"),
         "summary": ("CampaignSummary", "HOME", "Phase", "find_campaigns", "is_locked", "phase_of", "read_summary"),
     },

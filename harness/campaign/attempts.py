@@ -58,6 +58,7 @@ class RunQueue:
         self._manifest, self._progress, self._total = manifest, progress, total
         self._durations, self._make = durations, make
         self._left = Counter(run.pass_name for run in planned)
+        self._another_follows = False
 
     def pending(self) -> Iterator[str]:
         """Yield the runs in the order of the plan while there is time.
@@ -68,15 +69,20 @@ class RunQueue:
             `max_hours` is over.
         """
         started, limit = time.monotonic(), self._design.max_hours
-        for run in self._planned.values():
-            if not self.skip(run):
-                if limit is not None and time.monotonic() - started > limit * 3600:
-                    raise RunError(
-                        f"max_hours ({limit:g}) is reached: {self._position[run.id]} of {self._total} runs are done; "
-                        "repeat the command to make the rest"
-                    )
-                yield run.id
-            self._left[run.pass_name] -= 1
+        self._another_follows = True
+        try:
+            for run in self._planned.values():
+                if not self.skip(run):
+                    if limit is not None and time.monotonic() - started > limit * 3600:
+                        raise RunError(
+                            f"max_hours ({limit:g}) is reached: {self._position[run.id]} of {self._total} runs are "
+                            "done; repeat the command to make the rest"
+                        )
+                    yield run.id
+                self._left[run.pass_name] -= 1
+        finally:
+            self._another_follows = False
+            self._manifest.settle()
 
     def skip(self, _run: PlannedRun) -> bool:
         """Return whether a run is of no use any more."""
@@ -109,7 +115,12 @@ class RunQueue:
             else:
                 took = time.monotonic() - started
                 self._manifest.finish(
-                    run, seconds=done.seconds, intervals=done.intervals, host=host.state(), totals=done.totals
+                    run,
+                    seconds=done.seconds,
+                    intervals=done.intervals,
+                    host=host.state(),
+                    totals=done.totals,
+                    waits=self._another_follows,
                 )
                 break
         return took

@@ -26,7 +26,13 @@ from unperturbed.harness.campaign.plan import PlannedRun, configurations, plan_r
 from unperturbed.harness.campaign.preparation import prepare
 from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
 from unperturbed.harness.campaign.run import Sampling
-from unperturbed.harness.campaign.session import Session, execute_in, make_layouts, software_metrics_in
+from unperturbed.harness.campaign.session import (
+    Session,
+    execute_in,
+    first_layout_of,
+    make_layouts,
+    software_metrics_in,
+)
 from unperturbed.harness.campaign.traces import lost_note, reopen_lost
 from unperturbed.harness.spec import PILOT, CampaignSpec, changed_keys
 
@@ -34,6 +40,8 @@ CAMPAIGN = "a campaign"
 """The purpose of a folder whose runs the spec plans."""
 SWEEP = "a sweep"
 """The purpose of a folder whose runs end in a table."""
+SEARCH = "a search for a partition"
+"""The purpose of a folder whose runs were chosen by the outcomes of those before."""
 
 
 def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress, *, backend: str = "here") -> None:
@@ -153,7 +161,15 @@ def _plan(campaign: CampaignSpec, passes: list[str], manifest: Manifest) -> None
     if dropped := {run.configuration for run in before} - {item.name for item in wanted}:
         manifest.forget(dropped)
         before = [state.run for state in manifest.runs(hosts=False)]
-    more = plan_runs(wanted, passes, seed=design.seed, order=design.order, before=before, layouts=design.layouts)
+    more = plan_runs(
+        wanted,
+        passes,
+        seed=design.seed,
+        order=design.order,
+        before=before,
+        layouts=design.layouts,
+        first_layout=first_layout_of(manifest.fact("part") or 1),
+    )
     if before and more and manifest.has_done():
         manifest.set_facts(
             extended=[*(manifest.fact("extended") or []), {"runs": len(before), "by": len(more), "at": now()}]
@@ -191,7 +207,9 @@ def execute_plan(
     """
     states = [state for state in manifest.runs(hosts=False) if state.run.configuration in session.built]
     planned = [state.run for state in states if state.state == "planned"]
-    make_layouts(session, planned, manifest, progress)
+    if manifest.fact("shared") is None:  # else whoever built has linked them, for all nodes
+        trees = {name: (built.configuration, built.tree) for name, built in session.built.items()}
+        make_layouts(session.campaign, trees, [(run.configuration, run.layout) for run in planned], manifest, progress)
     pilot = {name: manifest.fact(f"{PILOT}:{name}") for name in samplings}
     seconds = {name: fact["seconds"] for name, fact in pilot.items()}
     runs = Counter(state.run.configuration for state in states)

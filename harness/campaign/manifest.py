@@ -61,7 +61,7 @@ _TOTALS = "CREATE TABLE IF NOT EXISTS totals (run TEXT PRIMARY KEY REFERENCES ru
 State = Literal["planned", "running", "done", "failed"]
 
 _FACTS: Mapping[str, Shape] = {
-    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose", "shared"), str),
+    **dict.fromkeys(("id", "name", "begun", "host", "program", "purpose", "shared", "staged"), str),
     **dict.fromkeys(("spec_digest", "spec_path", "spec_text"), str),
     **dict.fromkeys(("candidates", "programs", "reasons", "skipped"), dict),
     "description": {"host": {"name": str, "system": str}, "processor": {"model": str}},
@@ -178,6 +178,8 @@ def locked(folder: Path) -> Iterator[None]:
 class Manifest:
     """The campaign's `campaign.sqlite`. Each change is one transaction, on disk when the method returns.
 
+    One kind of change may wait for the next, see `finish`.
+
     Parameters
     ----------
     path : Path
@@ -192,7 +194,7 @@ class Manifest:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
+        self.path, self._closed = path, False
         place = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
         try:
             # A back end may make runs in a thread, one at a time; SQLite serialises access by itself.
@@ -218,8 +220,17 @@ class Manifest:
         self._missing = [name for name in _ADDED if name not in columns]
 
     def close(self) -> None:
-        """Close the file."""
-        self._db.close()
+        """Close the file; a change that waits is written before."""
+        try:
+            self.settle()
+        finally:
+            self._db.close()
+            self._closed = True
+
+    def settle(self) -> None:
+        """Write what waits for the next change; a manifest that is closed has written it."""
+        if not self._closed and self._db.in_transaction:
+            self._db.execute("COMMIT")
 
     def __enter__(self) -> Manifest:
         return self
@@ -336,10 +347,11 @@ class Manifest:
 
     def start(self, run: PlannedRun, *, attempt: int, started: str, host: dict[str, Any]) -> None:
         """Record that a run has started."""
-        self._change(
-            "UPDATE runs SET state = 'running', attempt = ?, started = ?, host_before = ?, error = '' WHERE id = ?",
-            (attempt, started, json.dumps(host), run.id),
-        )
+        with self._transaction():
+            self._change(
+                "UPDATE runs SET state = 'running', attempt = ?, started = ?, host_before = ?, error = '' WHERE id = ?",
+                (attempt, started, json.dumps(host), run.id),
+            )
 
     def finish(
         self,
@@ -349,11 +361,16 @@ class Manifest:
         intervals: int,
         host: dict[str, Any],
         totals: Mapping[str, Any] | None = None,
+        waits: bool = False,
     ) -> None:
-        """Record that a run is done: its trace is on disk, or its `totals` are recorded with it."""
+        """Record that a run is done: its trace is on disk, or its `totals` are recorded with it.
+
+        What `waits` goes to the disk with the next change or `settle`: the disk is waited for once between two runs. A
+        process that is killed before makes the run again.
+        """
         if totals is not None:
             self._db.execute(_TOTALS)
-        with self._transaction():
+        with self._transaction(waits=waits):
             if totals is not None:
                 self._change("INSERT OR REPLACE INTO totals VALUES (?, ?)", (run.id, json.dumps(totals)))
             self._change(
@@ -435,8 +452,9 @@ class Manifest:
         self._db.execute(statement, values)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN")
+    def _transaction(self, *, waits: bool = False) -> Iterator[None]:
+        if not self._db.in_transaction:  # else a change waits for this one
+            self._db.execute("BEGIN")
         try:
             yield
         except BaseException:
@@ -444,7 +462,8 @@ class Manifest:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+        if not waits:
+            self._db.execute("COMMIT")
 
 
 def now() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from unperturbed.analysis.perturbation import MINIMUM_INTERVALS
 from unperturbed.collectors.data import Trace
@@ -17,7 +18,7 @@ from unperturbed.harness.campaign.requirements import (
     shows_perturbation,
 )
 from unperturbed.harness.campaign.run import Sampling, TimedOutError
-from unperturbed.harness.campaign.session import Session, build_configurations, execute_in
+from unperturbed.harness.campaign.session import Session, build_configurations, execute_in, shared_builds
 from unperturbed.harness.program import (
     SoftwareMetrics,
     check_hit_rates,
@@ -29,6 +30,7 @@ from unperturbed.harness.spec import (
     SHORTEST_INTERVAL_NS,
     CampaignSpec,
     Interval,
+    WorkInterval,
     metric_position,
 )
 
@@ -56,12 +58,15 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
     samplings = {}
     for name, collected in session.passes.items():
         clock = _clock(session.campaign, collected.source)
+        event = session.campaign.measure.interval_event
         fact = f"{PILOT}:{name}"
         if manifest.fact(fact) is None:
             progress.step("pilot run" if len(session.passes) == 1 else f"pilot run ({name})")
             interval = session.campaign.measure.interval or Interval()
             length = 1 if clock == "work" else interval.nanoseconds or _PILOT_INTERVAL_NS
-            first = Sampling(collected, SoftwareMetrics(), length, clock, _PILOT_CAPACITY)
+            if isinstance(interval, WorkInterval):
+                length = interval.counts
+            first = Sampling(collected, SoftwareMetrics(), length, clock, _PILOT_CAPACITY, event=event)
             started = time.monotonic()
             trace = execute_in(
                 session,
@@ -77,7 +82,9 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
             if interval.records is not None:
                 interval_ns, note = _interval_for(interval.records, len(trace) * first.interval_ns, clock)
             if shows_perturbation(session.passes.values()):
-                _check_length(round(len(trace) * first.interval_ns / interval_ns), interval_ns, clock, interval.records)
+                said = describe_interval(interval_ns, clock, event)
+                shortest = interval.records is not None or (not event and interval_ns <= SHORTEST_INTERVAL_NS)
+                _check_length(round(len(trace) * first.interval_ns / interval_ns), said, shortest=shortest)
             manifest.set_facts(
                 **{
                     fact: {
@@ -92,7 +99,7 @@ def pilots(session: Session, manifest: Manifest, progress: Progress) -> dict[str
         found = manifest.fact(fact)
         expected = found["intervals"] * found["first_interval_ns"] / found["interval_ns"]
         capacity = int(4 * expected * session.slowness) + 4096
-        samplings[name] = Sampling(collected, SoftwareMetrics(), found["interval_ns"], clock, capacity)
+        samplings[name] = Sampling(collected, SoftwareMetrics(), found["interval_ns"], clock, capacity, event=event)
     return samplings
 
 
@@ -143,15 +150,14 @@ def _rehearse(
         ) from None
 
 
-def _check_length(intervals: int, interval_ns: int, clock: str, records: int | None) -> None:
+def _check_length(intervals: int, interval: str, *, shortest: bool) -> None:
     """Refuse a run that is too short for a verdict.
 
     An interval that was chosen by the number of records is the shortest possible one.
     """
     if intervals < MINIMUM_INTERVALS:
-        shortest = records is not None or interval_ns <= SHORTEST_INTERVAL_NS
         raise RunError(
-            f"the pilot run has {intervals} intervals of {describe_interval(interval_ns, clock)}, and at least "
+            f"the pilot run has {intervals} intervals of {interval}, and at least "
             f"{MINIMUM_INTERVALS} are needed: "
             f"{'give the program more work' if shortest else 'use a shorter interval, or give the program more work'}"
         )
@@ -205,7 +211,10 @@ def with_configuration(
     SpecError, HostError, RunError
         As `run_campaign` says; or the name was given to other metrics before.
     """
-    builds = build_configurations(session.campaign, session.folder, [configuration], manifest, progress)
+    if (home := manifest.fact("shared")) is None:
+        builds = build_configurations(session.campaign, session.folder, [configuration], manifest, progress)
+    else:
+        builds = shared_builds(Path(home), [configuration], manifest)
     session = session.holding(configuration, builds[configuration.name])
     rehearse(session, samplings, manifest, progress)
     return session

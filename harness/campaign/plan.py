@@ -100,6 +100,12 @@ def configurations(campaign: CampaignSpec) -> tuple[Configuration, ...]:
     return tuple(found)
 
 
+def baselines_alone(campaign: CampaignSpec) -> CampaignSpec:
+    """Return the campaign with nothing but its baseline and its anchor: what a search for a partition begins with."""
+    alone = {"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
+    return campaign.model_copy(update={"programs": {}, "campaign": campaign.campaign.model_copy(update=alone)})
+
+
 def sham_of(campaign: CampaignSpec, configuration: Configuration) -> Configuration | None:
     """Return a configuration's sham, rewritten alike with nothing counted; None where nothing is compiled in."""
     compiled = tuple(name for name in configuration.software if campaign.measure.software[name].means == "compiled")
@@ -123,6 +129,7 @@ def plan_runs(
     order: Literal["blocks", "random", "sequential"] = "blocks",
     before: Sequence[PlannedRun] = (),
     layouts: Literal["fixed", "varied"] = "fixed",
+    first_layout: int = 1,
 ) -> tuple[PlannedRun, ...]:
     """Lay out every run of a campaign, in the order in which they are made.
 
@@ -142,6 +149,8 @@ def plan_runs(
         Runs that were planned earlier. Only the runs beyond them are planned, in further blocks.
     layouts : {"fixed", "varied"}, default "fixed"
         `varied` gives every repetition of a configuration a layout of its own, numbered as the repetition.
+    first_layout : int, default 1
+        Number of the first repetition's layout: nodes that share a build have different ones.
 
     Returns
     -------
@@ -178,7 +187,7 @@ def plan_runs(
             repetition,
             first_block + block,
             pads[block],
-            repetition if layouts == "varied" else 0,
+            first_layout - 1 + repetition if layouts == "varied" else 0,
         )
         for number, (block, configuration, name, repetition) in enumerate(slots, start=first)
     )

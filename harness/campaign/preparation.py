@@ -155,8 +155,10 @@ def build_and_stage(campaign: CampaignSpec, folder: Path, manifest: Manifest, pr
     return Workspace(builds, _inputs(campaign, folder, builds[REFERENCE], manifest, progress), identity)
 
 
-def shared_workspace(campaign: CampaignSpec, manifest: Manifest) -> Workspace | None:
+def shared_workspace(campaign: CampaignSpec, manifest: Manifest, *, staged: bool = True) -> Workspace | None:
     """Return what a node's part shares with the others: builds and inputs, at one path; None in other campaigns.
+
+    With `staged`, the node's own copy of them, in a campaign that wants one.
 
     Raises
     ------
@@ -171,13 +173,14 @@ def shared_workspace(campaign: CampaignSpec, manifest: Manifest) -> Workspace | 
             f"the program on this node ({now}) differs from the one that was built ({identity}): its source, its input "
             "or a file that its command names"
         )
-    builds = shared_builds(Path(home), [UNTOUCHED, *configurations(campaign)], manifest)
-    for folder in (Path(home) / "inputs", *filter(None, builds.values())):
+    place = Path((manifest.fact("staged") if staged else None) or home)
+    builds = shared_builds(place, [UNTOUCHED, *configurations(campaign)], manifest)
+    for folder in (place / "inputs", *filter(None, builds.values())):
         if not folder.is_dir():
             raise HostError(
                 f"{folder} is not on this node: the campaign's folder must be on a disk that all nodes share"
             )
-    return Workspace(builds, Path(home) / "inputs", identity)
+    return Workspace(builds, place / "inputs", identity)
 
 
 def _identity(campaign: CampaignSpec, manifest: Manifest) -> str | None:

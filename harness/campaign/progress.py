@@ -90,8 +90,20 @@ class Progress(Protocol):
         """Report that an attempt failed."""
 
 
-def describe_interval(interval_ns: int, clock: str) -> str:
-    """Return the length of an interval in words; on the simulator's work clock it is a number of quanta."""
+def describe_interval(interval_ns: int, clock: str, event: str = "") -> str:
+    """Return the length of an interval in words.
+
+    Parameters
+    ----------
+    interval_ns : int
+        Nanoseconds; on the simulator's work clock, quanta; where an event ends intervals, its counts.
+    clock : str
+        The interval's clock.
+    event : str, default ""
+        The metric whose counts end intervals.
+    """
+    if event:
+        return f"{interval_ns:,} {event}"
     if clock == "work":
         return f"{interval_ns * _QUANTUM_BLOCKS:,} basic blocks"
     return f"{interval_ns / 1e6:g} ms"

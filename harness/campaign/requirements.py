@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Sequence
 
 from unperturbed.collectors.planning import Passes, misspelt, plan_passes
-from unperturbed.collectors.sources import Pass
+from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.spec import CampaignSpec, metric_position
+from unperturbed.harness.spec import CampaignSpec, WorkInterval, key_position, metric_position
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
 _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"
@@ -41,6 +41,7 @@ def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, so
         shared=_shared(campaign),
         sampler=measure.sampler,
         multiplex=measure.multiplex,
+        overflow=overflow_of(campaign),
     )
 
 
@@ -56,11 +57,17 @@ def refuse_misspelt(campaign: CampaignSpec) -> None:
         raise SpecError("\n".join(f"{metric_position(campaign, name)}: {fault}" for name, fault in faults.items()))
 
 
+def overflow_of(campaign: CampaignSpec) -> tuple[str, int] | None:
+    """Return the metric whose counts end intervals, and how many do; None where time or the simulator ends them."""
+    interval = campaign.measure.interval
+    return (campaign.measure.interval_event, interval.counts) if isinstance(interval, WorkInterval) else None
+
+
 def _shared(campaign: CampaignSpec) -> tuple[str, ...]:
     """Return the hardware metrics that every pass holds, so that its runs can be aligned with others'.
 
-    They are what `align_on` is made of, and instructions and cycles where the spec has them. Runs of a sweep are not
-    aligned.
+    They are what ends intervals and what `align_on` is made of, and instructions and cycles where the spec has them.
+    Runs of a sweep are not aligned.
     """
     if campaign.parameters:
         return ()
@@ -68,7 +75,7 @@ def _shared(campaign: CampaignSpec) -> tuple[str, ...]:
     aligning = [
         part for name in campaign.analysis.align_on for part in (derived[name].names if name in derived else (name,))
     ]
-    wanted = dict.fromkeys([*aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
+    wanted = dict.fromkeys([campaign.measure.interval_event, *aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
     return tuple(name for name in wanted if name in campaign.measure.hardware)
 
 
@@ -88,19 +95,40 @@ def check_sampled_program(campaign: CampaignSpec) -> None:
 
 
 def check_clock(campaign: CampaignSpec, passes: Passes) -> None:
-    """Refuse intervals of the simulator's work where something else counts.
+    """Refuse intervals by the simulator's work where something else counts, and intervals by counts where it counts.
 
     Raises
     ------
     SpecError
-        A pass is not simulated.
+        A pass is not simulated; or a pass does not count the event that ends intervals, or not with its overflows.
     """
+    _check_overflow(campaign, passes)
     counted = [item.source for item in passes.passes if item.source != "simulated"]
     if campaign.measure.clock == "work" and counted:
         raise SpecError(
             f"clock: work is the simulator's, and {counted[0]} counts here: set source: simulated, or take another "
             "clock"
         )
+
+
+def _check_overflow(campaign: CampaignSpec, passes: Passes) -> None:
+    event = campaign.measure.interval_event
+    if not event:
+        return
+    place = key_position(campaign, "measure", "interval")
+    for item in sorted(passes.passes, key=lambda one: not find_source(one.source).simulated):
+        if event not in {metric.name for metric in item.metrics}:
+            raise SpecError(
+                f"{place}: {event} ends the intervals, and {item.source} counts {item.metrics[0].name} in runs where "
+                f"{event} is not counted: ask for metrics of one source, or give intervals a length of time"
+            )
+        if find_source(item.source).simulated:
+            why = passes.passed_over
+            raise SpecError(
+                f"{place}: {event} would be simulated here, and no counter of the simulator overflows: for intervals "
+                "of equal work there, write `source: simulated`, `clock: work` and `interval: {records: 200}`"
+                f"{f' ({why.rstrip(chr(46))})' if why else ''}"
+            )
 
 
 def check_probes(campaign: CampaignSpec, passes: Passes) -> None:

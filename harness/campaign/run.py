@@ -19,6 +19,7 @@ from unperturbed.collectors.data import Trace
 from unperturbed.collectors.records import (
     CHOOSE_PROCESSOR,
     NO_PINNING,
+    OVERFLOW_SIGNAL,
     SIGNAL,
     Records,
     Setup,
@@ -53,7 +54,7 @@ class Sampling:
     software_metrics : SoftwareMetrics
         The software metrics, and what counts those that are not compiled in.
     interval_ns : int
-        Length of an interval; on the work clock, in quanta of the simulator.
+        Length of an interval; on the work clock, in quanta of the simulator; with `event`, in its counts.
     capacity : int
         Records that fit.
     timeout_s : float, optional
@@ -61,6 +62,8 @@ class Sampling:
     whole : bool
         Count the whole run alone: the trace has one interval, from the program's first record to its
         end.
+    event : str, default ""
+        The metric whose counts end intervals.
     """
 
     collected: Pass
@@ -70,6 +73,7 @@ class Sampling:
     capacity: int
     timeout_s: float | None = None
     whole: bool = False
+    event: str = ""
 
 
 class TimedOutError(RunError):
@@ -193,6 +197,7 @@ def execute(
             "clock": sampling.clock,
             "sampler": campaign.measure.sampler,
             "interval_ns": sampling.interval_ns,
+            **({"interval_event": sampling.event} if sampling.event else {}),
             "environment_pad_bytes": pad_bytes,
             "seconds": outcome.seconds,
         },
@@ -249,7 +254,7 @@ def _setup(campaign: CampaignSpec, sampling: Sampling, program: str) -> Setup:
     return Setup(
         sampling.collected.source,
         sampling.interval_ns,
-        sampling.clock,
+        "event" if sampling.event else sampling.clock,
         sampling.collected.events,
         measure.os,
         len(sampling.software_metrics.metrics),
@@ -262,12 +267,13 @@ def _setup(campaign: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         multiplex=sampling.collected.multiplexed,
         user_read=inside and hardware and measure.reading == "read",
         alternate_stack=measure.alternate_stack,
-        signal=measure.signal or SIGNAL,
+        signal=measure.signal or (OVERFLOW_SIGNAL if sampling.event else SIGNAL),
         papi=source.observer_library() if source is not None and not inside else "",
         observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
         if measure.pin
         else NO_PINNING,
         probes=sampling.software_metrics.probes,
+        interval_event=sampling.event,
     )
 
 
@@ -350,7 +356,8 @@ def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) 
         return
     stamps = records.rows["monotonic_ns"]
     missing_ns = ended_ns - int(stamps[-1])
-    if missing_ns > max(_UNSEEN_NS, 3 * setup.interval_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
+    longest_ns = 0 if setup.interval_event else 3 * setup.interval_ns
+    if missing_ns > max(_UNSEEN_NS, longest_ns, _UNSEEN_SHARE * float(ended_ns - stamps[0])):
         raise RunError(
             f"the records end {missing_ns / 1e9:.2g} s before the program did: it replaced itself by another (exec), "
             "or switched the sampler's "

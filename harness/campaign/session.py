@@ -33,6 +33,8 @@ from unperturbed.harness.spec import REFERENCE, CampaignSpec, metric_position
 UNTOUCHED = Configuration(REFERENCE, (), 1)
 """The program as the plain compiler builds it, which gives the result that all others must give."""
 
+_LAYOUTS_A_PART = 10_000
+"""More than a node makes runs of a configuration."""
 _DECIMAL, _LETTERS = 100, "abcdefghijklmnopqrstuvwxyz"
 _SIGNS = "0123456789" + _LETTERS
 
@@ -245,35 +247,58 @@ def shared_builds(home: Path, wanted: Sequence[Configuration], manifest: Manifes
     }
 
 
-def make_layouts(session: Session, runs: Iterable[PlannedRun], manifest: Manifest, progress: Progress) -> None:
+def first_layout_of(part: int) -> int:
+    """Return the number of the first layout of a node's part: those of two nodes are different ones."""
+    return _LAYOUTS_A_PART * (part - 1) + 1
+
+
+def make_layouts(
+    campaign: CampaignSpec,
+    built: Mapping[str, tuple[Configuration, Path | None]],
+    runs: Iterable[tuple[str, int]],
+    manifest: Manifest,
+    progress: Progress,
+) -> None:
     """Link the layouts of planned runs, so that nothing is linked between two runs.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    built : mapping of str to tuple
+        Each configuration, and the folder of its build.
+    runs : iterable of tuple
+        Configuration and layout of each run.
+    manifest : Manifest
+        Receives the notes on layouts.
+    progress : Progress
+        Receives every step.
 
     Raises
     ------
     RunError
         A program can neither be linked nor built again.
     """
-    campaign = session.campaign
     wanted: dict[str, dict[int, None]] = {}
-    for run in runs:
-        if run.layout != AS_BUILT:
-            wanted.setdefault(run.configuration, {})[run.layout] = None
+    for name, layout in runs:
+        if layout != AS_BUILT:
+            wanted.setdefault(name, {})[layout] = None
     notes: dict[str, list[str]] = dict(manifest.fact("layout_notes") or {})
-    for name, built in session.built.items():
+    for name, (configuration, tree) in built.items():
         layouts = wanted.get(name)
         if layouts is None:
             continue
-        program = campaign.of_program(built.configuration.program).program
+        program = campaign.of_program(configuration.program).program
         source = find_source(program, campaign.folder)
-        if source is None or built.tree is None:
+        if source is None or tree is None:
             raise SpecError(f"{name}: a program that is not built here has one layout")
         progress.step(f"linking {len(layouts)} {'layout' if len(layouts) == 1 else 'layouts'} of {name}")
         # A sham has the layouts of what it is compared with.
-        drawn_for = built.configuration.sham_of or name
+        drawn_for = configuration.sham_of or name
         for number in layouts:
             text = f"{campaign.campaign.seed}/{drawn_for}/{number}"
-            make_layout(program, source, built.tree, number, text, spec_folder=campaign.folder)
-        notes[name] = list(layout_notes(built.tree))
+            make_layout(program, source, tree, number, text, spec_folder=campaign.folder)
+        notes[name] = list(layout_notes(tree))
     if wanted:
         manifest.set_facts(layout_notes=notes)
 

@@ -15,7 +15,7 @@ from unperturbed.errors import SpecError, UnperturbedError
 from unperturbed.harness.campaign import HOME
 
 if TYPE_CHECKING:
-    from unperturbed.harness.cli.terminal.campaign import TerminalProgress
+    from unperturbed.harness.cli.terminal.progress import TerminalProgress
     from unperturbed.harness.drafts import Choices, CommandSpec, Comparison
     from unperturbed.harness.spec import CampaignSpec
 
@@ -101,7 +101,7 @@ def add_program_options(parser: argparse.ArgumentParser, *, comparing: bool = Fa
         "--interval",
         default="",
         metavar="T",
-        help=("sampling interval such as `20 ms`, or a number of intervals (default: 200)"),
+        help=("sampling interval such as `20 ms` or `2 M instructions`, or a number of intervals (default: 200)"),
     )
     if comparing:
         options.add_argument(

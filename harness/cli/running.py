@@ -13,7 +13,7 @@ from unperturbed.errors import HostError, MissingExtraError
 
 if TYPE_CHECKING:
     from unperturbed.harness.campaign import State
-    from unperturbed.harness.cli.terminal.campaign import TerminalProgress
+    from unperturbed.harness.cli.terminal.progress import TerminalProgress
     from unperturbed.harness.results.check import CampaignVerdicts
     from unperturbed.harness.spec import CampaignSpec
 

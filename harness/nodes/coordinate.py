@@ -5,29 +5,31 @@ Whoever coordinates may be stopped at any point: parts go on without it, and the
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign import (
-    CAMPAIGN,
     Manifest,
     Progress,
     build_and_stage,
     check_budget,
     check_owner,
     check_sampled_program,
-    configurations,
     lock_campaign,
 )
 from unperturbed.harness.nodes.engines import Engine, Job, engine_of
+from unperturbed.harness.nodes.kinds import VERDICTS, Kind, kind_of
 from unperturbed.harness.nodes.shares import (
     FOLDER,
-    NODES,
+    OUTCOME,
     NodePart,
     done_runs,
     lacks,
@@ -36,15 +38,17 @@ from unperturbed.harness.nodes.shares import (
     reading,
     share_of,
 )
-from unperturbed.harness.nodes.worker import OUTCOME, Outcome
+from unperturbed.harness.nodes.staging import link_layouts, staged_folder
+from unperturbed.harness.nodes.worker import Outcome
 from unperturbed.harness.program import check_compilers
 from unperturbed.harness.spec import CampaignSpec
 
 _CANCELLED = "cancelled"
-_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program")
+_SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")
 _TRIES = 3
 """A part is given up once its job has ended so many times without a further run."""
 _BETWEEN_LINES_S = 5.0
+_LEAST_FREE_BYTES = 1 << 20
 
 
 class CancelledError(RunError):
@@ -57,7 +61,6 @@ class _Standing:
 
     part: NodePart
     planned: int
-    passes: int = 1
     runs: Counter[str] = field(default_factory=Counter)
     submitted: bool = False
     before: int = 0
@@ -74,7 +77,53 @@ class _Standing:
     def finished(self) -> bool:
         """Whether nothing is left to be made in this session."""
         left = self.runs["planned"] + self.runs["running"] + (0 if self.submitted else self.runs["failed"])
-        return sum(self.runs.values()) >= self.planned * self.passes and not left
+        return sum(self.runs.values()) >= self.planned and not left
+
+
+@dataclass(frozen=True)
+class Coordination:
+    """A campaign on nodes whose folder this process holds, built and dealt out.
+
+    Attributes
+    ----------
+    campaign : CampaignSpec
+        The spec, with `nodes`.
+    kind : Kind
+        What the parts make.
+    manifest : Manifest
+        That of the whole.
+    progress : Progress
+        Receives every step.
+    engine : Engine
+        Executes the parts.
+    standings : tuple
+        What this session knows of each part.
+    """
+
+    campaign: CampaignSpec
+    kind: Kind
+    manifest: Manifest
+    progress: Progress
+    engine: Engine
+    standings: tuple[_Standing, ...]
+
+    @property
+    def parts(self) -> tuple[NodePart, ...]:
+        """Return the parts."""
+        return tuple(one.part for one in self.standings)
+
+    @property
+    def given_up(self) -> Mapping[int, str]:
+        """Return why parts were given up, by their numbers."""
+        return {one.part.number: one.given_up for one in self.standings if one.given_up}
+
+    def give_up(self, number: int, why: str) -> None:
+        """Go on without a part."""
+        _give_up(next(one for one in self.standings if one.part.number == number), why, self.progress)
+
+    def watch(self, until: Callable[[], bool] | None = None) -> None:
+        """Submit and watch the parts until every one is over or given up, or until something else has happened."""
+        _watch(self, until)
 
 
 def run_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> tuple[str, ...]:
@@ -99,36 +148,65 @@ def run_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> tu
     SpecError, HostError, RunError
         As `run_campaign`; RunError too where no node has enough runs to be judged, and where the jobs were cancelled.
     """
+    with coordinated(campaign, folder, progress, VERDICTS) as coordination:
+        coordination.watch()
+        return _missing(campaign, coordination.standings)
+
+
+@contextmanager
+def coordinated(campaign: CampaignSpec, folder: Path, progress: Progress, kind: Kind) -> Iterator[Coordination]:
+    """Hold a campaign's folder, build what is measured, and make the folders of its parts. Nothing is submitted yet.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec, with `nodes`.
+    folder : Path
+        The campaign's folder, on a disk that all nodes share.
+    progress : Progress
+        Receives every step.
+    kind : Kind
+        What the parts make.
+
+    Yields
+    ------
+    Coordination
+        Watches the parts.
+
+    Raises
+    ------
+    SpecError, HostError, RunError
+        As `run_campaign`.
+    """
     if campaign.nodes is None:
         raise SpecError("the spec has no `nodes`")
     folder = folder.absolute()
-    with lock_campaign(campaign, folder, NODES) as manifest:
+    with lock_campaign(campaign, folder, kind.whole) as manifest:
         (folder / FOLDER).mkdir(exist_ok=True)
         (folder / FOLDER / _CANCELLED).unlink(missing_ok=True)
-        check_budget(campaign, 1)
+        if not campaign.parameters:
+            check_budget(campaign, 1)
         for name in ("", *campaign.programs):
             check_compilers(campaign.of_program(name).program)
             check_sampled_program(campaign.of_program(name))
-        build_and_stage(campaign, folder, manifest, progress)
+        workspace = build_and_stage(kind.share(campaign, 1), folder, manifest, progress)
+        if kind is VERDICTS and campaign.campaign.layouts == "varied":
+            link_layouts(campaign, workspace, manifest, progress)
         parts = parts_of(folder, campaign.nodes.count)
         for part in parts:
-            _make_part(campaign, part, manifest, folder)
+            _make_part(campaign, part, manifest, folder, kind)
         engine = engine_of(campaign.nodes, folder, str(manifest.fact("id")))
         engine.check()
         manifest.set_facts(submitted=True)
-        standings = [
-            _Standing(part, sum(item.runs for item in configurations(share_of(campaign, part.number))))
-            for part in parts
-        ]
+        standings = tuple(_Standing(part, kind.least(campaign, part.number)) for part in parts)
         try:
-            _watch(engine, standings, campaign.nodes.patience.seconds, progress)
+            yield Coordination(campaign, kind, manifest, progress, engine, standings)
         except KeyboardInterrupt:
             progress.note(
                 "the parts that were submitted go on without this command; the same command watches them again, and "
                 "with --cancel it ends them"
             )
             raise
-        return _missing(campaign, standings)
 
 
 def cancel(campaign: CampaignSpec, folder: Path) -> int:
@@ -148,7 +226,9 @@ def cancel(campaign: CampaignSpec, folder: Path) -> int:
     if campaign.nodes is None or not path.is_file():
         raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
     with Manifest(path, read_only=True) as manifest:
-        identity = str(manifest.fact("id"))
+        identity, kind = str(manifest.fact("id")), kind_of(manifest)
+    if kind is None:
+        raise SpecError(f"{folder} holds no campaign on nodes, so there is nothing to cancel")
     (folder / FOLDER).mkdir(exist_ok=True)
     (folder / FOLDER / _CANCELLED).touch()
     engine = engine_of(campaign.nodes, folder.absolute(), identity)
@@ -156,29 +236,33 @@ def cancel(campaign: CampaignSpec, folder: Path) -> int:
     return engine.cancel(parts_of(folder.absolute(), campaign.nodes.count))
 
 
-def _make_part(campaign: CampaignSpec, part: NodePart, whole: Manifest, home: Path) -> None:
+def _make_part(campaign: CampaignSpec, part: NodePart, whole: Manifest, home: Path, kind: Kind) -> None:
     """Make a part's folder and manifest, once; from then on the node's process alone writes there."""
-    share = share_of(campaign, part.number)
+    share = kind.share(campaign, part.number)
     if (part.folder / "campaign.sqlite").is_file():
         with reading(part) as known:
-            check_owner(known, share, CAMPAIGN)
+            check_owner(known, share, kind.part)
             if known.fact("part") == part.number and known.fact("program") == whole.fact("program"):
                 return
-    with lock_campaign(share, part.folder, CAMPAIGN) as manifest:
+    with lock_campaign(share, part.folder, kind.part) as manifest:
         shared = {name: whole.fact(name) for name in _SHARED_FACTS}
-        manifest.set_facts(part=part.number, shared=str(home), **shared)
+        copy = None if kind.on_demand else staged_folder(campaign, str(whole.fact("id")), part)
+        manifest.set_facts(part=part.number, shared=str(home), staged=copy and str(copy), **shared)
 
 
-def _watch(engine: Engine, standings: Sequence[_Standing], patience: float, progress: Progress) -> None:
-    """Submit and watch until every part is over or given up."""
-    shown, shown_at, unreachable = "", 0.0, False
+def _watch(watched: Coordination, until: Callable[[], bool] | None) -> None:
+    """Submit and watch until every part is over or given up, or until something else has happened."""
+    engine, standings, progress = watched.engine, watched.standings, watched.progress
+    patience = engine.nodes.patience.seconds
+    on_demand = watched.kind.on_demand  # then this is called for each wait, and most are short
+    shown, shown_at, unreachable = "", time.monotonic() if on_demand else 0.0, False
     while True:
         if (engine.folder / FOLDER / _CANCELLED).exists():
             raise CancelledError("the jobs were cancelled; finished runs are kept, and the same command resumes")
         # Jobs before manifests: a job that ends in between has written its last run by then.
         jobs = engine.jobs([one.part for one in standings])
         for one in standings:
-            _look(one)
+            _look(watched, one)
         if jobs is None and not unreachable:
             progress.note(f"{engine.name} does not answer; the parts go on, and this waits for it")
         unreachable = jobs is None
@@ -187,14 +271,16 @@ def _watch(engine: Engine, standings: Sequence[_Standing], patience: float, prog
         if jobs is not None:
             for one in waiting:
                 if one.submitted:
-                    _ended(engine, one, standings, progress)
+                    _ended(watched, one)
                 if not (one.given_up or (engine.at_once is not None and active >= engine.at_once)):
                     active += _submit(engine, one, standings, progress)
             if not waiting and not jobs and all(one.finished or one.given_up for one in standings):
                 return
         _give_up_lost(engine, standings, jobs or {}, patience, progress)
+        if until is not None and until():
+            return
         line = _described(standings, jobs or {})
-        if line != shown and (time.monotonic() - shown_at > _BETWEEN_LINES_S or not shown):
+        if line != shown and (time.monotonic() - shown_at > _BETWEEN_LINES_S or not (shown or on_demand)):
             progress.step(line)
             shown, shown_at = line, time.monotonic()
         time.sleep(engine.pause)
@@ -221,11 +307,10 @@ def _give_up_lost(
             _give_up(one, f"{node} is not in service ({jobs[one.part.number].why})", progress)
 
 
-def _look(one: _Standing) -> None:
+def _look(watched: Coordination, one: _Standing) -> None:
     """Read how far a part is."""
     with reading(one.part) as manifest:
-        one.runs = Counter(manifest.counts())
-        one.passes = len(manifest.fact("passes") or [{}])
+        one.runs, one.planned = watched.kind.needed(watched.campaign, one.part, manifest)
 
 
 def _submit(engine: Engine, one: _Standing, standings: Sequence[_Standing], progress: Progress) -> bool:
@@ -239,20 +324,23 @@ def _submit(engine: Engine, one: _Standing, standings: Sequence[_Standing], prog
     return True
 
 
-def _ended(engine: Engine, one: _Standing, standings: Sequence[_Standing], progress: Progress) -> None:
+def _ended(watched: Coordination, one: _Standing) -> None:
     """Decide whether a part that ended unfinished is submitted again."""
+    engine, standings, progress = watched.engine, watched.standings, watched.progress
     known = read_json(one.part.folder / OUTCOME)
     outcome = None if known is None else Outcome(**known)
     if one.over > one.before:
         one.fruitless = 0
     elif one.part.number not in engine.taken:
         one.fruitless += 1
-    if outcome is None:
+    if outcome is None and _is_full(engine.folder):  # on which the part could not say so
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(engine.folder))
+    if outcome is None or (watched.kind.on_demand and outcome.ending == "over"):
         if one.fruitless >= _TRIES:
             _give_up(
                 one, f"its job ended {_TRIES} times without a further run; see {one.part.folder / 'job.log'}", progress
             )
-        else:
+        elif outcome is None:
             progress.note(f"part {one.part.name} ended before its runs were done; it is submitted again")
     elif outcome.ending in ("refused", "elsewhere"):
         own_node = one.part.owner is not None and outcome.ending == "refused"
@@ -263,6 +351,11 @@ def _ended(engine: Engine, one: _Standing, standings: Sequence[_Standing], progr
             one.avoid.append(outcome.node)
     else:
         _give_up(one, outcome.message or "its job ended with runs left", progress)
+
+
+def _is_full(folder: Path) -> bool:
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize < _LEAST_FREE_BYTES
 
 
 def _give_up(one: _Standing, why: str, progress: Progress) -> None:

@@ -64,7 +64,7 @@ def node_facts(
         "transparent huge pages": pages[1] if pages else "unknown",
         "perf_event_paranoid": text(root / "proc/sys/kernel/perf_event_paranoid") or "unknown",
         "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
-        "program and libraries": _binaries(campaign, builds, inputs),
+        "program and libraries": binaries_digest(campaign, builds, inputs),
     }
 
 
@@ -90,6 +90,35 @@ def differences(first: Mapping[str, str], own: Mapping[str, str]) -> tuple[tuple
     return tuple(hard), tuple(soft)
 
 
+def binary_files(campaign: CampaignSpec, name: str, build: Path | None, inputs: Path) -> dict[str, Path]:
+    """Return the files of one build's program that a node loads before it runs.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The campaign.
+    name : str
+        The configuration of the build.
+    build : Path or None
+        The build's folder, None where nothing is built.
+    inputs : Path
+        Folder of the input files.
+
+    Returns
+    -------
+    dict of str to Path
+        The `program`, and each library by its name, as this node's linker finds it; empty where the program is none.
+    """
+    own = campaign.of_program(name if name in campaign.programs else "")
+    command = program_command(own, scratch=inputs, build=build, inputs=inputs)
+    if command.binary is None:
+        return {}
+    files = {"program": command.binary}
+    with suppress(SpecError):  # a script needs none
+        files |= needed_libraries(command.binary, command.library_path)
+    return files
+
+
 def _field(cpuinfo: str, name: str) -> str:
     found = re.search(rf"^{name}\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return found[1].strip() if found else "unknown"
@@ -102,17 +131,13 @@ def _c_library() -> str:
         return " ".join(platform.libc_ver()).strip() or "unknown"
 
 
-def _binaries(campaign: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path) -> str:
+def binaries_digest(campaign: CampaignSpec, builds: Mapping[str, Path | None], inputs: Path) -> str:
     """Return one digest of the program of every build, and of the libraries that this node's linker finds for it."""
     content = hashlib.sha256()
     for name, build in sorted(builds.items()):
-        command = program_command(campaign, scratch=inputs, build=build, inputs=inputs)
-        if command.binary is None:
+        files = binary_files(campaign, name, build, inputs)
+        if not files:
             content.update(f"{name}: none\n".encode())
-            continue
-        files = {"program": command.binary}
-        with suppress(SpecError):  # a script needs none
-            files |= needed_libraries(command.binary, command.library_path)
         for label, file in sorted(files.items()):
             content.update(f"{name} {label} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return f"sha256 {content.hexdigest()[:_DIGITS]}"

@@ -15,7 +15,7 @@ from typing import Any
 from unperturbed.common.scratch import scratch_file, write_whole
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import Manifest, configurations
-from unperturbed.harness.spec import BASELINE, CampaignSpec, parse_spec
+from unperturbed.harness.spec import BASELINE, CampaignSpec, at_a_point, count_points, parse_spec
 from unperturbed.harness.spec.sections.nodes import LEAST_BASELINE_RUNS, LEAST_RUNS
 
 NODES = "a campaign on nodes"
@@ -23,6 +23,9 @@ NODES = "a campaign on nodes"
 
 FOLDER = "nodes"
 """The folder of the parts, in that of the campaign."""
+
+OUTCOME = "outcome.json"
+"""How the last work at a part ended, in its folder."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +73,57 @@ def share_of(campaign: CampaignSpec, number: int) -> CampaignSpec:
     Returns
     -------
     CampaignSpec
-        With the digest of the whole campaign. A larger total never makes a share smaller.
+        With the digest of the whole campaign. A larger total never makes a share smaller. A sweep is dealt out by its
+        points, see `dealt_points`: its share is the sweep itself, at one of them.
     """
     if campaign.nodes is None:
         return campaign
+    if campaign.parameters:
+        return at_a_point(campaign)
     design, count = campaign.campaign, campaign.nodes.count
     shares = {
         key: total // count + (number <= total % count)
         for key, total in (("baseline_runs", design.baseline_runs), ("runs", design.runs))
     }
-    seed = random.Random(f"{design.seed}/{number}").randrange(2**63)
-    return campaign.model_copy(update={"campaign": design.model_copy(update={**shares, "seed": seed})})
+    update = {**shares, "seed": own_seed(campaign, number)}
+    return campaign.model_copy(update={"campaign": design.model_copy(update=update)})
+
+
+def own_seed(campaign: CampaignSpec, number: int) -> int:
+    """Return the seed of the order in which one node makes its runs."""
+    return random.Random(f"{campaign.campaign.seed}/{number}").randrange(2**63)
+
+
+def dealt_points(campaign: CampaignSpec, number: int) -> tuple[int, ...]:
+    """Return the points of a sweep that one node measures, with all their repetitions.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        A sweep with `nodes`.
+    number : int
+        Number of the part, from 1.
+
+    Returns
+    -------
+    tuple of int
+        Numbers of the points, from 1, ascending.
+
+    Notes
+    -----
+    A randomised block design: of every `count` successive points, each node gets one, at random by the seed. Shares
+    differ by one point at most, neighbouring points lie on different nodes, no parameter goes with the node, and
+    further points leave the first ones where they are.
+    """
+    if campaign.nodes is None:
+        return tuple(range(1, count_points(campaign) + 1))
+    count, total, found = campaign.nodes.count, count_points(campaign), []
+    for start in range(0, total, count):
+        order = list(range(1, count + 1))
+        random.Random(f"nodes/{campaign.campaign.seed}/{start}").shuffle(order)
+        point = start + 1 + order.index(number)
+        found += [point] if point <= total else []
+    return tuple(found)
 
 
 @contextmanager
@@ -222,3 +265,9 @@ def done_runs(manifest: Manifest) -> dict[str, int]:
         by_pass = found.setdefault(state.run.configuration, dict.fromkeys(names, 0))
         by_pass[state.run.pass_name] = by_pass.get(state.run.pass_name, 0) + 1
     return {name: min(by_pass.values()) for name, by_pass in found.items()}
+
+
+def differing_facts(part: NodePart) -> tuple[str, ...]:
+    """Return in what the node of a part differs from the node that began, a clause each."""
+    known = read_json(part.folder / "facts.json") or {}
+    return tuple(str(one) for one in known.get("differs", ()))

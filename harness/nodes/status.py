@@ -22,13 +22,18 @@ from unperturbed.harness.campaign import (
     Phase,
     RunState,
     State,
-    configurations,
     is_locked,
     phase_of,
 )
 from unperturbed.harness.nodes.engines import Job, engine_of
-from unperturbed.harness.nodes.shares import NODES, NodePart, is_half_written, parts_of, read_json, share_of
-from unperturbed.harness.nodes.worker import OUTCOME, whole_campaign
+from unperturbed.harness.nodes.kinds import Kind, kind_of, whole_campaign
+from unperturbed.harness.nodes.shares import (
+    OUTCOME,
+    NodePart,
+    is_half_written,
+    parts_of,
+    read_json,
+)
 from unperturbed.harness.spec import PILOT, CampaignSpec
 
 _SHOWN_FAILURES = 5
@@ -180,8 +185,8 @@ def read_status(folder: Path) -> CampaignStatus:
     try:
         with Manifest(path, read_only=True) as manifest:
             known = {name: str(manifest.fact(name) or "") for name in ("name", "purpose", "begun", "id")}
-            if known["purpose"] == NODES:
-                parts = _parts(folder, known["id"])
+            if (kind := kind_of(manifest)) is not None:
+                parts = _parts(folder, known["id"], kind)
             else:
                 description = manifest.fact("description")
                 node = description["host"]["name"] if description else ""
@@ -194,7 +199,7 @@ def read_status(folder: Path) -> CampaignStatus:
     return CampaignStatus(folder, known["name"] or folder.name, purpose, known["begun"], parts)
 
 
-def _parts(folder: Path, identity: str) -> tuple[PartStatus, ...]:
+def _parts(folder: Path, identity: str, kind: Kind) -> tuple[PartStatus, ...]:
     """Return the state of each part of a campaign on nodes, with what the engine knows of it."""
     campaign = whole_campaign(folder)
     if campaign.nodes is None:
@@ -206,11 +211,11 @@ def _parts(folder: Path, identity: str) -> tuple[PartStatus, ...]:
         jobs = engine.jobs(parts) or {}
     except HostError:  # seen from a host without Slurm
         jobs = {}
-    return tuple(_part(campaign, part, jobs.get(part.number)) for part in parts)
+    return tuple(_part(campaign, kind, part, jobs.get(part.number)) for part in parts)
 
 
-def _part(campaign: CampaignSpec, part: NodePart, job: Job | None) -> PartStatus:
-    planned = sum(item.runs for item in configurations(share_of(campaign, part.number)))
+def _part(campaign: CampaignSpec, kind: Kind, part: NodePart, job: Job | None) -> PartStatus:
+    planned = kind.least(campaign, part.number)
     path = part.folder / "campaign.sqlite"
     if not path.is_file():
         return PartStatus(part.folder, "", "not begun", {"planned": planned}, waits="it was not submitted yet")
@@ -223,6 +228,8 @@ def _part(campaign: CampaignSpec, part: NodePart, job: Job | None) -> PartStatus
         return PartStatus(part.folder, part.owner or "", "stopped", {"planned": planned}, waits=_HALF_WRITTEN)
     if not found.runs:
         found = replace(found, runs={"planned": planned})
+    if kind.on_demand and found.phase == "running" and found.runs and not found.runs.get("planned"):
+        found = replace(found, waits="" if found.current else "the search has not requested further runs of it yet")
     if job is not None:
         waits = found.waits if found.phase == "running" else f"job {job.id} {job.state}{job.why and f' ({job.why})'}"
         return replace(found, phase="running" if found.phase == "stopped" else found.phase, waits=waits)

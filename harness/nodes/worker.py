@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
-from unperturbed.errors import HostError, SpecError, UnperturbedError
-from unperturbed.harness.campaign import Manifest, Progress, is_locked, run_campaign, shared_workspace
+from unperturbed.errors import HostError, RunError, SpecError, UnperturbedError
+from unperturbed.harness.campaign import (
+    CAMPAIGN,
+    Manifest,
+    Progress,
+    Workspace,
+    is_locked,
+    run_campaign,
+    shared_workspace,
+)
 from unperturbed.harness.nodes.facts import differences, node_facts
+from unperturbed.harness.nodes.kinds import VERDICTS, kind_of, whole_campaign
 from unperturbed.harness.nodes.shares import (
     FOLDER,
-    NODES,
+    OUTCOME,
     NodePart,
     claim,
     parts_of,
@@ -22,10 +36,14 @@ from unperturbed.harness.nodes.shares import (
     write_json,
     write_once,
 )
-from unperturbed.harness.spec import CampaignSpec, parse_spec
+from unperturbed.harness.nodes.staging import staged
+from unperturbed.harness.spec import CampaignSpec
 
-OUTCOME = "outcome.json"
 _FIRST = "facts.json"
+_LOCK = "work.lock"
+
+Maker: TypeAlias = Callable[[CampaignSpec, NodePart, Progress], None]
+"""`maker(campaign, part, progress)` makes what is left of a part of a campaign."""
 
 Ending = Literal["over", "refused", "elsewhere", "error"]
 
@@ -38,13 +56,13 @@ class Outcome:
     ----------
     ending : {"over", "refused", "elsewhere", "error"}
         `refused`: this node differs from those that make the other parts; `elsewhere`: the part belongs to another
-        node, or this node to another part.
+        node, or this node to another part; `over`: every run is done, or failed for good.
     node : str
         The node's name.
     message : str
         What was wrong; empty where nothing was.
     exit_code : int
-        Of the command.
+        Of the command: 1 where runs failed.
     """
 
     ending: Ending
@@ -53,25 +71,11 @@ class Outcome:
     exit_code: int = 0
 
 
-def whole_campaign(folder: Path) -> CampaignSpec:
-    """Return the spec of a campaign on nodes, as its manifest has it now.
-
-    Raises
-    ------
-    SpecError
-        The folder holds no such campaign.
-    """
-    path = folder / "campaign.sqlite"
-    if not path.is_file():
-        raise SpecError(f"{folder} holds no campaign (no campaign.sqlite)")
-    with Manifest(path, read_only=True) as manifest:
-        if manifest.fact("purpose") != NODES:
-            raise SpecError(f"{folder} holds no campaign on nodes: its spec has no `nodes`")
-        text, spec_path = manifest.fact("spec_text"), manifest.fact("spec_path")
-    return parse_spec(text, spec_path, Path(spec_path).parent, recorded=True)
+def _make_runs(campaign: CampaignSpec, part: NodePart, progress: Progress) -> None:
+    run_campaign(share_of(campaign, part.number), part.folder, progress)
 
 
-def work(folder: Path, progress: Progress) -> Outcome:
+def work(folder: Path, progress: Progress, makers: Mapping[str, Maker] = MappingProxyType({})) -> Outcome:
     """Make the runs of a part, or what is left of them.
 
     Parameters
@@ -80,6 +84,8 @@ def work(folder: Path, progress: Progress) -> Outcome:
         The part's folder, `CAMPAIGN/nodes/NN`.
     progress : Progress
         Receives every step.
+    makers : mapping of str to Maker, optional
+        What makes the runs of a part, by the purpose of its folder; a plain campaign's need none.
 
     Returns
     -------
@@ -101,22 +107,61 @@ def work(folder: Path, progress: Progress) -> Outcome:
     if is_locked(folder):
         raise SpecError(f"{folder}: another process is working on this part")
     part, node = NodePart(int(folder.name), folder), this_node()
-    try:
-        outcome = _work(campaign, home, part, parts_of(home, campaign.nodes.count), node, progress)
-    except UnperturbedError as error:
-        outcome = Outcome("error", node, str(error), error.exit_code)
-    write_json(folder / OUTCOME, vars(outcome))
+    with _alone(folder):
+        try:
+            outcome = _work(campaign, home, part, node, progress, makers)
+        except UnperturbedError as error:
+            outcome = Outcome("error", node, str(error), error.exit_code)
+        write_json(folder / OUTCOME, vars(outcome))
     return outcome
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Lock a part against another process that would work at it, from before its builds are copied."""
+    with (folder / _LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SpecError(f"{folder}: another process is working on this part") from None
+        yield
+
+
 def _work(
-    campaign: CampaignSpec, home: Path, part: NodePart, parts: tuple[NodePart, ...], node: str, progress: Progress
+    campaign: CampaignSpec, home: Path, part: NodePart, node: str, progress: Progress, makers: Mapping[str, Maker]
 ) -> Outcome:
-    share = share_of(campaign, part.number)
+    with Manifest(home / "campaign.sqlite", read_only=True) as manifest:
+        kind = kind_of(manifest) or VERDICTS
+    share = kind.share(campaign, part.number)
     with reading(part) as manifest:
-        workspace = shared_workspace(share, manifest)
+        workspace, copy = shared_workspace(share, manifest, staged=False), manifest.fact("staged")
     if workspace is None:
         raise SpecError(f"{part.folder} is no part of a campaign")
+    parts = parts_of(home, campaign.nodes.count if campaign.nodes else 0)
+    make = partial({CAMPAIGN: _make_runs, **makers}[kind.part], campaign, part, progress)
+    if copy is None:
+        return _work_from(workspace, share, home, part, parts, node, progress, make)
+    if part.owner is not None and (why := claim(part, parts, node)):
+        return Outcome("elsewhere", node, why, HostError.exit_code)  # before anything is copied
+    with ExitStack() as kept:
+        try:
+            copies = kept.enter_context(staged(share, home, workspace, Path(copy)))
+        except HostError as error:  # another node may have room for it
+            return Outcome("refused", node, f"the node {node}: {error}", error.exit_code)
+        return _work_from(copies, share, home, part, parts, node, progress, make)
+
+
+def _work_from(
+    workspace: Workspace,
+    share: CampaignSpec,
+    home: Path,
+    part: NodePart,
+    parts: tuple[NodePart, ...],
+    node: str,
+    progress: Progress,
+    make: Callable[[], None],
+) -> Outcome:
+    """Make the runs from these builds and inputs, unless this node must not."""
     own = node_facts(share, workspace.builds, workspace.inputs)
     first = home / FOLDER / _FIRST
     write_once(first, {"node": node, "facts": own})
@@ -130,5 +175,8 @@ def _work(
     for difference in soft:
         progress.note(f"the node {node} differs from {known.get('node')} in {difference}")
     write_json(part.folder / _FIRST, {"node": node, "facts": own, "differs": list(soft)})
-    run_campaign(share, part.folder, progress)
-    return Outcome("over", node)
+    make()
+    with reading(part) as manifest:
+        failed = manifest.counts().get("failed", 0)
+    # No message: whoever watches reads the manifest, where each failed run has its error.
+    return Outcome("over", node, exit_code=RunError.exit_code if failed else 0)

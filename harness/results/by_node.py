@@ -12,8 +12,16 @@ from unperturbed.analysis.nodes import NodeVerdicts, apart, combine_nodes
 from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import Watch, configurations, unwatched
-from unperturbed.harness.nodes import NodePart, done_runs, lacks, parts_of, read_json, reading, share_of
-from unperturbed.harness.nodes.shares import write_json
+from unperturbed.harness.nodes import (
+    NodePart,
+    differing_facts,
+    done_runs,
+    lacks,
+    parts_of,
+    reading,
+    share_of,
+    write_json,
+)
 from unperturbed.harness.results.judge import Judgement, judge
 from unperturbed.harness.spec import BASELINE, CampaignSpec
 
@@ -118,8 +126,7 @@ def _label(part: NodePart) -> str:
 
 def _differences(part: NodePart, node: str) -> list[str]:
     """Return in what a node differs from the one that began, in a sentence."""
-    known = read_json(part.folder / "facts.json") or {}
-    differs = [str(one) for one in known.get("differs", ())]
+    differs = differing_facts(part)
     return [f"{node} differs from the node that began in {listing(differs)}."] if differs else []
 
 

@@ -20,7 +20,7 @@ from unperturbed.harness.campaign import (
     read_run,
     unwatched,
 )
-from unperturbed.harness.nodes import NODES, recorded_share
+from unperturbed.harness.nodes import NODES, SWEEPS, recorded_share
 from unperturbed.harness.spec import CampaignSpec, Imported, imported_spec, parse_spec
 
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
@@ -63,20 +63,20 @@ def recorded_campaign(folder: Path) -> CampaignSpec:
         share = recorded_share(manifest)
     if text is None or path is None or "\0" in path:
         raise SpecError(f"{folder} holds a campaign that never started; run its spec again")
+    if purpose in (SWEEP, SWEEPS.whole):
+        raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
     if purpose == NODES:
         raise SpecError(
             f"{folder} holds {purpose}: each part is a campaign of its own, {folder / 'nodes' / '01'} and so on; "
             "`check` and `report` judge all of them"
         )
-    if share is not None:
-        return share
-    if purpose == SWEEP:
-        raise SpecError(f"{folder} holds {purpose}, which gives no verdict: its table is {folder / TABLE}")
     if purpose != CAMPAIGN:
         raise SpecError(
             f"{folder} holds {purpose}, whose runs are judged as it goes; run its plan.yaml for a campaign that can "
             "be checked"
         )
+    if share is not None:
+        return share
     if imported is not None:
         return imported_spec(Imported.from_dict(imported), Path(path), text)
     return parse_spec(text, path, Path(path).parent, recorded=True)

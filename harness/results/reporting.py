@@ -165,6 +165,8 @@ def _source(campaign: CampaignSpec, manifest: Manifest) -> CounterSource:
     refused = f" Sources that came first but could not be used: {reasons}" if reasons else ""
     found = [find_source(name) for name in names if name != NONE]
     place = _PLACES[campaign.measure.sampler]
+    if campaign.measure.interval_event:
+        place = f"{place.partition(',')[0]}, when {campaign.measure.interval_event} overflows"
     sentences = [source.sentence.format(title=source.title, place=place) for source in found]
     return CounterSource(
         name=" and ".join(source.title for source in found) or NONE,
@@ -187,7 +189,7 @@ def _settings(campaign: CampaignSpec, manifest: Manifest, traces: Mapping[str, t
     return Settings(
         alpha=campaign.analysis.alpha,
         tolerance=campaign.analysis.tolerance,
-        interval=describe_interval(interval, clock),
+        interval=describe_interval(interval, clock, campaign.measure.interval_event),
         clock=clock,
         align_on=align_on(campaign, baseline[0]) if baseline else (),
         anchor=campaign.analysis.anchor,
@@ -348,6 +350,7 @@ def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
             "The program often waits in system calls. They delay the ticks that end intervals, so the lengths of "
             "intervals vary from run to run."
         )
+    yield from _overflowed(traces)
     yield from _missed(traces)
     yield from _observed(traces)
 
@@ -381,6 +384,19 @@ def _scaled(traces: Sequence[Trace]) -> Iterable[str]:
         yield f"{name} was multiplexed: its counts are scaled up from {median(shares):.0%} of the time."
 
 
+def _overflowed(traces: Sequence[Trace]) -> Iterable[str]:
+    """Yield how far behind its overflow each record was read, where counts of an event end intervals."""
+    ended = [trace for trace in traces if trace.attributes.get("interval_event") and len(trace)]
+    if not ended:
+        return
+    event, period = (ended[0].attributes[name] for name in ("interval_event", "interval_ns"))
+    skid, late = (median(trace.attributes[name] for trace in ended) for name in ("skid_median", "skid_p99"))
+    yield (
+        f"An interval ends every {period:,} counts of {event}. Records were read {skid:,.0f} counts after that "
+        f"(median skid, {skid / period:.2g} of an interval; in 99 % of the records at most {late:,.0f})."
+    )
+
+
 def _missed(traces: Sequence[Trace]) -> Iterable[str]:
     """Yield a sentence when many ticks were missed.
 
@@ -397,10 +413,10 @@ def _missed(traces: Sequence[Trace]) -> Iterable[str]:
             f"At {unread} ticks, over all runs, the counters could not be read. Two intervals were joined there; no "
             "count was lost."
         )
+    ticks = "event's overflows" if any(trace.attributes.get("interval_event") for trace in timed) else "timer's ticks"
     if shares and median(shares) > _MISSED_SHARE:
         yield (
-            f"{median(shares):.0%} of the timer's ticks were missed: the host was busy, or the interval is too short "
-            "for it."
+            f"{median(shares):.0%} of the {ticks} were missed: the host was busy, or the interval is too short for it."
         )
 
 

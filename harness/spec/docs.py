@@ -17,6 +17,7 @@ from unperturbed.harness.spec.campaign_spec import spec_keys, spec_model
 from unperturbed.harness.spec.model import MAY_CHANGE, Section
 from unperturbed.harness.spec.schema import mappings
 from unperturbed.harness.spec.values.caches import CACHE_PATTERN
+from unperturbed.harness.spec.values.intervals import COUNT_PATTERN
 from unperturbed.harness.spec.values.placeholders import OF_PARAMETERS, PARAMETER, PLACEHOLDERS
 from unperturbed.harness.spec.values.quantities import DURATION_PATTERN, DURATION_UNITS, SIZE_PATTERN, SIZE_UNITS
 
@@ -254,7 +255,12 @@ def _form(field: Mapping[str, Any]) -> str:
         case {"type": "integer" | "number"}:
             form = _number(field)
         case {"type": "string"}:
-            forms = {DURATION_PATTERN: "duration", SIZE_PATTERN: "size", CACHE_PATTERN: "cache"}
+            forms = {
+                DURATION_PATTERN: "duration",
+                SIZE_PATTERN: "size",
+                CACHE_PATTERN: "cache",
+                COUNT_PATTERN: "number of counts",
+            }
             form = forms.get(field.get("pattern", ""), "text")
         case _:
             form = " or ".join(_form({"type": kind}) for kind in field["type"])

@@ -14,8 +14,9 @@ from unperturbed.collectors.data import Kind
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.analysis import Analysis
 from unperturbed.harness.spec.sections.campaign import Design
-from unperturbed.harness.spec.sections.measure import Interval, Measure
+from unperturbed.harness.spec.sections.measure import Measure
 from unperturbed.harness.spec.sections.program import Program
+from unperturbed.harness.spec.values.intervals import Interval
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,13 @@ from unperturbed.common.expressions import MetricExpression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys
 from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec
+from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
 from unperturbed.harness.spec.messages import validate
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE
 from unperturbed.harness.spec.sections.analysis import default_align_on
 from unperturbed.harness.spec.sections.campaign import default_subsets
-from unperturbed.harness.spec.sections.measure import DEFAULT_RECORDS, Interval
+from unperturbed.harness.spec.sections.measure import DEFAULT_RECORDS
+from unperturbed.harness.spec.values.intervals import Interval
 from unperturbed.harness.spec.yaml.other_files import other_than_yaml
 from unperturbed.harness.spec.yaml.positions import MAX_BYTES, decode, read_yaml
 from unperturbed.instrument.events import DEFAULT_MAX_RATE, Event
@@ -126,7 +127,30 @@ def metric_position(campaign: CampaignSpec, name: str) -> str:
     draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
     listed = {text: path for path, text in draft.texts("measure", "hardware")}
     place = draft.document.places.get(listed[name]) if name in listed else None
-    position = place.value if place else draft.key_position(("measure", "software", name))
+    return _shown(campaign, place.value if place else draft.key_position(("measure", "software", name)))
+
+
+def key_position(campaign: CampaignSpec, *path: str) -> str:
+    """Return where the value of a key is in its spec, as `metric_position` does for a metric.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    *path : str
+        The keys, from the top of the spec.
+
+    Returns
+    -------
+    str
+        `file:line:column`; of the nearest key above, where the spec leaves it out.
+    """
+    draft = Draft(read_yaml(campaign.text, str(campaign.path)), campaign.folder)
+    place = draft.document.places.get(path)
+    return _shown(campaign, place.value if place else draft.key_position(path))
+
+
+def _shown(campaign: CampaignSpec, position: Position) -> str:
     here = Path.cwd()
     file = campaign.path.relative_to(here) if campaign.path.is_relative_to(here) else campaign.path
     return f"{file}:{position.line}:{position.column}"

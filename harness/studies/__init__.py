@@ -7,31 +7,35 @@ from typing import TYPE_CHECKING
 from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
+    from unperturbed.harness.studies.node_makers import NODE_MAKERS
     from unperturbed.harness.studies.partition import Search, partition_campaign
     from unperturbed.harness.studies.readiness import Readiness, check_spec
-    from unperturbed.harness.studies.sweep.plan import at_a_point, count_points, points
+    from unperturbed.harness.studies.search_on_nodes.coordinator import partition_on_nodes
+    from unperturbed.harness.studies.sweep.nodes import run_sweep_on_nodes
     from unperturbed.harness.studies.sweep.runs import run_sweep
     from unperturbed.harness.studies.sweep.table import SweepTable, read_table
 
 __all__ = [
+    "NODE_MAKERS",
     "Readiness",
     "Search",
     "SweepTable",
-    "at_a_point",
     "check_spec",
-    "count_points",
     "partition_campaign",
-    "points",
+    "partition_on_nodes",
     "read_table",
     "run_sweep",
+    "run_sweep_on_nodes",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "node_makers": ("NODE_MAKERS",),
         "partition": ("Search", "partition_campaign"),
+        "search_on_nodes.coordinator": ("partition_on_nodes",),
         "readiness": ("Readiness", "check_spec"),
-        "sweep.plan": ("at_a_point", "count_points", "points"),
+        "sweep.nodes": ("run_sweep_on_nodes",),
         "sweep.runs": ("run_sweep",),
         "sweep.table": ("SweepTable", "read_table"),
     },

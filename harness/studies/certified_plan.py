@@ -37,7 +37,9 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
     design = spec.setdefault("campaign", {})
     design["subsets"] = {subset.name: list(subset.metrics) for subset in plan.subsets}
     # Fewer runs than certified a subset would leave the same subset undecided.
-    design["runs"] = max([campaign.campaign.runs, *(subset.repetitions for subset in plan.subsets)])
+    # On nodes, `runs` is a total, and each node judges its share.
+    shares = 1 if campaign.nodes is None else campaign.nodes.count
+    design["runs"] = max([campaign.campaign.runs, *(shares * subset.repetitions for subset in plan.subsets)])
     _name_from_the_root(spec["program"], campaign.folder)
     what = "A certified plan" if plan.subsets else "What a search found"
     head = [
@@ -67,7 +69,10 @@ def plan_text(campaign: CampaignSpec, plan: Plan) -> str:
 def _evidence(subset: CertifiedSubset) -> str:
     """Return by which runs a subset was certified, and how near its changes came to the tolerance."""
     runs = f"runs {subset.runs[0]} to {subset.runs[-1]}" if len(subset.runs) > 1 else f"run {subset.runs[0]}"
-    sentence = f"certified by {subset.repetitions} fresh runs per pass ({runs}), each bound at {subset.level:.3g}"
+    where = f" on {subset.node}" if subset.node else ""
+    sentence = (
+        f"certified by {subset.repetitions} fresh runs per pass{where} ({runs}), each bound at {subset.level:.3g}"
+    )
     if subset.verdict is not None and subset.verdict.changes:
         widest = max(subset.verdict.changes, key=lambda change: max(-change.low, change.high))
         sentence += f"; farthest: {widest.label} ({widest.check}), change within {widest.low:+.3f} … {widest.high:+.3f}"

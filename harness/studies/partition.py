@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unperturbed.analysis.partition import Forecast, Measurement, Plan, Reference, Settings, Stop, forecast, partition
 from unperturbed.analysis.perturbation import Baseline
-from unperturbed.analysis.report import write_partition
+from unperturbed.analysis.report import ReportContent, write_partition
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign import (
+    SEARCH,
     Configuration,
     Manifest,
     Progress,
     Sampling,
     Session,
+    baselines_alone,
     execute_plan,
     lost_note,
     plan_batch,
@@ -32,8 +34,6 @@ from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
 from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, CampaignSpec
 from unperturbed.harness.studies.certified_plan import plan_text
-
-_PURPOSE = "a search for a partition"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Partitioned:
     notes: tuple[str, ...] = ()
 
 
-class _RunFailed(Stop):
+class RunFailed(Stop):
     """A run that the search asked for failed for good."""
 
 
@@ -149,35 +149,23 @@ def partition_campaign(
         The libraries of the analyses are not installed; nothing was run.
     """
     require("analysis")
-    if campaign.nodes is not None:
-        raise SpecError(
-            "a search for a partition runs on one host: remove `nodes` from the spec for it; the plan that it writes "
-            "can be run on nodes"
-        )
     metrics = wanted_metrics(campaign)
-    bare = campaign.model_copy(
-        update={
-            "programs": {},
-            "campaign": campaign.campaign.model_copy(
-                update={"subsets": {}, "sham": False, "max_runs": None, "max_hours": None}
-            ),
-        }
-    )
-    _settings(campaign, search, None)  # what is wrong with them is said before anything is built
-    with prepare_campaign(bare, folder, progress, purpose=_PURPOSE, judged=True) as (session, samplings, manifest):
+    bare = baselines_alone(campaign)
+    settings_of(campaign, search, None)  # what is wrong with them is said before anything is built
+    with prepare_campaign(bare, folder, progress, purpose=SEARCH, judged=True) as (session, samplings, manifest):
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))
         runs = _Runs(session, samplings, manifest, progress)
         runs.build(metrics)  # the first candidate: what is wrong with an event is said before hours of baseline runs
         seconds = [manifest.fact(f"{PILOT}:{name}")["seconds"] for name in samplings]
-        settings = _settings(campaign, search, sum(seconds) / len(seconds))
+        settings = settings_of(campaign, search, sum(seconds) / len(seconds))
         anchored = campaign.analysis.anchor is not None
         reference_runs = campaign.campaign.baseline_runs * (2 if anchored else 1) * len(samplings)
         announce(forecast(len(metrics), search.strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
         try:
             references = runs.references()
-        except _RunFailed as failure:
+        except RunFailed as failure:
             raise RunError(str(failure)) from None
         plan = partition(
             metrics,
@@ -194,15 +182,27 @@ def partition_campaign(
             fresh_baseline=runs.references,
             observer=observer,
         )
-        write_whole(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
-        write_whole(folder / "plan.yaml", plan_text(campaign, plan))
         notes = runs.notes(metrics)
         content = partition_content(campaign, plan, read_traces(folder, manifest), manifest)
-        write_partition(folder / "partition.html", replace(content, notes=(*notes, *content.notes)), plan)
+        write_plan(campaign, folder, plan, replace(content, notes=(*notes, *content.notes)))
     return Partitioned(plan, runs.failed, notes)
 
 
-def _settings(campaign: CampaignSpec, search: Search, seconds_per_run: float | None) -> Settings:
+def write_plan(campaign: CampaignSpec, folder: Path, plan: Plan, content: ReportContent) -> None:
+    """Write `plan.json`, `plan.yaml` and `partition.html` into the folder of a search."""
+    write_whole(folder / "plan.json", json.dumps(plan.to_json(), indent=1, ensure_ascii=False))
+    write_whole(folder / "plan.yaml", plan_text(campaign, plan))
+    write_partition(folder / "partition.html", content, plan)
+
+
+def settings_of(campaign: CampaignSpec, search: Search, seconds_per_run: float | None) -> Settings:
+    """Return how a search measures, by its options and the spec.
+
+    Raises
+    ------
+    SpecError
+        A number is out of range.
+    """
     design = campaign.campaign
     try:
         return Settings(
@@ -246,11 +246,7 @@ class _Runs:
 
     def notes(self, metrics: tuple[str, ...]) -> tuple[str, ...]:
         """Return what else a reader of the plan should know, a sentence each."""
-        silent = [metric for metric in metrics if self.counted.get(metric) is False]
-        sentence = (
-            f"{', '.join(silent)} counted nothing in any run: is that the event that you meant?" if silent else ""
-        )
-        return (*filter(None, [sentence]), *self.against)
+        return (*silent_notes(metrics, self.counted), *self.against)
 
     def build(self, subset: tuple[str, ...]) -> str:
         """Build a candidate unless it is built; return its configuration's name."""
@@ -277,40 +273,13 @@ class _Runs:
         names = [BASELINE] if anchor is None else [BASELINE, ANCHOR]
         self._plan(dict.fromkeys(names, count))  # together, so that both meet the same drift of the host
         by_name = {name: self._further(name, count) for name in names}
-        found: dict[str, Reference] = {}
-        counted: list[str] = []
-        for pass_name, traces in by_name[BASELINE].items():
-            metrics = hardware_metrics(campaign, traces)
-            new_metrics = [metric for metric in metrics if metric not in counted]
-            if not new_metrics:
-                continue
-            counted += new_metrics
-            pure, anchored = (
-                Baseline(
-                    by_name[name][pass_name],
-                    metrics=metrics,
-                    focus=new_metrics,
-                    alpha=campaign.analysis.alpha,
-                    tolerance=campaign.analysis.tolerance,
-                    name=name,
-                )
-                for name in (BASELINE, names[-1])
-            )
-            self.against |= dict.fromkeys(pure.stability().sentences())
-            found[pass_name] = Reference(
-                pure, None if anchor is None else anchored, align_on(campaign, traces[0]), anchor
-            )
+        found, against = make_references(campaign, by_name)
+        self.against |= dict.fromkeys(against)
         return found
 
     def _name(self, subset: tuple[str, ...]) -> str:
         """Return the name of a subset's configuration, numbered as subsets were first asked for."""
-        known: dict[str, list[str]] = dict(self.manifest.fact("candidates") or {})
-        for name, metrics in known.items():
-            if tuple(metrics) == subset:
-                return name
-        name = f"candidate-{len(known) + 1:03d}"
-        self.manifest.set_facts(candidates={**known, name: list(subset)})
-        return name
+        return candidate_name(self.manifest, subset)
 
     def _further(self, name: str, count: int) -> dict[str, list[Trace]]:
         """Return traces of the next runs of a configuration, by pass, made where they are not recorded."""
@@ -330,7 +299,7 @@ class _Runs:
         for run in wanted:
             if states[run.id].state != "done":
                 self.failed = True
-                raise _RunFailed(f"run {run.id} failed, and the search cannot go on without it: {states[run.id].error}")
+                raise RunFailed(f"run {run.id} failed, and the search cannot go on without it: {states[run.id].error}")
             trace = Trace.read(self.session.folder / "runs" / run.id / "trace.parquet")
             found[run.pass_name].append(replace(trace, attributes={**trace.attributes, "pass": run.pass_name}))
         return found
@@ -355,3 +324,65 @@ class _Runs:
                 layouts=design.layouts,
             )
             self.manifest.plan(batch)
+
+
+def make_references(
+    campaign: CampaignSpec, by_name: Mapping[str, Mapping[str, Sequence[Trace]]]
+) -> tuple[dict[str, Reference], tuple[str, ...]]:
+    """Return the baselines that subsets are compared with, and what speaks against them.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    by_name : mapping of str to mapping
+        Traces of the baseline, and of the anchor where there is one, each by pass.
+
+    Returns
+    -------
+    dict of str to Reference
+        By pass: of those that count a metric that none before counts.
+    tuple of str
+        A sentence each.
+    """
+    anchor = campaign.analysis.anchor
+    found: dict[str, Reference] = {}
+    against: dict[str, None] = {}
+    counted: list[str] = []
+    for pass_name, traces in by_name[BASELINE].items():
+        metrics = hardware_metrics(campaign, traces)
+        new_metrics = [metric for metric in metrics if metric not in counted]
+        if not new_metrics:
+            continue
+        counted += new_metrics
+        pure, anchored = (
+            Baseline(
+                by_name[name][pass_name],
+                metrics=metrics,
+                focus=new_metrics,
+                alpha=campaign.analysis.alpha,
+                tolerance=campaign.analysis.tolerance,
+                name=name,
+            )
+            for name in (BASELINE, BASELINE if anchor is None else ANCHOR)
+        )
+        against |= dict.fromkeys(pure.stability().sentences())
+        found[pass_name] = Reference(pure, None if anchor is None else anchored, align_on(campaign, traces[0]), anchor)
+    return found, tuple(against)
+
+
+def candidate_name(manifest: Manifest, subset: tuple[str, ...]) -> str:
+    """Return the name of a subset's configuration, numbered as subsets were first asked for."""
+    known: dict[str, list[str]] = dict(manifest.fact("candidates") or {})
+    for name, metrics in known.items():
+        if tuple(metrics) == subset:
+            return name
+    name = f"candidate-{len(known) + 1:03d}"
+    manifest.set_facts(candidates={**known, name: list(subset)})
+    return name
+
+
+def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[str, ...]:
+    """Return a sentence on the metrics that counted nothing in any run; none where all counted."""
+    silent = [metric for metric in metrics if counted.get(metric) is False]
+    return (f"{', '.join(silent)} counted nothing in any run: is that the event that you meant?",) if silent else ()

@@ -25,8 +25,8 @@ from unperturbed.harness.campaign import (
 )
 from unperturbed.harness.host import REAL, Examination, Finding, setpriv
 from unperturbed.harness.program import cannot_preload, check_compilers
-from unperturbed.harness.spec import PROGRAM_PATH, CampaignSpec, Program, find_placeholders, substitute
-from unperturbed.harness.studies.sweep.plan import check_sweep_budget, count_points, steps
+from unperturbed.harness.spec import PROGRAM_PATH, CampaignSpec, Program, count_points, find_placeholders, substitute
+from unperturbed.harness.studies.sweep.plan import check_sweep_budget, steps
 
 _OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metrics}
 _OS_FILES = {"schedstat": REAL / "proc/self/schedstat", "procio": REAL / "proc/self/io"}

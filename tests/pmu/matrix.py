@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.pmu.cases import Case
-from unperturbed.collectors.records import Setup
+from unperturbed.collectors.records import OVERFLOW_SIGNAL, Setup
 from unperturbed.collectors.sources import Event
 
 MS = 1_000_000
@@ -17,6 +17,11 @@ WORK = 4 * TURNS
 TEAM_TURNS = 10_000_000
 TEAM_WORK = 4 * TEAM_TURNS
 """Instructions of each of the three loops of `team.c`."""
+PERIOD = 10_000_000
+"""Cycles after which an interval ends; the machine has 1,000 of them in a microsecond."""
+SHORT_TURNS = 10_000_000
+FEW_A_SECOND = 1000
+"""Interrupts that the kernel lets an event make, where it shall throttle one."""
 WRAPPING_TURNS = 600_000_000
 """More instructions than half the range of a counter of 32 bits, where the kernel has it wrap."""
 
@@ -57,6 +62,13 @@ def _both(source: str, sampler: str, **options: Any) -> Setup:
     return _setup(source, events, sampler, **options)
 
 
+def _overflowing(source: str, sampler: str, period: int, *, event: int = 0, **options: Any) -> Setup:
+    """Return a set-up whose intervals end after so many cycles (or, of event 1, instructions)."""
+    events = tuple(map(Event, (CYCLES, INSTRUCTIONS))) if source == "papi" else HARDWARE
+    ends = {"signal": OVERFLOW_SIGNAL, "interval_event": events[event].name}
+    return Setup(source, period, "event", events, sampler=sampler, capacity=1024, **ends, **options)  # type: ignore[arg-type]
+
+
 def _run(sampler: str, turns: int, program: str = "work") -> str:
     return ("" if sampler == "inside" else "observer $RECORD ") + f"/bin/{program} {turns}"
 
@@ -80,6 +92,37 @@ def _counting_cases() -> dict[str, Case]:
     )
     cases["user-read-forbidden"] = Case(_run("inside", 1_000_000), _both("perf_event", "inside", user_read=True))
     cases["reference"] = Case(f"reference 0:0,0:1 /bin/work {TURNS}")
+    return cases
+
+
+def _overflow_cases() -> dict[str, Case]:
+    cases = {}
+    slower = {
+        "before": f"echo {FEW_A_SECOND} > /proc/sys/kernel/perf_event_max_sample_rate",
+        "after": "echo 100000 > /proc/sys/kernel/perf_event_max_sample_rate",
+    }
+    for sampler in SAMPLERS:
+        for source in SOURCES:
+            cases[f"overflow-{source}-{sampler}"] = Case(_run(sampler, TURNS), _overflowing(source, sampler, PERIOD))
+        often = _overflowing("perf_event", sampler, PERIOD // 10)
+        cases[f"overflow-often-{sampler}"] = Case(_run(sampler, TURNS), often)
+        throttled = _overflowing("perf_event", sampler, PERIOD // 100)
+        cases[f"overflow-throttled-{sampler}"] = Case(_run(sampler, SHORT_TURNS), throttled, **slower)
+    setup = _overflowing("perf_event", "inside", PERIOD)
+    cases["overflow-again"] = Case(_run("inside", TURNS), setup)
+    cases["overflow-nobody"] = Case(_run("inside", SHORT_TURNS), setup, user="nobody", paranoid=2)
+    cases["overflow-late"] = Case(
+        _run("inside", SHORT_TURNS), _overflowing("perf_event", "inside", PERIOD // 10, event=1)
+    )
+    cases["overflow-user-read"] = Case(
+        _run("inside", SHORT_TURNS),
+        _overflowing("perf_event", "inside", PERIOD // 10, user_read=True),
+        before="echo 1 > /proc/sys/kernel/perf_user_access",
+        after="echo 0 > /proc/sys/kernel/perf_user_access",
+    )
+    for sampler in SAMPLERS:
+        team = _overflowing("papi", sampler, PERIOD // 5, software=3, threads=sampler == "inside")
+        cases[f"overflow-team-{sampler}"] = Case(_run(sampler, TEAM_TURNS, "team"), team)
     return cases
 
 
@@ -116,7 +159,7 @@ def _refusal_cases() -> dict[str, Case]:
     return cases
 
 
-CASES: Mapping[str, Case] = {**_counting_cases(), **_team_cases(), **_refusal_cases()}
+CASES: Mapping[str, Case] = {**_counting_cases(), **_overflow_cases(), **_team_cases(), **_refusal_cases()}
 CASES_OF_ANOTHER: Mapping[str, Case] = {
     f"{source}-{sampler}": Case(_run(sampler, 1_000_000), _both(source, sampler))
     for source in SOURCES

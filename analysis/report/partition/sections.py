@@ -220,6 +220,7 @@ def _evidence(
             "Certifying runs",
             f"{len(subset.runs)}: {_run_range(subset.runs)}" if subset.runs else counted(subset.repetitions, "run"),
         ),
+        *([("Node", subset.node)] if subset.node else []),
         ("Level of each bound", number(subset.level, 3)),
         *([("Changes shown small", f"{len(result.changes)}")] if result.changes else []),
         (_KIND_HEADS[kind].capitalize() if kind else "Cost", cost_words(subset.cost, kind)),
@@ -295,13 +296,14 @@ def _measurement(measurement: Measurement, runs: int, names: Mapping[tuple[str, 
     found = measurement_verdict(measurement)
     level = f" at level {number(measurement.level, 2)}" if measurement.level is not None else ""
     outcome = measurement.outcome
+    where = f" on {outcome.node}" if outcome is not None and outcome.node else ""
     return [
         Cell(str(measurement.number), measurement.number),
         Cell(STAGES[measurement.stage]),
         Cell(", ".join(measurement.subset) or "no software metric", class_="words"),
         Cell(str(runs), runs),
         Cell(str(measurement.runs_used), measurement.runs_used),
-        Cell(f"{_SIGNS[found]} {found}{level}" if found else "–", class_=_STYLES.get(found, found) or None),
+        Cell(f"{_SIGNS[found]} {found}{level}{where}" if found else "–", class_=_STYLES.get(found, found) or None),
         Cell(outcome.carried[0] if outcome is not None and outcome.carried else "", class_="words"),
         Cell(names.get(measurement.subset, "") if found == "certified" else ""),
     ]

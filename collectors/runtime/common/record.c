@@ -26,6 +26,7 @@ static int is_sound(const struct unperturbed_header *header, size_t size)
     uint64_t values = (uint64_t)header->events + times + header->os_values + header->software;
     return memcmp(header->magic, UNPERTURBED_MAGIC, 8) == 0 && header->header_bytes == sizeof *header &&
            header->events <= UNPERTURBED_EVENTS && header->probes <= UNPERTURBED_PROBES &&
+           (header->clock != CLOCK_IS_EVENT || header->interval_event < header->events) &&
            header->record_bytes == sizeof(struct unperturbed_record) + 8 * values &&
            header->capacity <= (size - sizeof *header) / header->record_bytes &&
            memchr(header->papi, 0, sizeof header->papi);

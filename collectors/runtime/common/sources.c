@@ -24,9 +24,33 @@ static void close_nothing(struct unperturbed_counters *counters) { (void)counter
 
 const struct unperturbed_source unperturbed_nothing = {open_nothing, read_nothing, close_nothing, NULL, 0};
 
+int unperturbed_encode(struct unperturbed_header *header)
+{
+    const struct unperturbed_source *named = unperturbed_find_source(header->source);
+    if (header->source == SOURCE_PERF)
+        return 1;
+    int left = named && named->encode ? named->encode(header) : 1;
+    if (left > 0 && header->clock == CLOCK_IS_EVENT) {
+        header->error = ENOTSUP;
+        snprintf(header->message, sizeof header->message,
+                 "%s cannot end intervals: perf_event must read all events of the run then, and one of them has no "
+                 "encoding for it (is libpfm4 installed?); take source: perf_event",
+                 header->event[header->interval_event].name);
+        return -1;
+    }
+    return left < 0 ? -1 : !left;
+}
+
 int unperturbed_open(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
 {
-    counters->source = unperturbed_find_source(header->source);
+    return unperturbed_open_by(header->source, counters, header, pid);
+}
+
+int unperturbed_open_by(uint32_t source, struct unperturbed_counters *counters, struct unperturbed_header *header,
+                        pid_t pid)
+{
+    counters->source = unperturbed_find_source(source);
+    counters->overflow = header->clock == CLOCK_IS_EVENT ? header->interval_event + 1 : 0;
     counters->options = header->options;
     counters->events = header->events;
     memset(counters->fd, -1, sizeof counters->fd);

@@ -20,6 +20,7 @@ struct unperturbed_counters {
     void *page[UNPERTURBED_EVENTS];    /* perf_event's: the page by which user space reads, or NULL */
     int64_t total[UNPERTURBED_EVENTS]; /* OPTION_RESET: counts before the last reset */
     uint64_t user_reads;               /* reads that needed no system call */
+    uint32_t overflow;                 /* number of the event that ends intervals, from 1; 0 for none */
     void *state;                       /* for a source of another distribution */
 };
 
@@ -57,12 +58,33 @@ extern const struct unperturbed_source unperturbed_nothing;
 /* Finds the header's source and opens its events; parameters and result as for `open`. */
 int unperturbed_open(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid);
 
+/* The same by another source than the header's, for events that have its encoding. */
+int unperturbed_open_by(uint32_t source, struct unperturbed_counters *counters, struct unperturbed_header *header,
+                        pid_t pid);
+
+/* Has the header's events encoded for perf_event. Returns 1 when they are, 0 when their source must read them itself;
+ * -1 with header->message when they are refused, or when one of them shall end intervals and only perf_event can. */
+int unperturbed_encode(struct unperturbed_header *header);
+
 static inline int unperturbed_read(struct unperturbed_counters *counters, struct unperturbed_record *record)
 {
     return counters->source->read(counters, record);
 }
 
 static inline void unperturbed_close(struct unperturbed_counters *counters) { counters->source->close(counters); }
+
+/* overflow.c: intervals that end each time an event has counted so many. */
+
+/* Has the kernel send `signal` to thread `thread` whenever the event overflows; its siginfo names the event's
+ * descriptor. Returns 0, or -1 with errno. */
+int unperturbed_overflow_start(const struct unperturbed_counters *counters, pid_t thread, int signal);
+
+/* Ends these signals; one may still be on its way. */
+void unperturbed_overflow_stop(const struct unperturbed_counters *counters);
+
+/* Empties the event's ring buffer, some 20 instructions a record; returns whether the kernel says in it that it stopped
+ * the event for interrupting too often. Runs in a signal handler. */
+int unperturbed_overflow_throttled(const struct unperturbed_counters *counters);
 
 /* The kernel's probes of one process, with the threads that it makes from then on (children too with OPTION_CHILDREN);
  * one group beside the hardware's. */

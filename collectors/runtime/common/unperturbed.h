@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define UNPERTURBED_MAGIC "UNPREC03"
+#define UNPERTURBED_MAGIC "UNPREC04"
 #define UNPERTURBED_ENVIRONMENT "UNPERTURBED_RECORD"
 #define UNPERTURBED_EVENTS 16
 #define UNPERTURBED_PROBES 32
@@ -24,7 +24,13 @@
 
 /* Of the header's source: those that this code knows itself. Any other is found by unperturbed_find_source(). */
 enum { SOURCE_NONE = 0, SOURCE_CALLGRIND = 1, SOURCE_PERF = 2 };
-enum unperturbed_clock { CLOCK_IS_MONOTONIC = 0, CLOCK_IS_PROCESS_CPU = 1, CLOCK_IS_THREAD_CPU = 2, CLOCK_IS_WORK = 3 };
+enum unperturbed_clock {
+    CLOCK_IS_MONOTONIC = 0,
+    CLOCK_IS_PROCESS_CPU = 1,
+    CLOCK_IS_THREAD_CPU = 2,
+    CLOCK_IS_WORK = 3,
+    CLOCK_IS_EVENT = 4
+};
 enum unperturbed_state { STATE_WAITING = 0, STATE_ATTACHED = 1, STATE_FINISHED = 2, STATE_FAILED = 3 };
 
 /* What the harness asks for. */
@@ -58,7 +64,8 @@ enum unperturbed_mark {
     MARK_THREADS = 128,    /* the program made threads */
     MARK_UNSHARED = 256,   /* a library's counters could not be shared with the observer */
     MARK_SIGNAL_BLOCKED = 512, /* the program blocked the sampler's signal */
-    MARK_UNEVEN = 1024, /* on the work clock: system calls that may wait took ticks away from the ends of quanta */
+    MARK_UNEVEN = 1024,    /* on the work clock: system calls that may wait took ticks away from the ends of quanta */
+    MARK_THROTTLED = 2048, /* the kernel stopped an event that interrupted too often: counts are missing */
 };
 
 /* A hardware event as the source wants it: perf_event's type and configuration, or PAPI's name. */
@@ -84,7 +91,7 @@ struct unperturbed_header {
     uint32_t header_bytes;
     uint32_t record_bytes;
     uint64_t capacity;    /* records */
-    uint64_t interval_ns; /* on the work clock: quanta of the simulator a record */
+    uint64_t interval_ns; /* on the work clock: quanta of the simulator; on an event's: its counts */
     uint32_t clock;
     uint32_t signal;
     uint32_t source;
@@ -119,9 +126,12 @@ struct unperturbed_header {
     uint64_t marks;   /* set of enum unperturbed_mark */
     char message[240];
     struct unperturbed_event event[UNPERTURBED_EVENTS];
-    uint32_t probes; /* software metrics that the kernel counts */
-    uint32_t reserved;
+    uint32_t probes;         /* software metrics that the kernel counts */
+    uint32_t interval_event; /* index of the event whose counts end intervals, on an event's clock */
     struct unperturbed_probe probe[UNPERTURBED_PROBES];
+    /* By the observer, on an event's clock: what the kernel throttles by, as it was at the end of the run. */
+    uint32_t sample_rate; /* kernel.perf_event_max_sample_rate */
+    uint32_t tick_ns;     /* the kernel's tick */
 };
 
 /* A record: cumulative values at one moment. Followed by `events` hardware values, when multiplexed enabled and running

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -154,19 +155,13 @@ static int open_counters(struct observed *observed)
 {
     struct unperturbed_header *header = unperturbed_header;
     uint32_t source = header->source;
-    const struct unperturbed_source *named = unperturbed_find_source(source);
-    if (named && named->encode) {
-        /* PAPI names the events, perf_event reads them as one group; what PAPI computes from several it must read
-         * itself. */
-        int encoded = named->encode(header);
-        if (encoded < 0)
-            return -1;
-        if (encoded == 0)
-            header->source = SOURCE_PERF;
-    }
-    int result = unperturbed_open(&observed->counters, header, observed->pid);
-    int by_group = header->source != source;
-    header->source = source;
+    /* PAPI names the events, perf_event reads them as one group; what PAPI computes from several it must read
+     * itself. */
+    int encoded = unperturbed_encode(header);
+    if (encoded < 0)
+        return -1;
+    int by_group = encoded && source != SOURCE_PERF;
+    int result = unperturbed_open_by(by_group ? SOURCE_PERF : source, &observed->counters, header, observed->pid);
     if (result != 0 && by_group)
         let_papi_explain();
     open_task_clock(observed);
@@ -272,18 +267,50 @@ static int start_ticking(void)
                                                                        : unperturbed_refuse("the observer's timer");
 }
 
-static void watch_until_the_end(struct observed *observed, int timer)
+/* Signals of the event that ends intervals, by a descriptor: poll(2) says nothing of an inherited event without a ring
+ * buffer, and the kernel gives it none. One signal waits at a time; how many overflows it stands for shows in the
+ * event's count. The child, which was made before, has this process's old mask. */
+static int start_listening(const struct observed *observed)
 {
-    struct pollfd events[2] = {{timer, POLLIN, 0}, {observed->watch, POLLIN, 0}};
-    uint64_t expirations;
+    sigset_t overflow;
+    sigemptyset(&overflow);
+    sigaddset(&overflow, SIGURG);
+    int signals =
+        sigprocmask(SIG_BLOCK, &overflow, NULL) == 0 ? signalfd(-1, &overflow, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
+    return signals >= 0 && unperturbed_overflow_start(&observed->counters, getpid(), SIGURG) == 0
+               ? signals
+               : unperturbed_refuse("the overflow's signal");
+}
+
+/* What the kernel throttles events by. */
+static void note_limits(void)
+{
+    FILE *file = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
+    struct timespec tick;
+    if (!file)
+        return;
+    if (fscanf(file, "%u", &unperturbed_header->sample_rate) == 1 && clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0)
+        unperturbed_header->tick_ns = (uint32_t)tick.tv_nsec;
+    fclose(file);
+}
+
+static void watch_until_the_end(struct observed *observed, int ticks)
+{
+    struct pollfd events[2] = {{ticks, POLLIN, 0}, {observed->watch, POLLIN, 0}};
+    union {
+        uint64_t expirations;
+        struct signalfd_siginfo overflow;
+    } news;
     for (;;) {
         if (poll(events, 2, -1) < 0)
             continue;
         if (events[1].revents)
             break;
-        if (read(timer, &expirations, sizeof expirations) != (ssize_t)sizeof expirations)
-            continue;
-        observe(observed, expirations - 1, 0);
+        ssize_t size = read(ticks, &news, sizeof news);
+        if (size == (ssize_t)sizeof news.expirations)
+            observe(observed, news.expirations - 1, 0);
+        else if (size == (ssize_t)sizeof news.overflow)
+            observe(observed, 0, 0);
     }
     observe(observed, 0, 1);
 }
@@ -341,8 +368,9 @@ int main(int count, char **argument)
     uint64_t interrupts = interrupts_elsewhere();
     int64_t began_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     observe(&observed, 0, 0); /* before the program runs: an observer of ordinary priority might come late */
-    int timer = start_ticking();
-    if (timer < 0) {
+    int is_event = unperturbed_header->clock == CLOCK_IS_EVENT;
+    int ticks = is_event ? start_listening(&observed) : start_ticking();
+    if (ticks < 0) {
         kill(observed.pid, SIGKILL);
         return 127;
     }
@@ -351,7 +379,9 @@ int main(int count, char **argument)
         unperturbed_refuse(argument[2]);
         return 127;
     }
-    watch_until_the_end(&observed, timer);
+    watch_until_the_end(&observed, ticks);
+    if (is_event)
+        note_limits();
     struct rusage usage;
     while (wait4(observed.pid, &status, 0, &usage) < 0 && errno == EINTR)
         ;

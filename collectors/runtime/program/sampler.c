@@ -1,4 +1,5 @@
-/* The inside sampler: a timer signal in the measured thread writes one record a tick (003, section 3.1).
+/* The inside sampler: a signal in the measured thread writes one record a tick, a timer's (003, section 3.1) or that of
+ * an event which overflowed.
  *
  * It sleeps unless UNPERTURBED_RECORD names a record file that nobody has claimed. What a tick costs in the program:
  * the signal's delivery and return (about 4 us), the source's one read, about 30 ns for 64 software counters; no
@@ -40,6 +41,7 @@ static struct unperturbed_os_files os_files;
 /* Of all threads; they end with the process, which waits some 70 ms for each. */
 static struct unperturbed_probes probes;
 static int begun;
+static uint32_t reading; /* the source that reads the events: the header's, or perf_event for it */
 
 /* The calling thread's sampler: a late tick, or one of a timer of the program's own, finds another or none. Its place
  * is fixed when the program is loaded: finding it allocates nothing. */
@@ -76,7 +78,7 @@ static inline __attribute__((always_inline)) void write_record(struct unperturbe
     record->overruns = (uint64_t)overruns;
     record->monotonic_ns = unperturbed_nanoseconds(CLOCK_MONOTONIC);
     int unread = unperturbed_read(&sampler->counters, record);
-    if (header->clock != CLOCK_IS_MONOTONIC)
+    if (header->clock != CLOCK_IS_MONOTONIC && header->clock != CLOCK_IS_EVENT)
         record->cpu_ns = unperturbed_nanoseconds(header->clock == CLOCK_IS_THREAD_CPU ? CLOCK_THREAD_CPUTIME_ID
                                                                                       : CLOCK_PROCESS_CPUTIME_ID);
     int64_t *value = record->value + header->events * (header->options & OPTION_MULTIPLEX ? 3 : 1);
@@ -115,7 +117,22 @@ static int forbid_cancelling(const struct unperturbed_sampler *sampler, int *bef
            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, before) == 0;
 }
 
-/* Apart from the rest, so that a tick on real counters does not pay for it. */
+/* The event that ends intervals overflowed. */
+static APART void tick_of_an_event(struct unperturbed_sampler *sampler)
+{
+    write_record(sampler, 0); /* how many periods passed shows in the event's own count */
+    if (unperturbed_overflow_throttled(&sampler->counters))
+        unperturbed_mark(MARK_THROTTLED);
+}
+
+/* Told by the kernel itself (not by kill(2) or sigqueue(3)), and of this thread's event. */
+static APART int is_overflow(const struct unperturbed_sampler *sampler, const siginfo_t *info)
+{
+    return sampler->counters.overflow && info->si_code == POLL_IN &&
+           info->si_fd == sampler->counters.fd[sampler->counters.overflow - 1];
+}
+
+/* Apart from the rest, so that a tick of a timer on real counters does not pay for it. */
 static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int overruns, void *context)
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
@@ -137,7 +154,7 @@ static void on_tick(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
     struct unperturbed_sampler *sampler = own;
-    if (info->si_code != SI_TIMER || !sampler || info->si_value.sival_ptr != sampler)
+    if (!sampler || !(info->si_code == SI_TIMER ? info->si_value.sival_ptr == sampler : is_overflow(sampler, info)))
         return; /* somebody else's */
     if (sampler->busy) {
         __atomic_fetch_add(&unperturbed_header->nested, 1, __ATOMIC_RELAXED);
@@ -147,7 +164,9 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     }
     sampler->busy = 1;
     int saved = errno, before, forbidden = forbid_cancelling(sampler, &before);
-    if (is_simulated() || unperturbed_header->clock == CLOCK_IS_WORK)
+    if (unperturbed_header->clock == CLOCK_IS_EVENT)
+        tick_of_an_event(sampler);
+    else if (is_simulated() || unperturbed_header->clock == CLOCK_IS_WORK)
         tick_of_a_simulator(sampler, info->si_overrun, context);
     else
         write_record(sampler, info->si_overrun);
@@ -178,6 +197,10 @@ static int take_signal(void)
 
 static int start_timer(struct unperturbed_sampler *sampler)
 {
+    if (sampler->counters.overflow)
+        return unperturbed_overflow_start(&sampler->counters, sampler->thread_id, (int)unperturbed_header->signal) == 0
+                   ? 0
+                   : unperturbed_fail("the overflow's signal");
     struct sigevent event;
     memset(&event, 0, sizeof event);
     /* A process-directed timer would read the counters of whichever thread it hits. */
@@ -222,7 +245,7 @@ static int open_source(struct unperturbed_sampler *sampler)
                  "the program does not run under callgrind, or valgrind's headers were missing when it was built");
         return -1;
     }
-    if (unperturbed_open(&sampler->counters, unperturbed_header, 0) != 0)
+    if (unperturbed_open_by(reading, &sampler->counters, unperturbed_header, 0) != 0)
         return -1;
     for (uint32_t i = 0; i < sampler->counters.events; i++)
         move_up(&sampler->counters.fd[i]);
@@ -300,7 +323,10 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
     if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
         sigismember(&blocked, (int)unperturbed_header->signal) == 1)
         unperturbed_mark(MARK_SIGNAL_BLOCKED);
-    timer_delete(sampler->timer);
+    if (sampler->counters.overflow)
+        unperturbed_overflow_stop(&sampler->counters);
+    else
+        timer_delete(sampler->timer);
     write_bound(sampler);
     own = NULL; /* a tick that is still on its way does nothing */
     unperturbed_close(&sampler->counters);
@@ -315,11 +341,25 @@ static int is_sampled(void)
            !(unperturbed_header->options & OPTION_OUTSIDE);
 }
 
+/* Only perf_event interrupts at an overflow: what another source names is read by it then. Once, before any thread has
+ * a sampler. */
+static int choose_reading(void)
+{
+    reading = unperturbed_header->source;
+    if (unperturbed_header->clock != CLOCK_IS_EVENT)
+        return 0;
+    if (unperturbed_encode(unperturbed_header) < 0)
+        return -1;
+    reading = SOURCE_PERF;
+    return 0;
+}
+
 static void begin(void)
 {
     begun = 1;
     unperturbed_header->tables = unperturbed_tables();
-    uint64_t state = open_os_files() == 0 && take_signal() == 0 && open_probes() == 0 && unperturbed_sampler_start()
+    uint64_t state = open_os_files() == 0 && take_signal() == 0 && open_probes() == 0 && choose_reading() == 0 &&
+                             unperturbed_sampler_start()
                          ? STATE_ATTACHED
                          : STATE_FAILED;
     __atomic_store_n(&unperturbed_header->state, state, __ATOMIC_RELEASE);

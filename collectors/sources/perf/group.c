@@ -23,7 +23,8 @@ struct single_reading {
     uint64_t running;
 };
 
-static int open_event(const struct unperturbed_event *event, uint32_t options, pid_t pid, int leader, uint64_t access)
+static int open_event(const struct unperturbed_event *event, uint32_t options, pid_t pid, int leader, uint64_t access,
+                      uint64_t period)
 {
     struct perf_event_attr attr;
     memset(&attr, 0, sizeof attr);
@@ -32,6 +33,8 @@ static int open_event(const struct unperturbed_event *event, uint32_t options, p
     attr.config = event->config;
     attr.config1 = event->config1 | access;
     attr.config2 = event->config2;
+    attr.sample_period = period; /* 0: it counts, and interrupts nobody */
+    attr.wakeup_events = period > 0;
     attr.disabled = leader < 0;
     attr.exclude_kernel = !(event->flags & KERNEL_TOO);
     attr.exclude_user = !!(event->flags & NOT_USER);
@@ -56,11 +59,30 @@ static int failed(struct unperturbed_header *header, const char *what, const cha
     return -1;
 }
 
+/* The event that ends intervals must interrupt, and not every one can. */
+static int no_overflow(struct unperturbed_header *header, const char *name)
+{
+    header->error = errno;
+    snprintf(header->message, sizeof header->message,
+             errno == EINVAL || errno == EOPNOTSUPP
+                 ? "%s cannot end intervals here, the kernel cannot have it interrupt every %llu counts: %s"
+                 : "perf_event_open of %s every %llu counts: %s",
+             name, (unsigned long long)header->interval_ns, strerror(errno));
+    return -1;
+}
+
+/* The event that ends intervals has a page for the kernel's word on throttling behind that for reading. */
+static size_t page_bytes(const struct unperturbed_counters *counters, uint32_t event)
+{
+    return (size_t)sysconf(_SC_PAGESIZE) * (event + 1 == counters->overflow ? 2 : 1);
+}
+
 /* Maps the page that tells how to read an event in user space; returns whether the kernel lets this program do so. */
 static int map_page(struct unperturbed_counters *counters, uint32_t event)
 {
+    int access = event + 1 == counters->overflow ? PROT_READ | PROT_WRITE : PROT_READ;
     struct perf_event_mmap_page *page =
-        mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, counters->fd[event], 0);
+        mmap(NULL, page_bytes(counters, event), access, MAP_SHARED, counters->fd[event], 0);
     counters->page[event] = page == MAP_FAILED ? NULL : page;
     return page != MAP_FAILED && page->cap_user_rdpmc;
 }
@@ -72,17 +94,23 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
     for (uint32_t i = 0; i < header->events; i++) {
         const struct unperturbed_event *event = &header->event[i];
         int leader = i == 0 || (options & OPTION_MULTIPLEX) ? -1 : counters->fd[0];
-        int fd = -1;
+        int ends_intervals = i + 1 == counters->overflow, fd = -1;
+        uint64_t period = ends_intervals ? header->interval_ns : 0;
 #if defined(__aarch64__)
         if (user_read)
-            fd = open_event(event, options, pid, leader, ARM64_USER_ACCESS);
+            fd = open_event(event, options, pid, leader, ARM64_USER_ACCESS, period);
 #endif
         if (fd < 0)
-            fd = open_event(event, options, pid, leader, 0);
+            fd = open_event(event, options, pid, leader, 0, period);
         if (fd < 0)
-            return failed(header, "perf_event_open of ", event->name);
+            return ends_intervals ? no_overflow(header, event->name)
+                                  : failed(header, "perf_event_open of ", event->name);
         counters->fd[i] = fd;
-        user_read = user_read && map_page(counters, i);
+        /* The kernel maps no buffer of events that are inherited. */
+        int readable = (user_read || (ends_intervals && !pid)) && map_page(counters, i);
+        if (ends_intervals && !pid && !counters->page[i])
+            return failed(header, "no memory for the overflows (raise kernel.perf_event_mlock_kb) of ", event->name);
+        user_read = user_read && readable;
     }
     if (!user_read)
         counters->options &= ~(uint32_t)OPTION_USER_READ;
@@ -235,7 +263,7 @@ static void close_events(struct unperturbed_counters *counters)
 {
     for (uint32_t i = 0; i < counters->events; i++) {
         if (counters->page[i])
-            munmap(counters->page[i], (size_t)sysconf(_SC_PAGESIZE));
+            munmap(counters->page[i], page_bytes(counters, i));
         if (counters->fd[i] >= 0)
             close(counters->fd[i]);
     }

@@ -104,7 +104,7 @@ class Command:
 
 def _judge(folder: Path, campaign: CampaignSpec, arguments: argparse.Namespace, *, write: bool) -> Judgement:
     """Judge a campaign as the options ask for, and show the steps."""
-    from unperturbed.harness.cli.terminal.campaign import watching
+    from unperturbed.harness.cli.terminal.progress import watching
     from unperturbed.harness.results.judge import judge
 
     with watching(arguments) as watch, sharing(arguments):
@@ -121,8 +121,8 @@ def _judge(folder: Path, campaign: CampaignSpec, arguments: argparse.Namespace, 
 
 def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
     """Judge a campaign on nodes again."""
-    from unperturbed.harness.cli.terminal.campaign import watching
     from unperturbed.harness.cli.terminal.nodes import show_nodes
+    from unperturbed.harness.cli.terminal.progress import watching
     from unperturbed.harness.cli.warming import warm_once
     from unperturbed.harness.nodes import whole_campaign
     from unperturbed.harness.results.by_node import judge_nodes

@@ -44,8 +44,8 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run both, compare them; return 4 where the second perturbs the first's numbers."""
-        from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
         from unperturbed.harness.cli.terminal.plan import show_plan
+        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.drafts import describe_comparison
 
         words = list(arguments.program)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unperturbed.harness.campaign import HOME
 from unperturbed.harness.cli.drafting import add_progress_option
 from unperturbed.harness.cli.folders import open_page
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec import CampaignSpec
 
 _FAILED, _NEGATIVE, _INTERRUPTED = 1, 4, 130
 
@@ -60,6 +64,9 @@ class Command:
         )
         parser.add_argument("--json", action="store_true", help="print the plan and its evidence as JSON")
         add_progress_option(parser)
+        parser.add_argument(
+            "--cancel", action="store_true", help="end the jobs of a search on nodes; finished runs are kept"
+        )
         parser.add_argument("--open", action="store_true", help="open the plan's page in a browser at the end")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -67,14 +74,16 @@ class Command:
 
         0 when every metric is in a certified subset, 4 when one is in none, 1 when a run failed, 130 when interrupted.
         """
-        from unperturbed.harness.cli.terminal.campaign import chosen_progress
         from unperturbed.harness.cli.terminal.partition import PartitionProgress, show_plan
+        from unperturbed.harness.cli.terminal.progress import chosen_progress
         from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.spec import load_spec
-        from unperturbed.harness.studies import Search, partition_campaign
+        from unperturbed.harness.studies import Search, partition_campaign, partition_on_nodes
 
         campaign = load_spec(arguments.spec)
         folder = (arguments.campaign or HOME / f"{campaign.name}-partition").absolute()
+        if arguments.cancel:
+            return _cancel(campaign, folder)
         search = Search(
             arguments.strategy,
             arguments.repetitions,
@@ -85,9 +94,8 @@ class Command:
         progress = PartitionProgress(chosen_progress(arguments))
         warm_once("alignment", progress.step)
         try:
-            found = partition_campaign(
-                campaign, folder, search, progress, announce=progress.forecast, observer=progress.measured
-            )
+            find = partition_campaign if campaign.nodes is None else partition_on_nodes
+            found = find(campaign, folder, search, progress, announce=progress.forecast, observer=progress.measured)
         finally:
             progress.end()
         plan = found.plan
@@ -102,3 +110,16 @@ class Command:
         if found.failed:
             return _FAILED
         return _NEGATIVE if plan.unmeasurable or plan.undecided else 0
+
+
+def _cancel(campaign: CampaignSpec, folder: Path) -> int:
+    """End the jobs of a search on nodes."""
+    from unperturbed.common.wording import counted
+    from unperturbed.errors import SpecError
+    from unperturbed.harness.nodes import cancel
+
+    if campaign.nodes is None:
+        raise SpecError("--cancel is for searches on nodes (`nodes:` in the spec); end this one by Ctrl-C")
+    ended = cancel(campaign, folder)
+    print(f"{counted(ended, 'job')} cancelled; finished runs are kept, and `unperturbed partition` resumes: {folder}")
+    return 0

@@ -31,7 +31,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Write the report, and the comparison where another campaign is given; return 0."""
         from unperturbed.analysis.report import render_comparison, write_page
-        from unperturbed.harness.cli.terminal.campaign import watching
+        from unperturbed.harness.cli.terminal.progress import watching
         from unperturbed.harness.cli.warming import warm_once
         from unperturbed.harness.results.judge import judge
         from unperturbed.harness.results.recorded import recorded_campaign

@@ -59,8 +59,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run what is left, then check it; return 1 when runs failed or rows are missing, 4 when perturbed."""
-        from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
-        from unperturbed.harness.cli.terminal.plan import show_plan
+        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.spec import load_spec
 
         progress = TerminalProgress(chosen_progress(arguments))
@@ -70,12 +69,14 @@ class Command:
         campaign = load_spec(arguments.spec) if drafted is None else drafted.load()
         folder = (arguments.campaign or HOME / campaign.name).absolute()
         if arguments.dry_run:
+            from unperturbed.harness.cli.terminal.plan import show_plan
+
             return show_plan(campaign, folder, as_json=arguments.json)
-        if campaign.nodes is not None:
+        if campaign.nodes is not None and not (campaign.parameters and not arguments.cancel):
             from unperturbed.harness.cli.terminal.nodes import run_and_show_nodes
 
             return run_and_show_nodes(campaign, folder, arguments, progress)
-        if arguments.cancel:
+        if arguments.cancel and campaign.nodes is None:
             raise SpecError("--cancel is for campaigns on nodes (`nodes:` in the spec); end this one by Ctrl-C")
         if campaign.parameters:
             return _sweep(campaign, folder, arguments)
@@ -87,13 +88,14 @@ class Command:
 
 def _sweep(campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace) -> int:
     """Run what is left of a sweep, and show what its table holds; 1 when rows are missing."""
-    from unperturbed.harness.cli.terminal.campaign import chosen_progress
+    from unperturbed.harness.cli.terminal.progress import chosen_progress
     from unperturbed.harness.cli.terminal.sweep import SweepProgress, show_sweep, to_json
-    from unperturbed.harness.studies import points, run_sweep
+    from unperturbed.harness.spec import points
+    from unperturbed.harness.studies import run_sweep, run_sweep_on_nodes
 
     progress = SweepProgress(points(campaign), chosen_progress(arguments))
     try:
-        table = run_sweep(campaign, folder, progress)
+        table = (run_sweep if campaign.nodes is None else run_sweep_on_nodes)(campaign, folder, progress)
     finally:
         progress.end()
     if arguments.json:

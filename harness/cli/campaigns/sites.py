@@ -32,8 +32,7 @@ class Command:
         """Build, look, and print; 2 when a metric has no place in the program."""
         from unperturbed.errors import SpecError
         from unperturbed.harness.program import find_all_sites, unplaced
-        from unperturbed.harness.spec import load_spec
-        from unperturbed.harness.studies import at_a_point
+        from unperturbed.harness.spec import at_a_point, load_spec
 
         def step(what: str) -> None:
             print(f"{what} …", file=sys.stderr)

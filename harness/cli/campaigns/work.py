@@ -23,14 +23,15 @@ class Command:
         add_progress_option(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Make what is left of the part; return 0, also when runs failed, which the manifest records."""
+        """Make what is left of the part; return 1 when runs failed."""
         from unperturbed.errors import HostError, RunError
-        from unperturbed.harness.cli.terminal.campaign import TerminalProgress, chosen_progress
+        from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
         from unperturbed.harness.nodes import work
+        from unperturbed.harness.studies import NODE_MAKERS
 
         progress = TerminalProgress(chosen_progress(arguments))
         try:
-            outcome = work(arguments.part, progress)
+            outcome = work(arguments.part, progress, NODE_MAKERS)
         finally:
             progress.end()
         if outcome.message:

@@ -6,19 +6,21 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from unperturbed.analysis.perturbation import VerdictName
 from unperturbed.common.wording import counted
 from unperturbed.harness.cli.folders import open_page
 from unperturbed.harness.cli.running import show_measured
-from unperturbed.harness.cli.terminal.campaign import TerminalProgress, show_failures
 from unperturbed.harness.cli.terminal.console import terminal
-from unperturbed.harness.cli.warming import warm_once
+from unperturbed.harness.cli.terminal.progress import TerminalProgress
 from unperturbed.harness.nodes import cancel, read_status, run_on_nodes
-from unperturbed.harness.results.by_node import NodesJudgement, judge_nodes
 from unperturbed.harness.spec import CampaignSpec
+
+if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import VerdictName
+    from unperturbed.harness.results.by_node import NodesJudgement
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
 
@@ -54,6 +56,10 @@ def run_and_show_nodes(
         progress.end()
     if arguments.no_check:
         return show_measured(folder, read_status(folder).runs, arguments, progress, missing=notes)
+    # Not loaded before: nodes would wait for it.
+    from unperturbed.harness.cli.warming import warm_once
+    from unperturbed.harness.results.by_node import judge_nodes
+
     warm_once("alignment", progress.step)
     progress.step("checking and writing the report")
     try:
@@ -106,6 +112,8 @@ def show_nodes(
             console.print(table.to_rich())
         for sentence in verdicts.sentences():
             console.print(f"[yellow]note:[/yellow] {escape(sentence)}", soft_wrap=True)
+        from unperturbed.harness.cli.terminal.campaign import show_failures
+
         show_failures([f"run {run}" for run in judgement.failed], judgement.missing)
         if report is not None:
             print(f"report: {report}; of each node, nodes/NN/report.html")

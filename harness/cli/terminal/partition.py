@@ -12,8 +12,8 @@ from unperturbed.analysis.perturbation import verdict_cell
 from unperturbed.common.table import style_of
 from unperturbed.common.wording import BAD, UNDECIDED, counted, duration
 from unperturbed.harness.campaign import Estimate
-from unperturbed.harness.cli.terminal.campaign import Show, TerminalProgress
 from unperturbed.harness.cli.terminal.console import terminal
+from unperturbed.harness.cli.terminal.progress import Show, TerminalProgress
 
 
 class PartitionProgress(TerminalProgress):
@@ -48,7 +48,11 @@ class PartitionProgress(TerminalProgress):
         subset = escape(", ".join(measurement.subset)) or "no software metric"
         stage = STAGES[measurement.stage]
         outcome = measurement.outcome
-        facts = {"stage": measurement.stage, "subset": list(measurement.subset), "runs": measurement.runs_used}
+        facts: dict[str, object] = {
+            "stage": measurement.stage,
+            "subset": list(measurement.subset),
+            "runs": measurement.runs_used,
+        }
         if outcome is None:
             self._line(
                 f"{measurement.runs_used:5} runs  {stage}: {counted(measurement.repetitions, 'run')} per pass",
@@ -58,8 +62,10 @@ class PartitionProgress(TerminalProgress):
             return
         style = style_of(verdict_cell(outcome.verdict))
         carried = f" ({escape(outcome.carried[0])})" if outcome.carried and outcome.verdict != "unperturbed" else ""
+        where = f" on {escape(outcome.node)}" if outcome.node else ""
+        facts |= {"node": outcome.node} if outcome.node else {}
         self._line(
-            f"{measurement.runs_used:5} runs  {stage}: {subset}: [{style}]{outcome.verdict}[/{style}]{carried}",
+            f"{measurement.runs_used:5} runs  {stage}: {subset}: [{style}]{outcome.verdict}[/{style}]{where}{carried}",
             "measured",
             **facts,
             verdict=outcome.verdict,

@@ -13,7 +13,7 @@ from unperturbed.common.wording import BAD, NOTE, counted, duration, visible
 from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, check_owner
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.host import examine
-from unperturbed.harness.nodes import NODES
+from unperturbed.harness.nodes import NODES, SWEEPS
 from unperturbed.harness.spec import PILOT, CampaignSpec
 from unperturbed.harness.studies import Readiness, check_spec
 
@@ -66,7 +66,9 @@ def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
 
 
 def _purpose(campaign: CampaignSpec) -> str:
-    return SWEEP if campaign.parameters else CAMPAIGN if campaign.nodes is None else NODES
+    if campaign.nodes is not None:
+        return SWEEPS.whole if campaign.parameters else NODES
+    return SWEEP if campaign.parameters else CAMPAIGN
 
 
 def _commands(campaign: CampaignSpec) -> dict[str, str]:

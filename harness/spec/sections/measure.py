@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema
@@ -29,7 +28,15 @@ from unperturbed.harness.spec.sections._metrics import NATIVE_PATTERN, check_met
 from unperturbed.harness.spec.sections.program import DEFAULT_TIMEOUT
 from unperturbed.harness.spec.values.caches import Simulator
 from unperturbed.harness.spec.values.events import PRELOADED, EventFields, SoftwareMetric, means_of
-from unperturbed.harness.spec.values.quantities import Duration, TimeSpan, parse_duration
+from unperturbed.harness.spec.values.intervals import (
+    COUNTED_BY,
+    TIMES,
+    Interval,
+    IntervalText,
+    WorkInterval,
+    parse_interval,
+)
+from unperturbed.harness.spec.values.quantities import Duration, parse_duration
 from unperturbed.harness.spec.values.text import MetricName, Text
 from unperturbed.harness.spec.yaml.positions import YamlPath
 from unperturbed.instrument.events import event_keys, parse_event
@@ -45,26 +52,6 @@ HardwareMetric = Annotated[
 OsMetric = Annotated[Text, WithJsonSchema({"enum": list(OS_METRICS)})]
 
 
-@dataclass(frozen=True)
-class Interval:
-    """Length of an interval, or the number of them that a run shall have; exactly one is given.
-
-    Attributes
-    ----------
-    nanoseconds : int, optional
-        Length.
-    records : int, optional
-        Number of intervals.
-    """
-
-    nanoseconds: int | None = None
-    records: int | None = None
-
-    def __str__(self) -> str:
-        """Return the form that a spec has."""
-        return str(Duration(self.nanoseconds)) if self.nanoseconds is not None else f"{{records: {self.records}}}"
-
-
 class Records(Section):
     """A number of intervals, instead of their length."""
 
@@ -76,7 +63,9 @@ class Records(Section):
     )
 
 
-def _to_interval(value: Duration | Records) -> Interval:
+def _to_interval(value: Duration | WorkInterval | Records) -> Interval:
+    if isinstance(value, WorkInterval):
+        return value
     if isinstance(value, Records):
         return Interval(records=value.records)
     if value.ns < SHORTEST_INTERVAL_NS:
@@ -87,7 +76,7 @@ def _to_interval(value: Duration | Records) -> Interval:
 
 
 _TextOrRecords = Annotated[
-    Annotated[TimeSpan, Tag(AS_TEXT)] | Annotated[Records, Tag(AS_MAPPING)], Discriminator(text_or_mapping)
+    Annotated[IntervalText, Tag(AS_TEXT)] | Annotated[Records, Tag(AS_MAPPING)], Discriminator(text_or_mapping)
 ]
 IntervalValue = Annotated[Interval, reading(_TextOrRecords, _to_interval)]
 
@@ -114,8 +103,9 @@ class Measure(Section):
     interval: IntervalValue | None = Field(
         default=None,
         description="Length of an interval, at least 1 ms; or `{records: N}`: a pilot run finds the length that gives "
-        "N intervals per run. A sweep counts whole runs and has no intervals.",
-        examples=["20 ms", {"records": 3000}],
+        "N intervals per run; or counts of a hardware metric (`2 M instructions`): its overflow ends an interval. A "
+        "sweep counts whole runs and has no intervals.",
+        examples=["20 ms", {"records": 3000}, "2 M instructions"],
         json_schema_extra={"default": {"records": DEFAULT_RECORDS}},
     )
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(
@@ -152,7 +142,11 @@ class Measure(Section):
         "passes.",
     )
     signal: Annotated[int | None, ADDED_LATER, Because("these are the numbers of Linux's signals")] = Field(
-        default=None, ge=1, le=64, description="Number of the inside sampler's signal; a real-time signal by default."
+        default=None,
+        ge=1,
+        le=64,
+        description="Number of the inside sampler's signal. By default a real-time signal, and SIGURG where counts end "
+        "intervals.",
     )
     alternate_stack: Annotated[bool, ADDED_LATER] = Field(
         default=False, description="Inside: handle the signal on the program's alternate signal stack, if it has one."
@@ -198,6 +192,11 @@ class Measure(Section):
     simulator: Simulator = Field(
         default_factory=Machine, description="Caches of the simulated source.", json_schema_extra={"default": {}}
     )
+
+    @property
+    def interval_event(self) -> str:
+        """Return the hardware metric whose counts end intervals; empty where time or the simulator does."""
+        return self.interval.event(self.hardware) if isinstance(self.interval, WorkInterval) else ""
 
 
 _INSIDE_ONLY = {
@@ -303,7 +302,10 @@ def _check_interval(draft: Draft, clock: object) -> None:
     if clock == "work" and interval is not None and not isinstance(interval, dict):
         draft.report(path, "work is not measured in time: ask for a number of intervals, as in `{records: 200}`")
     try:
-        length = parse_duration(interval)
+        length = parse_interval(interval)
+        if isinstance(length, WorkInterval):
+            _check_work(draft, length)
+            return
         timeout = parse_duration(
             draft.value("program", "timeout") if draft.has("program", "timeout") else DEFAULT_TIMEOUT
         )
@@ -311,6 +313,44 @@ def _check_interval(draft: Draft, clock: object) -> None:
         return  # one is not given, or its own check has a message
     if length >= timeout:
         draft.report(path, f"an interval of {length} is not shorter than the timeout of a run, {timeout}")
+
+
+def _check_work(draft: Draft, interval: WorkInterval) -> None:
+    """Check an interval that counts of an event shall end."""
+    path = ("measure", "interval")
+    listed = [name for _, name in draft.texts("measure", "hardware")]
+    event = interval.event(listed)
+    if interval.unit in TIMES or interval.unit.removesuffix(":u") in TIMES:
+        draft.report(path, f"{interval.unit} counts time: write a length, as in `20 ms`, with `clock: thread-cpu`")
+    elif not event:
+        counters = COUNTED_BY.get(interval.unit)
+        meant = "" if counters else draft.did_you_mean(interval.unit, listed)
+        advice = meant or f"add {' or '.join(counters or (interval.unit,))} to `hardware`"
+        it = "them" if counters else "it"
+        draft.report(path, f"{interval.unit} cannot end intervals, as no metric counts {it}: {advice}")
+    if draft.value("measure", "source") == "simulated":
+        draft.report(
+            path,
+            "no counter of the simulator overflows: for intervals of equal work there, write `clock: work` and "
+            "`interval: {records: 200}`",
+        )
+    elif draft.has("measure", "clock") and draft.value("measure", "clock") != "auto":
+        draft.report_key(("measure", "clock"), "`clock` has no meaning here: counts end the intervals, not time")
+    if draft.value("measure", "multiplex") is True:
+        draft.report_key(
+            ("measure", "multiplex"),
+            f"the counter of {interval.unit} ends the intervals and cannot be shared in turns: leave multiplex out",
+        )
+    number = draft.value("measure", "signal")
+    if isinstance(number, int) and number > _LAST_STANDARD_SIGNAL:
+        draft.report(
+            ("measure", "signal"),
+            "real-time signals queue up while the program blocks them, until the kernel kills it: where counts end "
+            f"intervals, take one up to {_LAST_STANDARD_SIGNAL}, or leave `signal` out",
+        )
+
+
+_LAST_STANDARD_SIGNAL = 31
 
 
 def _check_event(draft: Draft, path: YamlPath, event: object) -> None:
@@ -350,7 +390,7 @@ MEASURE = SpecKey(
     required=True,
     sample="""\
 measure:
-  interval: 20 ms                    # or   {records: 3000}
+  interval: 20 ms                    # or   {records: 3000}, or   2 M instructions
   clock: auto
   sampler: inside                    # or   outside, with   observer_cpu: 1
   threads: main
@@ -382,5 +422,8 @@ measure:
   `threads`, `signal` and `alternate_stack` are only for the inside sampler; `children`, `observer_cpu` and `pin` are
   only for the observer. Simulated counts need the inside sampler.
 - `clock: work` needs simulated counts and an interval by a number of records.
+- Counts end an interval (`interval: 2 M instructions`) only where perf_event or PAPI counts: the metric is listed under
+  `hardware`, and is `instructions`, `cycles` or its name. k, M and G stand for thousands, millions and billions.
+  `clock` and `multiplex` have no meaning then.
 """,
 )

@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from unperturbed.common.wording import counted
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Section, SpecKey
+from unperturbed.harness.spec.values.parameters import combinations
 from unperturbed.harness.spec.values.quantities import TimeSpan, parse_duration
-from unperturbed.harness.spec.values.text import SLURM_TIME, Text, Texts
+from unperturbed.harness.spec.values.text import SLURM_TIME, AbsoluteFolder, Text, Texts
 
 LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
@@ -30,7 +32,7 @@ class Nodes(Section):
         ge=1,
         le=99,
         description="How many nodes share the runs. Each makes its share of the baseline and of every other "
-        "configuration, and is compared with its own baseline.",
+        "configuration, and is compared with its own baseline. In a sweep, each measures its share of the points.",
     )
     constraint: Annotated[Text | None, MAY_CHANGE] = Field(
         default=None, description="Features that a node must have, as for `sbatch --constraint`.", examples=["typea"]
@@ -48,9 +50,17 @@ class Nodes(Section):
     patience: Annotated[TimeSpan, MAY_CHANGE] = Field(
         default_factory=lambda: parse_duration(DEFAULT_PATIENCE),
         description="How long the campaign waits for a node that is down or drained, once all other parts have ended. "
-        "Then it ends without that part, and the report names it.",
+        "Then it ends without that part, and the report names it. In a search for a partition, also how long a node "
+        "waits for a further candidate.",
         examples=["2 h"],
         json_schema_extra={"default": DEFAULT_PATIENCE},
+    )
+    stage: Annotated[AbsoluteFolder | None, ADDED_LATER] = Field(
+        default=None,
+        description="Existing folder of each node's own disk, an absolute path. Before a node's first run, the builds "
+        "and input files are copied there, and the program runs from the copy; after the last run, the copy is "
+        "removed. Without it, the program runs from the campaign's folder.",
+        examples=["/tmp"],
     )
     extra: Annotated[Texts, MAY_CHANGE] = Field(
         default=(), description="Further options of `sbatch`, one per item.", examples=[["--qos=long"]]
@@ -60,13 +70,6 @@ class Nodes(Section):
 def _check(draft: Draft) -> None:
     if not draft.has("nodes"):
         return
-    if draft.has("parameters"):
-        draft.report_key(("nodes",), "`nodes` has no meaning in a sweep (`parameters:`): a sweep runs on one host")
-    if draft.value("campaign", "layouts") == "varied":
-        draft.report(
-            ("campaign", "layouts"),
-            "`varied` and `nodes` exclude each other: the nodes share one build, and a layout is put into its folder",
-        )
     if draft.value("nodes", "engine") == "here":
         for key in _OF_SLURM:
             if draft.has("nodes", key):
@@ -74,6 +77,15 @@ def _check(draft: Draft) -> None:
                     ("nodes", key), f"`{key}` is an option of Slurm, and has no meaning with `engine: here`"
                 )
     if draft.spec is not None and draft.spec.nodes is not None:
+        programs = [draft.spec.of_program(name).program for name in ("", *draft.spec.programs)]
+        if draft.has("nodes", "stage") and not any(one.build or one.inputs or one.prepare for one in programs):
+            draft.report_key(
+                ("nodes", "stage"), "`stage` has nothing to copy: the program has neither `build` nor input files"
+            )
+    if draft.spec is not None and draft.spec.nodes is not None and draft.spec.parameters:
+        points = draft.spec.campaign.points
+        _check_points(draft, draft.spec.nodes.count, combinations(draft.spec.parameters) if points is None else points)
+    elif draft.spec is not None and draft.spec.nodes is not None:
         design, count = draft.spec.campaign, draft.spec.nodes.count
         for key, runs, least in (
             ("baseline_runs", design.baseline_runs, LEAST_BASELINE_RUNS),
@@ -89,6 +101,16 @@ def _check(draft: Draft) -> None:
                 )
 
 
+def _check_points(draft: Draft, nodes: int, points: int) -> None:
+    """Refuse nodes that would have no point."""
+    if points < nodes:
+        draft.report(
+            ("nodes", "count"),
+            f"`count` is {nodes}, and the sweep has {counted(points, 'point')}: a node measures whole points. "
+            f"Set `count` to {points} or less, or give the sweep more points",
+        )
+
+
 NODES = SpecKey(
     "nodes",
     Annotated[Nodes | None, ADDED_LATER],
@@ -97,6 +119,8 @@ NODES = SpecKey(
     examples=({"engine": "slurm", "count": 4, "constraint": "typea", "time": "2:00:00"},),
     notes="""\
 - With `nodes`, `baseline_runs` and `runs` are totals, and each node makes its share: at least 5 of the baseline, and 2
-  of every other configuration. `nodes` has no meaning in a sweep, and excludes `layouts: varied`.
+  of every other configuration. In a sweep with `nodes`, there are at least as many points as nodes, and no parameter or
+  metric is called `node`. With `layouts: varied`, each node has layouts of its own, and runs the program from a copy of
+  the builds.
 """,
 )

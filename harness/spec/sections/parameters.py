@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from math import prod
 from types import MappingProxyType
 from typing import Annotated
 
@@ -12,13 +11,16 @@ from unperturbed.collectors.sources import OS_METRICS, PRESETS
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import ADDED_LATER, Frozen, SpecKey, empty
 from unperturbed.harness.spec.sections.program import templates
-from unperturbed.harness.spec.values.parameters import MOST_POINTS, WAYS_TO_DRAW, Listed, Parameter
+from unperturbed.harness.spec.values.parameters import MOST_POINTS, WAYS_TO_DRAW, Parameter, combinations
 from unperturbed.harness.spec.values.placeholders import OF_PARAMETERS, PARAMETER, find_placeholders
 from unperturbed.harness.spec.values.text import PARAMETER_PATTERN, ParameterName
 from unperturbed.harness.spec.yaml.positions import YamlPath
 
 TIME_COLUMNS = ("time_s", "cpu_s")
 """Columns of every sweep's table: wall-clock and processor time of the untouched program."""
+
+NODE_COLUMN = "node"
+"""Column of the table of a sweep over nodes: which node measured the point."""
 
 _ONCE = "is done once, for all points"
 _FIELDS_OF_ALL = MappingProxyType(
@@ -103,15 +105,18 @@ def _check_names(draft: Draft) -> None:
     """Refuse names that two columns of the table would have."""
     listed = {name for section in ("hardware", "os") for _, name in draft.texts("measure", section)}
     metrics = {*listed, *draft.keys("measure", "software"), *draft.keys("measure", "derived"), *PRESETS, *OS_METRICS}
+    given = dict.fromkeys(TIME_COLUMNS, "every sweep")
+    if draft.has("nodes"):
+        given[NODE_COLUMN] = "a sweep over nodes"
     for name, path in draft.keys("parameters").items():
-        if name in TIME_COLUMNS:
-            draft.report_key(path, f"`{name}` is a column that the table of every sweep has: choose another name")
+        if name in given:
+            draft.report_key(path, f"`{name}` is a column that the table of {given[name]} has: choose another name")
         elif name in metrics:
             draft.report_key(path, f"`{name}` is the name of a metric: choose another")
     for section in ("software", "derived"):
         for name, path in draft.keys("measure", section).items():
-            if name in TIME_COLUMNS:
-                draft.report_key(path, f"`{name}` is a column that the table of every sweep has: choose another name")
+            if name in given:
+                draft.report_key(path, f"`{name}` is a column that the table of {given[name]} has: choose another name")
 
 
 def _check_used(draft: Draft) -> None:
@@ -143,18 +148,18 @@ def _check_points(draft: Draft) -> None:
         draft.report_key(("campaign",) if draft.has("campaign") else ("parameters",), what)
     if draft.spec is None:
         return
-    combinations = prod(len(values.values) for values in draft.spec.parameters.values() if isinstance(values, Listed))
+    count = combinations(draft.spec.parameters)
     if not drawn and has_points:
         draft.report_key(
             ("campaign", "points"),
-            f"lists and ranges alone give every combination, {combinations:,} points: remove `points`, or have a "
+            f"lists and ranges alone give every combination, {count:,} points: remove `points`, or have a "
             "parameter drawn, as in "
             "`{choice: [1, 2]}`",
         )
-    elif not drawn and combinations > MOST_POINTS:
+    elif not drawn and count > MOST_POINTS:
         draft.report_key(
             ("parameters",),
-            f"there are {combinations:,} combinations of these values, and a sweep has at most {MOST_POINTS:,} points: "
+            f"there are {count:,} combinations of these values, and a sweep has at most {MOST_POINTS:,} points: "
             "list fewer, or draw one",
         )
 

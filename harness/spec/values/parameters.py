@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
@@ -64,6 +65,11 @@ class Between:
     low: int | float
     high: int | float
     logarithmic: bool = False
+
+
+def combinations(parameters: Mapping[str, Listed | Chosen | Between]) -> int:
+    """Return how many combinations the listed values of parameters have."""
+    return math.prod(len(values.values) for values in parameters.values() if isinstance(values, Listed))
 
 
 def _number(value: Any) -> int | float:

@@ -16,6 +16,7 @@ _FILE_NAME = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _VARIABLE = "^[A-Za-z_][A-Za-z0-9_]*$"
 _DIGEST = "^sha256:[0-9a-f]{64}$"
 SLURM_TIME = r"^(\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+|\d+-\d+:\d\d|\d+-\d+:\d\d:\d\d)$"
+_ABSOLUTE = r"^/[^\n]+$"
 _PACKAGE = "^(upstream:)?[a-z0-9][a-z0-9+.-]+$"
 
 FORMS: Mapping[str, str] = MappingProxyType(
@@ -29,6 +30,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
         _DIGEST: "write `sha256:` and 64 hexadecimal digits, as `sha256sum` prints them",
         SLURM_TIME: "a limit of Slurm has the form `minutes`, `minutes:seconds`, `hours:minutes:seconds`, "
         "`days-hours`, `days-hours:minutes` or `days-hours:minutes:seconds`, in quotes",
+        _ABSOLUTE: "write an absolute path, which begins with /",
         _PACKAGE: "a Debian source package's name has lower-case letters, digits, `+`, `-` and `.`, and may follow "
         "`upstream:`",
     }
@@ -36,6 +38,7 @@ FORMS: Mapping[str, str] = MappingProxyType(
 """The form that a pattern stands for, in words."""
 
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
+AbsoluteFolder = Annotated[str, StringConstraints(pattern=_ABSOLUTE)]
 Texts = Annotated[tuple[Text, ...], ListOf]
 MetricName = Annotated[str, StringConstraints(pattern=_METRIC)]
 ParameterName = Annotated[str, StringConstraints(pattern=PARAMETER_PATTERN)]

@@ -8,17 +8,15 @@ gives the result that its other runs must give, goes before these.
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from unperturbed.collectors.planning import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import PAD_BYTES, PlannedRun, configurations
-from unperturbed.harness.spec import BASELINE, REFERENCE, Between, CampaignSpec, Chosen, Listed, Value
+from unperturbed.harness.spec import BASELINE, REFERENCE, CampaignSpec, count_points
 
 NATIVE, _SYSTEM, _SOFTWARE = "native", "system", "software"
 
@@ -75,54 +73,6 @@ def steps(campaign: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
     )
 
 
-def count_points(campaign: CampaignSpec) -> int:
-    """Return the number of points of a sweep."""
-    if campaign.campaign.points is not None:
-        return campaign.campaign.points
-    return math.prod(len(values.values) for values in campaign.parameters.values() if isinstance(values, Listed))
-
-
-def points(campaign: CampaignSpec) -> tuple[Mapping[str, Value], ...]:
-    """Return the points of a sweep, each with its value of every parameter in the order of the spec.
-
-    Lists and ranges alone give every combination. Where a parameter is drawn, each point is drawn by the seed, its own
-    number and the parameter's name alone: more points leave the first ones as they are, and so does the order of the
-    parameters in the spec.
-    """
-    parameters, count = campaign.parameters, campaign.campaign.points
-    if count is None:
-        listed = {name: values.values for name, values in parameters.items() if isinstance(values, Listed)}
-        names = sorted(listed)  # the order of keys means nothing, and must not change a point's number
-        every = (dict(zip(names, values, strict=True)) for values in product(*(listed[name] for name in names)))
-        return tuple({name: point[name] for name in parameters} for point in every)
-    seed = campaign.campaign.seed
-    return tuple(
-        {name: _draw(values, random.Random(f"{seed}/{number}/{name}").random()) for name, values in parameters.items()}
-        for number in range(1, count + 1)
-    )
-
-
-def _draw(values: Listed | Chosen | Between, chance: float) -> Value:
-    """Return the value that a number from [0, 1) stands for."""
-    if not isinstance(values, Between):
-        return values.values[int(chance * len(values.values))]
-    low, high = values.low, values.high
-    whole = isinstance(low, int) and isinstance(high, int)
-    top = high + 1 if whole else high
-    drawn = (
-        math.exp(math.log(low) + chance * (math.log(top) - math.log(low)))
-        if values.logarithmic
-        else low + chance * (top - low)
-    )
-    # Rounding may lead a hair out of the bounds.
-    return min(max(math.floor(drawn) if whole else drawn, low), high)
-
-
-def at_a_point(campaign: CampaignSpec) -> CampaignSpec:
-    """Return a sweep at the first of its points, for what is the same at all of them; any other campaign as it is."""
-    return campaign.at_point(points(campaign)[0]) if campaign.parameters else campaign
-
-
 def check_sweep_budget(campaign: CampaignSpec, passes: Passes) -> int:
     """Return the number of runs of a sweep.
 
@@ -145,7 +95,12 @@ def check_sweep_budget(campaign: CampaignSpec, passes: Passes) -> int:
 
 
 def plan_sweep(
-    steps: Sequence[Step], points: int, repetitions: int, *, seed: int, before: Sequence[PlannedRun] = ()
+    steps: Sequence[Step],
+    points: Collection[int],
+    repetitions: int,
+    *,
+    seed: int,
+    before: Sequence[PlannedRun] = (),
 ) -> tuple[PlannedRun, ...]:
     """Lay out the runs of a sweep, in the order in which they are made.
 
@@ -153,8 +108,10 @@ def plan_sweep(
     ----------
     steps : sequence of Step
         What is run at each point.
-    points, repetitions : int
-        How many there are.
+    points : collection of int
+        Numbers of the points; on several nodes, of those that this node measures.
+    repetitions : int
+        How often each is measured.
     seed : int
         Seed of the order and of the environment's sizes.
     before : sequence of PlannedRun
@@ -174,10 +131,7 @@ def plan_sweep(
     found: list[PlannedRun] = []
     for repetition in range(1, repetitions + 1):
         slots = [
-            (point, step)
-            for point in range(1, points + 1)
-            for step in steps
-            if (point, repetition, step.name) not in planned
+            (point, step) for point in sorted(points) for step in steps if (point, repetition, step.name) not in planned
         ]
         if not slots:
             continue
@@ -205,6 +159,6 @@ def _results_first(slots: Sequence[tuple[int, Step]], wanted: set[int]) -> list[
     return ordered
 
 
-def surplus(runs: Sequence[PlannedRun], points: int, repetitions: int) -> list[str]:
+def surplus(runs: Sequence[PlannedRun], points: Collection[int], repetitions: int) -> list[str]:
     """Return the ids of planned runs of points and repetitions that the spec no longer has."""
-    return [run.id for run in runs if run.point > points or run.repetition > repetitions]
+    return [run.id for run in runs if run.point not in points or run.repetition > repetitions]

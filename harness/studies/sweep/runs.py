@@ -39,15 +39,14 @@ from unperturbed.harness.campaign import (
     make_empty_folder,
     run_plain,
 )
+from unperturbed.harness.nodes import FOLDER, dealt_points, own_seed, read_json, this_node, write_once
 from unperturbed.harness.program import Command, SoftwareMetrics, launch
-from unperturbed.harness.spec import PROGRAM_PATH, REFERENCE, CampaignSpec, Value
+from unperturbed.harness.spec import PROGRAM_PATH, REFERENCE, CampaignSpec, Value, at_a_point, points
 from unperturbed.harness.studies.sweep.plan import (
     NATIVE,
     Step,
-    at_a_point,
     check_sweep_budget,
     plan_sweep,
-    points,
     steps,
     surplus,
 )
@@ -75,15 +74,20 @@ class _Sweep:
         What is run at each point.
     points : sequence of mapping
         The points of the parameters.
+    own : tuple of int
+        Numbers of the points that are measured here.
     """
 
     session: Session
     untouched: Path | None
     steps: Mapping[str, Step]
     points: Sequence[Mapping[str, Value]]
+    own: tuple[int, ...]
 
 
-def run_sweep(campaign: CampaignSpec, folder: Path, progress: Progress, *, backend: str = "here") -> SweepTable:
+def run_sweep(
+    campaign: CampaignSpec, folder: Path, progress: Progress, *, backend: str = "here", part: int = 1
+) -> SweepTable:
     """Run a sweep, or what is left of it, and write its table.
 
     Parameters
@@ -96,6 +100,8 @@ def run_sweep(campaign: CampaignSpec, folder: Path, progress: Progress, *, backe
         Receives every step.
     backend : str, default "here"
         Where the runs are executed, see `unperturbed.harness.backends`.
+    part : int, default 1
+        Which node's share of the points is measured, if the spec has `nodes`.
 
     Returns
     -------
@@ -111,17 +117,20 @@ def run_sweep(campaign: CampaignSpec, folder: Path, progress: Progress, *, backe
         fails is recorded, and does not end the sweep. However it ends, the table of what is complete is written.
     """
     with lock_campaign(campaign, folder, SWEEP) as manifest:
-        sweep, passes = _prepare(campaign, folder, manifest, progress)
-        _plan(campaign, sweep, manifest)
+        sweep, passes = _prepare(campaign, folder, manifest, progress, part)
+        seed = campaign.campaign.seed if campaign.nodes is None else own_seed(campaign, part)
+        _plan(campaign, sweep, manifest, seed)
         manifest.reopen()
         try:
             _execute(sweep, passes, manifest, progress, backend)
         finally:
-            table = write_table(campaign, folder, manifest, tuple(sweep.steps.values()), sweep.points)
+            table = write_table(campaign, folder, manifest, sweep.steps, sweep.points, sweep.own)
         return table
 
 
-def _prepare(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress) -> tuple[_Sweep, Passes]:
+def _prepare(
+    campaign: CampaignSpec, folder: Path, manifest: Manifest, progress: Progress, part: int
+) -> tuple[_Sweep, Passes]:
     """Do all that comes before the first run; what an earlier session did is kept."""
     passes, here = detect_host(campaign, manifest, progress)
     check_sweep_budget(campaign, passes)
@@ -145,12 +154,16 @@ def _prepare(campaign: CampaignSpec, folder: Path, manifest: Manifest, progress:
     )
     for item in configurations(campaign):
         session = session.holding(item, workspace.builds[item.name])
-    return _Sweep(session, workspace.builds[REFERENCE], {step.name: step for step in wanted}, points(campaign)), passes
+    by_name = {step.name: step for step in wanted}
+    own = dealt_points(campaign, part)
+    return _Sweep(session, workspace.builds[REFERENCE], by_name, points(campaign), own), passes
 
 
 def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
     """Refuse to fill one column from two sources."""
     counting = {step.name: [step.collected.source, *step.metrics, *step.software] for step in wanted}
+    if (home := manifest.fact("shared")) is not None:
+        _check_same_as_first_node(counting, Path(home))
     known = manifest.fact("steps")
     if known not in (None, counting) and manifest.has_done():
         differing = sorted(name for name in {*known, *counting} if known.get(name) != counting.get(name))
@@ -160,6 +173,20 @@ def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
             "folder with --campaign"
         )
     manifest.set_facts(steps=counting)
+
+
+def _check_same_as_first_node(counting: Mapping[str, Sequence[str]], home: Path) -> None:
+    """Refuse a node that would fill a column of the joined table from another source than the node that began."""
+    first = home / FOLDER / "counting.json"
+    write_once(first, {"node": this_node(), "steps": counting})
+    known = read_json(first) or {}
+    steps = known.get("steps", {})
+    differing = sorted(name for name in {*steps, *counting} if steps.get(name) != counting.get(name))
+    if differing:
+        raise HostError(
+            f"the node {this_node()} counts otherwise than {known.get('node')}, which began ({', '.join(differing)}): "
+            "a column cannot be counted by two sources. Allow the same counters on all nodes (`unperturbed doctor`)"
+        )
 
 
 def _time_of_starting(folder: Path) -> dict[str, float] | None:
@@ -177,18 +204,18 @@ def _time_of_starting(folder: Path) -> dict[str, float] | None:
     }
 
 
-def _plan(campaign: CampaignSpec, sweep: _Sweep, manifest: Manifest) -> None:
+def _plan(campaign: CampaignSpec, sweep: _Sweep, manifest: Manifest, seed: int) -> None:
     """Enter the plan, or the runs beyond an earlier one."""
-    design, count = campaign.campaign, len(sweep.points)
-    manifest.forget_runs(surplus([state.run for state in manifest.runs()], count, design.repetitions))
+    repetitions = campaign.campaign.repetitions
+    manifest.forget_runs(surplus([state.run for state in manifest.runs()], sweep.own, repetitions))
     before = [state.run for state in manifest.runs()]
-    manifest.plan(plan_sweep(tuple(sweep.steps.values()), count, design.repetitions, seed=design.seed, before=before))
+    manifest.plan(plan_sweep(tuple(sweep.steps.values()), sweep.own, repetitions, seed=seed, before=before))
 
 
 def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progress, backend: str) -> None:
     """Execute every planned run."""
     design, states = sweep.session.campaign.campaign, manifest.runs()
-    planned = [state.run for state in states if state.state == "planned" and state.run.point <= len(sweep.points)]
+    planned = [state.run for state in states if state.state == "planned" and state.run.point in sweep.own]
     planned = [run for run in planned if run.repetition <= design.repetitions]
     durations = Durations()
     for state in manifest.runs("done"):

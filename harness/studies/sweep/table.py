@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,7 @@ from unperturbed.common.table import Cell, Table
 from unperturbed.common.table import Column as TableColumn
 from unperturbed.common.wording import counted
 from unperturbed.harness.campaign import Manifest, RunState
-from unperturbed.harness.spec import TIME_COLUMNS, Between, CampaignSpec, Value
-from unperturbed.harness.studies.sweep.plan import Step
+from unperturbed.harness.spec import NODE_COLUMN, TIME_COLUMNS, Between, CampaignSpec, Value
 
 _SHORT = 20
 """A run is short when the program takes less than so many times what starting any process takes."""
@@ -143,12 +143,89 @@ def read_table(folder: Path) -> SweepTable:
     return SweepTable(frame, tuple(columns.values()), (), tuple(facts["notes"]), facts)
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What one manifest holds of a sweep: that of the sweep, or that of one node's part of it.
+
+    Attributes
+    ----------
+    rows : mapping of (int, int) to mapping
+        Of each complete row, by point and repetition: the run of each step.
+    totals : mapping of str to mapping
+        What each run gave.
+    missing : tuple of Missing
+        The rows that are not complete.
+    metrics : mapping of str to Metric
+        What was measured.
+    starting : mapping of str to float, or None
+        Least time of starting a program that does nothing.
+    node : str, default ""
+        The node that measured it; empty where there is but one host.
+    """
+
+    rows: Mapping[tuple[int, int], Mapping[str, str]]
+    totals: Mapping[str, Mapping[str, Any]]
+    missing: tuple[Missing, ...]
+    metrics: Mapping[str, Metric]
+    starting: Mapping[str, float] | None
+    node: str = ""
+
+
+def read_recorded(
+    campaign: CampaignSpec,
+    manifest: Manifest,
+    steps: Collection[str],
+    points: Sequence[Mapping[str, Value]],
+    own: Collection[int],
+    *,
+    node: str = "",
+    lost: str = "",
+) -> Recorded:
+    """Read what a manifest holds of a sweep.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    manifest : Manifest
+        What is known of the runs.
+    steps : collection of str
+        Names of what is run for each row; empty where no run was planned.
+    points : sequence of mapping
+        The points of the sweep, in the order of their numbers.
+    own : collection of int
+        Numbers of the points that are measured there.
+    node : str, default ""
+        The node that measured them.
+    lost : str, default ""
+        Why runs are missing that did not fail.
+    """
+    runs: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
+    for state in manifest.runs():
+        if state.run.point in own:
+            runs[state.run.point, state.run.repetition][state.run.pass_name] = state
+    whole = {
+        row: {step: runs[row][step].run.id for step in steps}
+        for row in sorted(runs)
+        if steps and all(step in runs[row] and runs[row][step].state == "done" for step in steps)
+    }
+    wanted = [(point, number) for point in own for number in range(1, campaign.campaign.repetitions + 1)]
+    metrics = {
+        entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])})
+        for step in steps
+        for entry in manifest.fact(f"columns:{step}") or ()
+    }
+    missing = tuple(_missing(row, runs.get(row, {}), points, node, lost) for row in wanted if row not in whole)
+    return Recorded(whole, manifest.totals(), missing, metrics, manifest.fact("starting"), node)
+
+
 def write_table(
     campaign: CampaignSpec,
     folder: Path,
     manifest: Manifest,
-    steps: Sequence[Step],
+    steps: Collection[str],
     points: Sequence[Mapping[str, Value]],
+    own: Collection[int],
 ) -> SweepTable:
     """Build the table of all rows whose runs are done, and write it into the campaign's folder.
 
@@ -160,45 +237,70 @@ def write_table(
         The campaign's folder.
     manifest : Manifest
         What is known of its runs.
-    steps : sequence of Step
-        What is run for each row.
+    steps : collection of str
+        Names of what is run for each row.
     points : sequence of mapping
         The points of the sweep, in the order of their numbers.
+    own : collection of int
+        Numbers of the points that are measured there.
 
     Returns
     -------
     SweepTable
         What was written, and what is missing.
     """
-    runs: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
-    for state in manifest.runs():
-        if state.run.point <= len(points):
-            runs[state.run.point, state.run.repetition][state.run.pass_name] = state
-    whole = [
-        row
-        for row in sorted(runs)
-        if all(step.name in runs[row] and runs[row][step.name].state == "done" for step in steps)
-    ]
-    complete = set(whole)
-    wanted = [
-        (point, number) for point in range(1, len(points) + 1) for number in range(1, campaign.campaign.repetitions + 1)
-    ]
-    missing = tuple(_missing(row, runs.get(row, {}), points) for row in wanted if row not in complete)
-    metrics = {
-        entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])})
-        for step in steps
-        for entry in manifest.fact(f"columns:{step.name}") or ()
-    }
-    content = manifest.totals()
-    rows = [
-        {
-            **points[row[0] - 1],
-            **{name: value for step in steps for name, value in content[runs[row][step.name].run.id].items()},
-        }
-        for row in whole
-    ]
-    frame, columns = _frame(campaign, rows, metrics)
-    notes = _notes(frame, columns, manifest.fact("starting"))
+    recorded = read_recorded(campaign, manifest, steps, points, own)
+    return join_recorded(campaign, folder, manifest, [recorded], points)
+
+
+def join_recorded(
+    campaign: CampaignSpec,
+    folder: Path,
+    manifest: Manifest,
+    recorded: Sequence[Recorded],
+    points: Sequence[Mapping[str, Value]],
+    *,
+    notes: Sequence[str] = (),
+    **facts: Any,
+) -> SweepTable:
+    """Build one table of what manifests hold, and write it into the campaign's folder.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The spec.
+    folder : Path
+        The campaign's folder.
+    manifest : Manifest
+        That of the whole.
+    recorded : sequence of Recorded
+        Of one host, or of each node: the table then has a column `node`.
+    points : sequence of mapping
+        The points of the sweep, in the order of their numbers.
+    notes : sequence of str
+        What limits the use of the numbers besides.
+    **facts : object
+        Further facts of `table.json`.
+
+    Returns
+    -------
+    SweepTable
+        What was written, and what is missing.
+    """
+    every = sorted(((row, at) for at, one in enumerate(recorded) for row in one.rows))
+    metrics = {name: metric for one in recorded for name, metric in one.metrics.items()}
+    on_nodes = any(one.node for one in recorded)
+    rows = []
+    for row, at in every:
+        one = recorded[at]
+        where = {NODE_COLUMN: one.node} if on_nodes else {}
+        given = [one.totals[run] for run in one.rows[row].values()]
+        rows.append({**points[row[0] - 1], **where, **{name: value for each in given for name, value in each.items()}})
+    frame, columns = _frame(campaign, rows, metrics, on_nodes=on_nodes)
+    missing = tuple(sorted((item for one in recorded for item in one.missing), key=attrgetter("point", "repetition")))
+    times = [one.starting for one in recorded if one.starting is not None]
+    starting = {name: max(each[name] for each in times) for name in times[0]} if times else None
+    said = (*notes, *_notes(frame, columns, starting))
     facts = {
         "name": campaign.name,
         "program": manifest.fact("program"),
@@ -207,36 +309,47 @@ def write_table(
         "seed": campaign.campaign.seed,
         "complete": not missing,
         "missing": [{"point": item.point, "repetition": item.repetition, "why": item.why} for item in missing],
-        "starting": manifest.fact("starting"),
-        "notes": list(notes),
+        "starting": starting,
+        "notes": list(said),
         "rows": [
-            {"point": row[0], "repetition": row[1], "runs": {step.name: runs[row][step.name].run.id for step in steps}}
-            for row in whole
+            {
+                "point": row[0],
+                "repetition": row[1],
+                **({"node": recorded[at].node} if on_nodes else {}),
+                "runs": dict(recorded[at].rows[row]),
+            }
+            for row, at in every
         ],
+        **facts,
     }
     if rows:
         write_sweep(folder, frame, columns, facts)
-    return SweepTable(frame, columns, missing, notes, facts)
+    return SweepTable(frame, columns, missing, said, facts)
 
 
-def _missing(row: tuple[int, int], runs: Mapping[str, RunState], points: Sequence[Mapping[str, Value]]) -> Missing:
+def _missing(
+    row: tuple[int, int], runs: Mapping[str, RunState], points: Sequence[Mapping[str, Value]], node: str, lost: str
+) -> Missing:
     failed = [state for state in runs.values() if state.state == "failed"]
     why = (
-        f"run {failed[0].run.id} ({failed[0].run.pass_name}): {failed[0].error}"
+        f"run {failed[0].run.id} ({failed[0].run.pass_name}{node and f', {node}'}): {failed[0].error}"
         if failed
-        else "its runs were not all made"
+        else lost or "its runs were not all made"
     )
     return Missing(row[0], row[1], points[row[0] - 1], why, bool(failed))
 
 
 def _frame(
-    campaign: CampaignSpec, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Metric]
+    campaign: CampaignSpec, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Metric], *, on_nodes: bool
 ) -> tuple[pl.DataFrame, tuple[Column, ...]]:
     """Arrange rows as columns: parameters, times, metrics in the order of the spec, what is computed from these."""
     measure = campaign.measure
     columns = [
         Column(name, "parameter", source="spec", meaning="parameter of the sweep") for name in campaign.parameters
     ]
+    if on_nodes:
+        # Like a parameter, it was assigned by the plan: nothing that is measured causes it.
+        columns.append(Column(NODE_COLUMN, "parameter", source="nodes", meaning="node that measured the point"))
     columns += [
         Column(
             "time_s",

@@ -53,7 +53,15 @@ def test_this_type_of_node_is_a_t_test_of_the_changes() -> None:
         of_type = combine_nodes(one).type
         assert of_type is not None
         changes = [seen(checked[:, at]).mean() - seen(baseline[:, at]).mean() for baseline, checked in runs]
-        assert of_type.changes[0].p == pytest.approx(stats.ttest_1samp(changes, 0).pvalue, rel=1e-9)
+        found = of_type.changes[0]
+        assert found.p == pytest.approx(stats.ttest_1samp(changes, 0).pvalue, rel=1e-9)
+        # The interval of ρ holds wherever the spread comes from: by the checked runs alone, and by both groups' runs.
+        before = np.mean([seen(baseline[:, at]).mean() for baseline, _ in runs])
+        reach = stats.t.isf(0.05, 3) * np.std(changes, ddof=1) / 2
+        middle = before + np.mean(changes)
+        assert found.low <= np.tanh(middle - reach) - np.tanh(before) + 1e-3
+        assert found.high >= np.tanh(middle + reach) - np.tanh(before) - 1e-3
+        assert found.low < found.effect < found.high
 
 
 @pytest.mark.parametrize("shares", [FOUR, UNBALANCED], ids=["balanced", "unbalanced"])

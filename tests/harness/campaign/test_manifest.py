@@ -36,6 +36,28 @@ def test_a_run_goes_from_planned_to_done(manifest: Manifest) -> None:
     assert (done.host_before, done.host_after) == (HOST, {"load_1min": 0.7})
 
 
+def test_a_finish_that_waits_is_on_disk_with_the_next_change_and_at_the_end(manifest: Manifest) -> None:
+    def seen() -> list[str]:
+        with Manifest(manifest.path, read_only=True) as other:
+            return [state.state for state in other.runs()]
+
+    for at in (0, 1, 2):
+        manifest.start(RUNS[at], attempt=1, started="now", host=HOST)
+    manifest.finish(RUNS[0], seconds=1, intervals=100, host=HOST, waits=True)
+    assert manifest.runs()[0].state == "done" and seen()[0] == "running"
+    manifest.start(RUNS[3], attempt=1, started="now", host=HOST)
+    assert seen() == ["done", "running", "running", "running"]
+    manifest.finish(RUNS[1], seconds=1, intervals=100, host=HOST, totals={"x": 1}, waits=True)
+    assert seen()[1] == "running"
+    manifest.settle()
+    manifest.settle()
+    assert seen()[1] == "done" and manifest.totals("0002") == {"0002": {"x": 1}}
+    manifest.finish(RUNS[2], seconds=1, intervals=100, host=HOST, waits=True)
+    manifest.close()
+    manifest.settle()
+    assert seen() == ["done", "done", "done", "running"]
+
+
 def test_reopening_plans_again_what_was_interrupted_or_failed(manifest: Manifest) -> None:
     for run in RUNS[:3]:
         manifest.start(run, attempt=1, started="now", host=HOST)

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import random
+import shlex
 import shutil
 import signal
 import socket
@@ -16,6 +17,7 @@ from pathlib import Path
 
 NEEDED = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo", "munged", "setpriv")
 NODES = 3
+_DISK_SIZE = "16m"
 
 _CONFIGURATION = """\
 ClusterName=unperturbed
@@ -65,6 +67,14 @@ def lacking() -> tuple[str, ...]:
     return tuple(name for name in NEEDED if shutil.which(name, path=path) is None)
 
 
+def can_mount() -> bool:
+    """Return whether this user may mount file systems, in a mount namespace of its own."""
+    command = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return (
+        shutil.which("unshare") is not None and not subprocess.run(command, capture_output=True, check=False).returncode
+    )
+
+
 class Cluster:
     """The daemons of one cluster.
 
@@ -74,17 +84,20 @@ class Cluster:
         Their folder.
     environment : dict of str to str
         By which commands reach this cluster.
+    disk : Path
+        A disk of each node's own, where `local_disks` is set: the same path, another file system on each.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, local_disks: bool = False) -> None:
         self.folder = folder
+        self.disk, self._local_disks = folder / "disk", local_disks
         path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
         """Write the configuration and start everything; return when the nodes are idle."""
-        for name in ("munge", "state", "spool", "log", *(f"spool/node{node}" for node in range(1, NODES + 1))):
+        for name in ("munge", "disk", "state", "spool", "log", *(f"spool/node{node}" for node in range(1, NODES + 1))):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "munge").chmod(0o700)
         key = self.folder / "munge" / "key"
@@ -103,7 +116,15 @@ class Cluster:
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
         munge = self.folder / "munge"
         options = [f"--{name}={munge / name.removesuffix('-file')}" for name in ("pid-file", "log-file", "seed-file")]
-        self._start("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={munge / 'socket'}", *options)
+        self._start(
+            "munged",
+            "--foreground",
+            "--force",
+            f"--key-file={key}",
+            f"--socket={munge / 'socket'}",
+            *options,
+            name="munged",
+        )
         self._wait((munge / "socket").exists)
         self.start_controller("-i")
         for node in range(1, NODES + 1):
@@ -112,11 +133,21 @@ class Cluster:
 
     def start_controller(self, *options: str) -> None:
         """Start the controller, which reads what it knew before."""
-        self._start("slurmctld", "-D", *options)
+        self._start("slurmctld", "-D", *options, name="slurmctld")
 
     def start_node(self, node: str) -> None:
         """Start a node's daemon."""
-        self._start("slurmd", "-D", "-N", node)
+        command = ["slurmd", "-D", "-N", node]
+        if self._local_disks:
+            mounted = (
+                f"mount -t tmpfs -o size={_DISK_SIZE} none {shlex.quote(str(self.disk))} && exec {' '.join(command)}"
+            )
+            command = ["unshare", "--mount", "/bin/sh", "-c", mounted]
+        self._start(*command, name=node)
+
+    def seen_by(self, node: str, path: Path) -> Path:
+        """Return a path by which this process sees what a node sees at that path."""
+        return Path(f"/proc/{self._daemons[node].pid}/root{path}")
 
     def kill(self, daemon: str) -> None:
         """Kill `slurmctld`, or `node1` and so on.
@@ -168,11 +199,10 @@ class Cluster:
         """Return number, name, state and node of each job that waits or runs."""
         return [line.split("|") for line in self.ask("squeue", "-h", "-o", "%i|%j|%T|%N").splitlines()]
 
-    def _start(self, program: str, *options: str) -> None:
-        name = options[options.index("-N") + 1] if "-N" in options else program
+    def _start(self, *command: str, name: str) -> None:
         with (self.folder / "log" / f"{name}.stderr").open("ab") as log:
             self._daemons[name] = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", "--", program, *options],
+                ["setpriv", "--pdeathsig", "TERM", "--", *command],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -189,10 +219,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
+def cluster(folder: Path, *, local_disks: bool = False) -> Iterator[Cluster]:
     """Start a cluster, on other ports where some are used; stop it in the end."""
     for attempt in range(5):
-        made = Cluster(folder / f"cluster{attempt}")
+        made = Cluster(folder / f"cluster{attempt}", local_disks=local_disks)
         try:
             made.start()
         except TimeoutError:

@@ -142,6 +142,28 @@ def test_a_part_that_cannot_be_made_is_given_up_and_told(tmp_path: Path) -> None
     assert refused.returncode == 2 and "holds a campaign on nodes" in refused.stderr
 
 
+def test_runs_that_fail_end_the_command_and_the_part_with_1(tmp_path: Path) -> None:
+    spec = quick_spec(tmp_path, count=1)
+    text = spec.read_text().replace("sleep 0.25'", "sleep 0.25; test ! -e {spec}/broken'")
+    spec.write_text(text.replace("baseline_runs: 12", "baseline_runs: 5"))
+    campaign = tmp_path / "campaigns" / "quick"
+    part = campaign / "nodes" / "01"
+    (tmp_path / "open").touch()
+    assert unperturbed(tmp_path, "run", spec, "--no-check").returncode == 0
+    spec.write_text(spec.read_text().replace("baseline_runs: 5", "baseline_runs: 7"))
+    (tmp_path / "broken").touch()
+    failed = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert failed.returncode == 1 and "submitted again" not in failed.stderr, failed.stderr
+    assert json.loads((part / "outcome.json").read_text())["exit_code"] == 1
+    assert "given up" not in failed.stderr
+    node = {"UNPERTURBED_NODE": "part-01"}
+    assert unperturbed(tmp_path, "work", part, environment=node).returncode == 1
+    (tmp_path / "broken").unlink()
+    assert unperturbed(tmp_path, "work", part, environment=node).returncode == 0
+    assert json.loads((part / "outcome.json").read_text())["exit_code"] == 0
+    assert {state for _, state, _ in states(campaign)} == {"done"} and len(states(campaign)) == 7
+
+
 def test_parts_are_judged_together(tmp_path: Path) -> None:
     spec = write_spec(
         tmp_path,

@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from unperturbed.collectors.sources.callgrind import Cache, Machine
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec import CampaignSpec, Interval, InvalidSpec, load_spec, parse_spec
+from unperturbed.harness.spec import CampaignSpec, Interval, InvalidSpec, WorkInterval, load_spec, parse_spec
 from unperturbed.harness.spec.docs import SMALL_EXAMPLE, full_example
+from unperturbed.harness.spec.values.intervals import parse_interval
 from unperturbed.harness.spec.values.quantities import Duration
 from unperturbed.instrument.events import Event
 
@@ -140,15 +141,35 @@ def test_defaults_that_depend_on_the_metrics(
         ("20 ms", Interval(nanoseconds=20_000_000)),
         ("{records: 3000}", Interval(records=3000)),
         ("1ms", Interval(nanoseconds=10**6)),
+        ("2 M instructions", WorkInterval(counts=2_000_000, unit="instructions")),
+        ("1.5M PAPI_TOT_INS", WorkInterval(counts=1_500_000, unit="PAPI_TOT_INS")),
+        ("100000 instructions", WorkInterval(counts=100_000, unit="instructions")),
     ],
 )
 def test_intervals(interval: str, expected: Interval, folder: Path) -> None:
-    assert parse_spec(MINIMAL.replace("10 ms", interval), "s", folder).measure.interval == expected
+    text = MINIMAL.replace("10 ms", interval) + "  hardware: [PAPI_TOT_INS]\n"
+    assert parse_spec(text, "s", folder).measure.interval == expected
 
 
 def test_an_interval_is_shown_as_it_is_written() -> None:
     assert str(Interval(nanoseconds=20_000_000)) == "20 ms"
     assert str(Interval(records=3000)) == "{records: 3000}"
+    for text in ("2 M instructions", "1500 perf::page-faults", "3 G cycles", "20 k PAPI_L1_DCM"):
+        assert str(parse_interval(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "hardware", "event"),
+    [
+        ("instructions", ["PAPI_L1_DCM", "PAPI_TOT_INS"], "PAPI_TOT_INS"),
+        ("instructions", ["perf::instructions:u"], "perf::instructions:u"),
+        ("cycles", ["PAPI_TOT_INS", "perf::cpu-cycles"], "perf::cpu-cycles"),
+        ("perf::page-faults", ["perf::faults", "perf::page-faults"], "perf::page-faults"),
+    ],
+)
+def test_work_is_counted_by_a_metric_of_the_spec(unit: str, hardware: list[str], event: str, folder: Path) -> None:
+    text = MINIMAL.replace("10 ms", f"1 M {unit}") + f"  hardware: {hardware}\n"
+    assert parse_spec(text, "s", folder).measure.interval_event == event
 
 
 def test_caches_in_both_forms(folder: Path) -> None:

@@ -25,6 +25,7 @@ _ROOT = Path(__file__).parents[3]
 _SCHEMA = json_schema()
 _CROSS_FIELD = {
     "nodes: fewer runs than each node needs",
+    "nodes: a stage for nothing",
     "what only sweeps have without one",
     "a digest where any result is right",
     "no metric for the baseline",
@@ -33,6 +34,13 @@ _CROSS_FIELD = {
     "an anchor without software metrics",
     "an anchor that is no software metric",
     "an interval that is too short",
+    "counts of what no metric counts",
+    "counts of a metric that is not listed",
+    "too few counts for an interval",
+    "a part of a count",
+    "counts of time",
+    "counts where counts are simulated",
+    "settings that counts leave no meaning",
     "an interval longer than a run",
     "an interval longer than the default timeout",
     "caches that cannot be",

@@ -18,13 +18,11 @@ from unperturbed.collectors.sources import callgrind as simulated
 from unperturbed.collectors.sources.perf import events as perf_event
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.plan import PlannedRun
-from unperturbed.harness.spec import CampaignSpec, parse_spec
+from unperturbed.harness.spec import CampaignSpec, count_points, parse_spec, points
 from unperturbed.harness.studies.sweep.plan import (
     Step,
     check_sweep_budget,
-    count_points,
     plan_sweep,
-    points,
     steps,
     surplus,
 )
@@ -97,8 +95,8 @@ def test_whole_numbers_are_drawn_evenly_and_magnitudes_too() -> None:
 def test_everything_is_planned_once_and_each_points_result_comes_first(
     count: int, repetitions: int, width: int, seed: int
 ) -> None:
-    plan = plan_sweep(STEPS[:width], count, repetitions, seed=seed)
-    assert plan == plan_sweep(STEPS[:width], count, repetitions, seed=seed)
+    plan = plan_sweep(STEPS[:width], range(1, count + 1), repetitions, seed=seed)
+    assert plan == plan_sweep(STEPS[:width], range(1, count + 1), repetitions, seed=seed)
     assert [run.id for run in plan] == [f"{number:06d}" for number in range(1, len(plan) + 1)]
     slots = Counter((run.point, run.repetition, run.pass_name) for run in plan)
     assert set(slots.values()) == {1}
@@ -116,7 +114,7 @@ def test_everything_is_planned_once_and_each_points_result_comes_first(
 
 
 def test_points_are_shuffled_so_that_drift_meets_all_alike() -> None:
-    plan = plan_sweep(STEPS, 200, 2, seed=3)
+    plan = plan_sweep(STEPS, range(1, 200 + 1), 2, seed=3)
     for repetition in (1, 2):
         block = [run for run in plan if run.repetition == repetition]
         places: dict[str, list[int]] = {}
@@ -131,8 +129,8 @@ def test_points_are_shuffled_so_that_drift_meets_all_alike() -> None:
 def test_what_is_asked_for_later_is_planned_behind(
     count: int, repetitions: int, more: int, again: int, seed: int
 ) -> None:
-    before = plan_sweep(STEPS, count, repetitions, seed=seed)
-    rest = plan_sweep(STEPS, count + more, repetitions + again, seed=seed, before=before)
+    before = plan_sweep(STEPS, range(1, count + 1), repetitions, seed=seed)
+    rest = plan_sweep(STEPS, range(1, count + more + 1), repetitions + again, seed=seed, before=before)
     slots = Counter((run.point, run.repetition, run.pass_name) for run in (*before, *rest))
     assert set(slots.values()) == {1}
     assert len(slots) == (count + more) * (repetitions + again) * len(STEPS)
@@ -148,17 +146,17 @@ def test_what_is_asked_for_later_is_planned_behind(
 
 
 def test_a_part_that_was_planned_is_completed() -> None:
-    plan = plan_sweep(STEPS, 5, 2, seed=1)
+    plan = plan_sweep(STEPS, range(1, 5 + 1), 2, seed=1)
     kept = random.Random(1).sample(plan, 17)
-    rest = plan_sweep(STEPS, 5, 2, seed=1, before=kept)
+    rest = plan_sweep(STEPS, range(1, 5 + 1), 2, seed=1, before=kept)
     slots = Counter((run.point, run.repetition, run.pass_name) for run in (*kept, *rest))
     assert (len(slots), set(slots.values())) == (30, {1})
-    assert not plan_sweep(STEPS, 5, 2, seed=1, before=plan)
+    assert not plan_sweep(STEPS, range(1, 5 + 1), 2, seed=1, before=plan)
 
 
 def test_what_is_not_asked_for_any_more() -> None:
-    plan = plan_sweep(STEPS, 3, 2, seed=1)
-    gone = surplus(plan, 2, 1)
+    plan = plan_sweep(STEPS, range(1, 3 + 1), 2, seed=1)
+    gone = surplus(plan, range(1, 3), 1)
     assert len(gone) == len(plan) - 2 * len(STEPS)
     assert all(run.point <= 2 and run.repetition == 1 for run in plan if run.id not in gone)
 

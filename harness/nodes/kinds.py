@@ -1,0 +1,123 @@
+"""Kinds of campaigns on nodes: verdicts, sweeps and searches, and what a part of each has to make."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from unperturbed.errors import SpecError
+from unperturbed.harness.campaign import CAMPAIGN, SEARCH, SWEEP, Manifest, baselines_alone, configurations
+from unperturbed.harness.nodes.requests import read_requests
+from unperturbed.harness.nodes.shares import NODES, NodePart, dealt_points, share_of
+from unperturbed.harness.spec import REFERENCE, CampaignSpec, parse_spec
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the parts of a campaign on nodes make.
+
+    Attributes
+    ----------
+    whole, part : str
+        The purpose of the campaign's folder, and that of a part's folder.
+    share : callable
+        `share(campaign, number)`: the campaign that a node makes.
+    least : callable
+        `least(campaign, number)`: how many runs a part has at least, before its node has planned any.
+    needed : callable
+        `needed(campaign, part, manifest)`: the runs of a part that count, by state, and how many of them there must be.
+    on_demand : bool, default False
+        Runs are requested one batch after another: a job that ends without runs left is no end of the part.
+    """
+
+    whole: str
+    part: str
+    share: Callable[[CampaignSpec, int], CampaignSpec]
+    least: Callable[[CampaignSpec, int], int]
+    needed: Callable[[CampaignSpec, NodePart, Manifest], tuple[Counter[str], int]]
+    on_demand: bool = False
+
+
+def _planned(campaign: CampaignSpec, number: int) -> int:
+    return sum(item.runs for item in configurations(share_of(campaign, number)))
+
+
+def _needed(campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+    passes = len(manifest.fact("passes") or [{}])
+    return Counter(manifest.counts()), _planned(campaign, part.number) * passes
+
+
+def _rows(campaign: CampaignSpec, number: int) -> int:
+    return len(dealt_points(campaign, number)) * campaign.campaign.repetitions
+
+
+def _needed_for_rows(campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+    """Leave out the runs of points and repetitions that the spec no longer has.
+
+    Where the unmeasured program fails, nothing else is run at the point: its planned runs have failed too.
+    """
+    own, repetitions = set(dealt_points(campaign, part.number)), campaign.campaign.repetitions
+    runs = [
+        state for state in manifest.runs(hosts=False) if state.run.point in own and state.run.repetition <= repetitions
+    ]
+    first_failed = {
+        state.run.point
+        for state in runs
+        if state.state == "failed" and state.run.configuration == REFERENCE and state.run.repetition == 1
+    }
+    found: Counter[str] = Counter(
+        "failed" if state.state == "planned" and state.run.point in first_failed else state.state for state in runs
+    )
+    return found, _rows(campaign, part.number) * len(manifest.fact("steps") or [""])
+
+
+def _baselines(campaign: CampaignSpec, number: int) -> CampaignSpec:
+    return share_of(baselines_alone(campaign), number)
+
+
+def _requested(_campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
+    """Count a run that failed in an earlier session as one that is still to be made."""
+    requests = read_requests(part)
+    found: Counter[str] = Counter(manifest.counts())
+    if manifest.fact("session") != requests.session:
+        found["planned"] += found.pop("failed", 0)
+    return found, requests.totals.total() * len(manifest.fact("passes") or [{}])
+
+
+VERDICTS = Kind(NODES, CAMPAIGN, share_of, _planned, _needed)
+"""Each node makes its share of the runs; the verdicts are combined over nodes."""
+
+SWEEPS = Kind(f"{SWEEP} on nodes", SWEEP, share_of, _rows, _needed_for_rows)
+"""Each node measures whole points; their rows are joined to one table."""
+
+SEARCHES = Kind(f"{SEARCH} on nodes", SEARCH, _baselines, lambda _campaign, _number: 0, _requested, on_demand=True)
+"""Each candidate of a search for a partition is measured wholly on one node, beside that node's baselines."""
+
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.whole: kind for kind in (VERDICTS, SWEEPS, SEARCHES)})
+"""The kinds by the purpose of a campaign's folder."""
+
+
+def kind_of(manifest: Manifest) -> Kind | None:
+    """Return the kind of the campaign on nodes that a folder holds; None where it holds something else."""
+    return KINDS.get(str(manifest.fact("purpose")))
+
+
+def whole_campaign(folder: Path) -> CampaignSpec:
+    """Return the spec of a campaign on nodes, as its manifest has it now.
+
+    Raises
+    ------
+    SpecError
+        The folder holds no such campaign.
+    """
+    path = folder / "campaign.sqlite"
+    if not path.is_file():
+        raise SpecError(f"{folder} holds no campaign (no campaign.sqlite)")
+    with Manifest(path, read_only=True) as manifest:
+        if kind_of(manifest) is None:
+            raise SpecError(f"{folder} holds no campaign on nodes: its spec has no `nodes`")
+        text, spec_path = manifest.fact("spec_text"), manifest.fact("spec_path")
+    return parse_spec(text, spec_path, Path(spec_path).parent, recorded=True)

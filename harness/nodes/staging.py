@@ -1,0 +1,162 @@
+"""Builds and inputs copied to a node's own disk before its runs, and removed after them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from unperturbed.errors import HostError, SpecError
+from unperturbed.harness.campaign import Manifest, Progress, Workspace, configurations, first_layout_of, make_layouts
+from unperturbed.harness.nodes.facts import binaries_digest, binary_files
+from unperturbed.harness.nodes.shares import NodePart, share_of
+from unperturbed.harness.program import AS_BUILT, put_in_place
+from unperturbed.harness.spec import CampaignSpec
+
+_ID_DIGITS = 12
+_COPY = "copy"
+
+
+def staged_folder(campaign: CampaignSpec, identity: str, part: NodePart) -> Path | None:
+    """Return where a part's node keeps its copy; None where the program runs from the campaign's folder.
+
+    Only the part's number differs between nodes, so that two parts never meet in one folder. The length of the path,
+    which moves the program's stack, is the same on all. Where layouts vary, each node needs a copy, as it puts the
+    layout of each run into the build: without `stage`, in the part's folder.
+    """
+    if campaign.nodes is None:
+        return None
+    if campaign.nodes.stage is None:
+        return part.folder / _COPY if campaign.campaign.layouts == "varied" else None
+    return Path(campaign.nodes.stage) / f"unperturbed-{identity[:_ID_DIGITS]}-{part.name}"
+
+
+def link_layouts(campaign: CampaignSpec, workspace: Workspace, manifest: Manifest, progress: Progress) -> None:
+    """Link the layouts of the runs of all nodes, once. Each node's are different ones, as its changes are independent.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        With `layouts: varied` and `nodes`.
+    workspace : Workspace
+        The builds.
+    manifest : Manifest
+        That of the whole campaign.
+    progress : Progress
+        Receives every step.
+
+    Raises
+    ------
+    RunError
+        A program can neither be linked nor built again.
+    """
+    count = campaign.nodes.count if campaign.nodes is not None else 1
+    runs = [
+        (item.name, first_layout_of(part) + run)
+        for part in range(1, count + 1)
+        for item in configurations(share_of(campaign, part))
+        for run in range(item.runs)
+    ]
+    built = {item.name: (item, workspace.builds[item.name]) for item in configurations(campaign)}
+    make_layouts(campaign, built, runs, manifest, progress)
+    for tree in filter(None, workspace.builds.values()):
+        put_in_place(tree, AS_BUILT)  # what nodes copy
+
+
+@contextmanager
+def staged(campaign: CampaignSpec, home: Path, workspace: Workspace, folder: Path) -> Iterator[Workspace]:
+    """Copy builds and inputs to a folder of this node, and remove the copy in the end.
+
+    A copy that a killed process left is removed first.
+
+    Parameters
+    ----------
+    campaign : CampaignSpec
+        The campaign.
+    home : Path
+        The campaign's folder.
+    workspace : Workspace
+        The builds and inputs there.
+    folder : Path
+        Folder of the copy, as `staged_folder` gives it.
+
+    Yields
+    ------
+    Workspace
+        The copies.
+
+    Raises
+    ------
+    HostError
+        The folder above it is not on this node, nothing can be written there, or the copy is not the program that was
+        built.
+    SpecError
+        The copy would load files of the campaign's folder, by an absolute path.
+    """
+    _make_empty(folder)
+    try:
+        try:
+            copies = _copy(home, workspace, folder)
+        except (OSError, shutil.Error) as error:
+            raise HostError(f"the builds cannot be copied to {folder.parent}: {_reason(error)}") from None
+        _compare(campaign, home, workspace, copies)
+        yield copies
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_empty(folder: Path) -> None:
+    """Make the folder of a copy, open to this user alone: the folder above it may be one that everybody writes to."""
+    above = folder.parent
+    if not above.is_dir():
+        raise HostError(f"`stage`: {above} is no folder on this node; make it on every node, or choose another")
+    try:
+        if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.geteuid()):
+            raise HostError(f"`stage`: {folder} belongs to somebody else; remove it, or choose another folder")
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(mode=stat.S_IRWXU)
+    except OSError as error:
+        raise HostError(f"`stage`: nothing can be written to {above} on this node: {error.strerror}") from None
+
+
+def _copy(home: Path, workspace: Workspace, folder: Path) -> Workspace:
+    """Copy every build and the inputs; what a path was below the campaign's folder, it is below this one."""
+    origins = [workspace.inputs]
+    for build in filter(None, workspace.builds.values()):
+        origins += [build, *filter(Path.is_dir, [build.parent / "layouts"])]
+    for origin in dict.fromkeys(origins):
+        shutil.copytree(origin, folder / origin.relative_to(home), symlinks=True)
+    builds = {
+        name: None if build is None else folder / build.relative_to(home) for name, build in workspace.builds.items()
+    }
+    return Workspace(builds, folder / workspace.inputs.relative_to(home), workspace.program)
+
+
+def _compare(campaign: CampaignSpec, home: Path, workspace: Workspace, copies: Workspace) -> None:
+    for name, build in copies.builds.items():
+        if build is None:
+            continue
+        for label, file in binary_files(campaign, name, build, copies.inputs).items():
+            if file.resolve().is_relative_to((home / "builds").resolve()):
+                raise SpecError(
+                    f"the copied program of {name} still loads {label} from {file}, an absolute path in its build: "
+                    "link it with a run path that begins with $ORIGIN, or leave out `stage` and `layouts: varied`"
+                )
+    built, copied = (binaries_digest(campaign, one.builds, one.inputs) for one in (workspace, copies))
+    if built != copied:
+        raise HostError(
+            f"the program that was copied to this node, with its libraries, is not the one that was built ({copied}, "
+            f"built: {built})"
+        )
+
+
+def _reason(error: OSError | shutil.Error) -> str:
+    """Return why a file could not be copied; copying a tree collects its errors in one, which has no number."""
+    if error.errno == errno.ENOSPC or "[Errno 28]" in str(error):
+        return "no space left on this node's disk"
+    return error.strerror or str(error)

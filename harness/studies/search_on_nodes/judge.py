@@ -1,0 +1,293 @@
+"""The judge of a search on several nodes: which node measures a candidate, and what its runs there show.
+
+The search itself is that of one host (`analysis.partition`), in the coordinating process, and goes by outcomes alone.
+What it will ask for next is requested of several nodes at the same time. Which node a candidate is measured on is
+recorded when it is first asked for, in turn, so that a search that was killed and is started again repeats no run.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from unperturbed.analysis.partition import Outcome, Reference, Stop, TraceJudge
+from unperturbed.collectors.data import Trace
+from unperturbed.common.wording import counted
+from unperturbed.errors import RunError
+from unperturbed.harness.campaign import Configuration, build_configurations
+from unperturbed.harness.nodes import Coordination
+from unperturbed.harness.studies.partition import RunFailed, candidate_name, make_references
+from unperturbed.harness.studies.search_on_nodes.requested import NodeRuns, PartLostError
+
+
+class _NoNodeLeft(Stop):
+    """Every part was given up."""
+
+
+class NodesJudge:
+    """Judges each candidate by the runs of one node: a `Judge` of `analysis.partition`.
+
+    Parameters
+    ----------
+    coordination : Coordination
+        The parts.
+    folder : Path
+        The search's folder.
+
+    Attributes
+    ----------
+    counted : dict of str to bool
+        Software metrics that counted something.
+    failed : bool
+        A run failed for good, or no node was left.
+    """
+
+    def __init__(self, coordination: Coordination, folder: Path) -> None:
+        self._coordination, self._folder = coordination, folder
+        self._manifest = coordination.manifest
+        session = uuid.uuid4().hex
+        self._runs = {part.number: NodeRuns(coordination, part, session) for part in coordination.parts}
+        self._judges: dict[int, TraceJudge] = {}
+        self._against: dict[str, None] = {}
+        self._at: dict[str, int] = {}
+        self._given: dict[str, int] = {}
+        self._judged_on: dict[tuple[str, ...], int] = {}
+        self.counted: dict[str, bool] = {}
+        self.failed = False
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """Return the numbers of the parts that were not given up."""
+        return tuple(number for number in self._runs if number not in self._coordination.given_up)
+
+    @property
+    def runs_per_repetition(self) -> int:
+        """Return the number of passes."""
+        return next(iter(self._judges.values())).runs_per_repetition
+
+    @property
+    def baseline_runs(self) -> int:
+        """Return how many runs the fresh baselines of all nodes take.
+
+        Nodes that are lost meanwhile count too: when one is lost must not change how the search goes.
+        """
+        return sum(judge.baseline_runs for judge in self._judges.values())
+
+    def reference_runs(self, number: int) -> int:
+        """Return how many runs a pass the baselines of a part take."""
+        return sum(self._runs[number].reference_batch.values())
+
+    def begin(self) -> tuple[float, int]:
+        """Request the first baselines of every node; return the mean time of a run, and the number of passes.
+
+        Raises
+        ------
+        RunError
+            No node could begin.
+        """
+        for number in self.live:
+            self._runs[number].request(self._runs[number].reference_batch)
+        self._coordination.watch(lambda: not self.live or any(self._runs[number].pilots for number in self.live))
+        for number in self.live:
+            if pilots := self._runs[number].pilots:
+                return sum(pilots) / len(pilots), len(pilots)
+        raise self._none_left()
+
+    def make_references(self) -> None:
+        """Wait for the first baselines of every node.
+
+        Raises
+        ------
+        RunError
+            A run of a baseline failed for good, or no node is left.
+        """
+        try:
+            for number in self.live:
+                try:
+                    references = self._references(number)
+                except PartLostError:
+                    continue
+                self._judges[number] = TraceJudge(
+                    partial(self._measure, number),
+                    references,
+                    alpha=self._coordination.campaign.analysis.alpha,
+                    fresh_baseline=partial(self._references, number),
+                )
+        except RunFailed as failure:
+            raise RunError(str(failure)) from None
+        if not self._judges:
+            raise self._none_left()
+
+    def build(self, subset: tuple[str, ...]) -> str:
+        """Build a candidate unless it is built, and let the parts know of it; return its configuration's name."""
+        campaign, anchor = self._coordination.campaign, self._coordination.campaign.analysis.anchor
+        name = candidate_name(self._manifest, subset)
+        if name not in (self._manifest.fact("candidate_builds") or {}):
+            item = Configuration(name, (*(() if anchor is None else (anchor,)), *subset), 1)
+            build_configurations(campaign, self._folder, [item], self._manifest, self._coordination.progress)
+            build = (self._manifest.fact("builds") or {}).get(name)
+            known = self._manifest.fact("candidate_builds") or {}
+            self._manifest.set_facts(
+                candidate_builds={**known, name: {"software": list(item.software), "build": build}}
+            )
+        return name
+
+    def request(self, requests: Sequence[tuple[tuple[str, ...], int]]) -> None:
+        """Begin runs of several candidates, each on its own node."""
+        for subset, repetitions in requests:
+            name = self.build(subset)
+            number = self._home(name)
+            if number in self.live:
+                self._runs[number].request({name: repetitions}, self._known(name))
+
+    def explore(self, subset: tuple[str, ...], repetitions: int) -> Outcome:
+        """Make so many further runs of a subset on its node, and judge it by its whole pool there."""
+        if not repetitions:
+            number = self._judged_on[subset]
+            return self._outcome(number, self._judges[number].explore(subset, 0))
+        return self._on_its_node(subset, repetitions, pooled=True, act=lambda judge, runs: judge.explore(subset, runs))
+
+    def certify(self, subset: tuple[str, ...], repetitions: int, level: float) -> Outcome:
+        """Make so many runs of a subset on its node, and judge it by these alone, beside the node's fresh baseline."""
+        return self._on_its_node(
+            subset, repetitions, pooled=False, act=lambda judge, runs: judge.certify(subset, runs, level)
+        )
+
+    def repetitions_to_certify(self, subset: tuple[str, ...], level: float, maximum: int) -> int | None:
+        """Return how many repetitions will probably certify an explored subset."""
+        return self._judges[self._judged_on[subset]].repetitions_to_certify(subset, level, maximum)
+
+    def renew_baseline(self) -> None:
+        """Make fresh baselines on all nodes at the same time."""
+        numbers = [number for number in self._judges if number in self.live]
+        for number in numbers:
+            self._runs[number].request(self._runs[number].reference_batch)
+        for number in numbers:
+            try:
+                self._judges[number].renew_baseline()
+            except PartLostError:
+                continue  # its candidates move to other nodes when they are asked for
+
+    def end(self) -> None:
+        """Let the parts know that nothing more is requested."""
+        for runs in self._runs.values():
+            runs.end()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what else a reader of the plan should know, a sentence each."""
+        lost = self._coordination.given_up
+        vain = sum(self._runs[number].in_vain for number in self._runs)
+        return (
+            *self._against,
+            *(
+                f"Part {self._runs[number].part.name} ended early: {why}; what was to be measured there was measured "
+                "on another node, with all its runs."
+                for number, why in lost.items()
+            ),
+            *((f"{counted(vain, 'further run')} of candidates were made ahead, and not needed.",) if vain else ()),
+        )
+
+    def _on_its_node(
+        self,
+        subset: tuple[str, ...],
+        repetitions: int,
+        *,
+        pooled: bool,
+        act: Callable[[TraceJudge, int], Outcome],
+    ) -> Outcome:
+        """Measure on the node of a subset; where that is lost, on another, and there all that counts together."""
+        name = self.build(subset)
+        while True:
+            number = self._home(name)
+            moved = pooled and self._judged_on.get(subset, number) != number
+            if number not in self._judges:  # lost before it had a baseline
+                self._move(name)
+                continue
+            try:
+                outcome = act(self._judges[number], repetitions + (self._given.get(name, 0) if moved else 0))
+            except PartLostError:
+                self._move(name)
+                continue
+            self._given[name] = self._given.get(name, 0) + repetitions
+            if pooled:
+                self._judged_on[subset] = number
+            return self._outcome(number, outcome)
+
+    def _outcome(self, number: int, outcome: Outcome) -> Outcome:
+        return replace(outcome, node=self._runs[number].part.owner or "")
+
+    def _measure(self, number: int, subset: tuple[str, ...], repetitions: int) -> list[Trace]:
+        """Return traces of so many further runs of a subset in each pass, made on one node."""
+        made = [trace for traces in self._further(number, self.build(subset), repetitions).values() for trace in traces]
+        for metric in subset:
+            self.counted[metric] = self.counted.get(metric, False) or any(bool(trace[metric].any()) for trace in made)
+        return made
+
+    def _references(self, number: int) -> dict[str, Reference]:
+        """Return the baselines of a node, from runs that were not returned yet."""
+        runs = self._runs[number]
+        runs.request(runs.reference_batch)
+        by_name = {name: self._further(number, name, count) for name, count in runs.reference_batch.items()}
+        self._check_same_counting(number)
+        found, against = make_references(self._coordination.campaign, by_name)
+        self._against |= dict.fromkeys(f"{runs.part.owner}: {sentence}" for sentence in against)
+        return found
+
+    def _check_same_counting(self, number: int) -> None:
+        """Give a part up whose node counts otherwise than the first: a plan is about one set of metrics."""
+        first = next(iter(self._judges), number)
+        if self._runs[number].counting() != self._runs[first].counting():
+            why = f"its node counts otherwise than {self._runs[first].part.owner} (other sources or passes)"
+            self._coordination.give_up(number, why)
+            raise PartLostError(why)
+
+    def _further(self, number: int, name: str, count: int) -> dict[str, list[Trace]]:
+        try:
+            return self._runs[number].further(name, count, self._known(name))
+        except RunFailed:
+            self.failed = True
+            raise
+
+    def _known(self, name: str) -> dict[str, Any]:
+        """Return what a node must know of a candidate; nothing of a baseline."""
+        builds = self._manifest.fact("candidate_builds") or {}
+        return {name: builds[name]} if name in builds else {}
+
+    def _home(self, name: str) -> int:
+        """Return the part that measures a candidate: one after another, the same again in a resumed search."""
+        homes: dict[str, list[list[int]]] = dict(self._manifest.fact("homes") or {})
+        if name not in homes:
+            usable = self._usable()
+            homes[name] = [[usable[len(homes) % len(usable)], 0]]
+            self._manifest.set_facts(homes=homes)
+        entries, at = homes[name], self._at.get(name, 0)
+        while at + 1 < len(entries) and self._given.get(name, 0) >= entries[at + 1][1]:
+            at += 1
+        self._at[name] = at
+        return entries[at][0]
+
+    def _move(self, name: str) -> None:
+        """Have a candidate measured on another part from here on."""
+        homes: dict[str, list[list[int]]] = dict(self._manifest.fact("homes") or {})
+        usable = self._usable()
+        number = usable[(len(homes) + len(homes[name])) % len(usable)]
+        kept = homes[name][: self._at.get(name, 0) + 1]
+        homes[name] = [*kept, [number, self._given.get(name, 0)]]
+        self._manifest.set_facts(homes=homes)
+
+    def _usable(self) -> list[int]:
+        found = [number for number in self._judges if number in self.live]
+        if not found:
+            self.failed = True
+            raise _NoNodeLeft(str(self._none_left()))
+        return found
+
+    def _none_left(self) -> RunError:
+        reasons = " ".join(
+            f"Part {self._runs[number].part.name}: {why}." for number, why in self._coordination.given_up.items()
+        )
+        return RunError(f"no node is left; every run is kept, and the same command resumes. {reasons}")

@@ -1,0 +1,96 @@
+"""A campaign whose intervals end by counts of an event: the kernel's page faults, which every host can count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import unperturbed as up
+from tests.harness.phases_campaign import unperturbed
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.planning import list_metrics
+from unperturbed.harness.spec import load_spec
+
+_PROGRAM = """
+#include <stdio.h>
+#include <sys/mman.h>
+long step(long i) { return i * 7 % 13; }
+int main(void) {
+    long sum = 0;
+    for (int i = 0; i < 20000; i++) {
+        char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        page[0] = 1;
+        munmap(page, 4096);
+        if (i / 1000 % 2)
+            sum += step(i);
+    }
+    printf("%ld\\n", sum);
+    return 0;
+}
+"""
+_SPEC = """
+name: faults
+program:
+  source: .
+  build: "{cc} -O1 -o {build}/faults faults.c"
+  run: "{build}/faults"
+measure:
+  interval: 500 perf::page-faults
+  hardware: ["perf::page-faults", "perf::task-clock"]
+  software: {steps: {enter: step}}
+campaign: {baseline_runs: 5, runs: 3}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "faults.c").write_text(_PROGRAM)
+    (tmp_path / "spec.yaml").write_text(_SPEC)
+    return tmp_path
+
+
+def test_runs_need_no_alignment_and_the_report_says_by_what_intervals_ended(folder: Path) -> None:
+    done = unperturbed(folder, "run", folder / "spec.yaml")
+    assert done.returncode == 0, done.stderr
+    campaign = folder / "campaigns" / "faults"
+    runs = [Trace.read(file) for file in sorted(campaign.glob("runs/000[1-8]/trace.parquet"))]
+    assert len(runs) == 8
+    for trace in runs:
+        assert set(trace["perf::page-faults"][1:-1]) == {500}
+        assert (trace.attributes["interval_event"], trace.attributes["interval_ns"]) == ("perf::page-faults", 500)
+        assert (trace.attributes["skid_median"], trace.attributes["missed_ticks"]) == (0, 0)
+        assert trace.overview().caption.endswith(
+            "an interval ends every 500 counts of perf::page-faults, median skid 0"
+        )
+    steps = [tuple(trace["steps"]) for trace in runs if "steps" in trace]
+    assert len(steps) == 3
+    assert len(set(steps)) == 1, "interval by interval the same"
+    report = (campaign / "report.html").read_text()
+    assert "500 perf::page-faults" in report
+    assert "An interval ends every 500 counts of perf::page-faults. Records were read 0 counts after that" in report
+    assert "when perf::page-faults overflows" in report
+    assert up.load(campaign).spec.measure.interval_event == "perf::page-faults"
+
+
+def test_another_number_of_counts_is_another_campaign(folder: Path) -> None:
+    """The same spec with intervals of another unit is not the same measurement."""
+    digests = set()
+    for interval in ("500 perf::page-faults", "600 perf::page-faults", "20 ms", "{records: 200}"):
+        (folder / "spec.yaml").write_text(_SPEC.replace("500 perf::page-faults", interval))
+        digests.add(load_spec(folder / "spec.yaml").digest)
+    assert len(digests) == 4
+
+
+def test_what_would_be_simulated_is_refused_at_its_place(folder: Path) -> None:
+    """Which metrics only the simulator counts differs with the host's processor."""
+    listed = list_metrics(pattern="PAPI_").metrics
+    simulated = next(
+        item.name for item in listed if {way.source for way in item.ways if way.available} == {"simulated"}
+    )
+    text = _SPEC.replace("500 perf::page-faults", f"2 M {simulated}").replace('"perf::page-faults"', simulated)
+    (folder / "spec.yaml").write_text(text)
+    done = unperturbed(folder, "run", folder / "spec.yaml")
+    assert done.returncode == 2, done.stderr
+    assert f"spec.yaml:8:13: {simulated} would be simulated here, and no counter of the simulator" in done.stderr
+    assert not (folder / "campaigns" / "faults" / "runs").exists()
