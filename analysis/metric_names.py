@@ -81,4 +81,4 @@ def meaning(name: str, described: Mapping[str, Metric]) -> str:
     origin = (
         f"simulated, by {metric.source or 'a model'}" if is_simulated(metric) else f"{metric.kind}, by {metric.source}"
     )
-    return f"{name}: {said} ({metric.unit} an interval; {origin.removesuffix(', by ')})"
+    return f"{name}: {said} ({metric.unit} per interval; {origin.removesuffix(', by ')})"

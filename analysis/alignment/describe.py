@@ -34,7 +34,7 @@ def facts(alignment: Alignment) -> list[tuple[str, str]]:
         ("aligned on", on),
         ("method", alignment.method),
         ("penalty", f"{alignment.penalty:.4g}"),
-        ("cost", f"{alignment.cost:.6g}, {alignment.cost / len(alignment):.4g} a path element"),
+        ("cost", f"{alignment.cost:.6g}, {alignment.cost / len(alignment):.4g} per path element"),
     ]
     if alignment.method == "dtw":
         if alignment.anchor:

@@ -110,11 +110,10 @@ def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
         low, high, many = found.permuted_shares[0], found.permuted_shares[-1], len(found.permuted_shares)
         sentences.append(
             f"Single tests refute {found.refuted_share:.0%} of its claims, and {low:.0%} to {high:.0%} of those "
-            f"of {many} graphs "
-            "of the same shape with exchanged variables: by chance one is as good with p = "
-            f"{p_text(found.permutation_p_value)}."
+            f"of {many} graphs of the same shape with permuted variables. By chance, such a graph does as well with "
+            f"p = {p_text(found.permutation_p_value)}."
         )
-    sentences += [f"Refuted: {one} ({one.bits:.2g} bits a row, p = {p_text(one.adjusted)})." for one in found.refuted]
+    sentences += [f"Refuted: {one} ({one.bits:.2g} bits per row, p = {p_text(one.adjusted)})." for one in found.refuted]
     return tuple(sentences)
 
 
@@ -203,7 +202,7 @@ def edges_table(model: CausalModel, *, link: str = "") -> Table:
     """
     columns = (
         Column("edge", meaning="cause and effect"),
-        Column("bits a row", "right", "mutual information of the two given the other causes of the effect"),
+        Column("bits per row", "right", "mutual information of the two given the other causes of the effect"),
         Column("p", "right", "corrected for false discoveries over all pairs"),
         Column("stability", "right", "share of subsamples in which the edge was found"),
         Column("remark"),
@@ -306,7 +305,7 @@ def claims_table(check: MarkovCheck | ScreeningOff) -> Table:
     columns = (
         Column("pair"),
         Column("held fixed"),
-        Column("bits a row", "right"),
+        Column("bits per row", "right"),
         Column("p", "right", "corrected for false discoveries over all claims"),
         Column("remark"),
     )

@@ -38,7 +38,7 @@ GLOSSARY = {
     "ρ (Spearman's rank correlation)": "How closely two signals rise and fall together: 1 in step, 0 unrelated, −1 in "
     "opposition.",
     "run": "One execution of the program, for one configuration and one pass.",
-    "sampling interval": "A short slice of a run. Every metric has one value an interval. The sequence of values is "
+    "sampling interval": "A short slice of a run. Every metric has one value per interval. The sequence of values is "
     "its signal.",
     "sham": "A build with the rewritten code of a configuration that counts nothing. It shows whether a change comes "
     "from the counting or from the code's new place.",
@@ -51,7 +51,7 @@ GLOSSARY = {
     "subset": "Software metrics that are collected together in one configuration.",
     "sweep": "A campaign that runs a program over its parameters and ends in a table.",
     "tolerance": "The largest change of ρ that you declare to be harmless.",
-    "trace": "All signals of one run: a table with one row an interval and one column a metric.",
+    "trace": "All signals of one run: a table with one row per interval and one column per metric.",
 }
 """Term: meaning. Sorted, a term in lower case unless it is a name."""
 

@@ -57,7 +57,8 @@ def _section(one: Combined, at: int) -> Html:
         tag("h2", one.configuration),
         tag(
             "p",
-            f"Each bar is the confidence interval of a change: a row a node, then {scopes}. The band is the tolerance.",
+            f"Each bar is the confidence interval of a change: one row per node, then {scopes}. The band is the "
+            "tolerance.",
         ),
         frame(forest_of_nodes(one, f"nodes-{at}")),
     )

@@ -108,7 +108,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     columns = {name: table.reshape(count, len(events))[:, at] for name, at in events.items()}
     sampled = np.bincount(codes, minlength=len(events)) / count
     notes = [
-        f"{name} has {share:.2g} samples an interval: its sums are rough, and longer intervals (interval=…) are better"
+        f"{name} has {share:.2g} samples per interval: its sums are rough, and longer intervals (interval=…) are better"
         for name, share in zip(events, sampled.tolist(), strict=True)
         if share < _FEW
     ]

@@ -142,7 +142,7 @@ def describe_comparison(first: Sequence[str], second: Sequence[str], choices: Ch
         raise HostError(
             f"{names[wrapped.index(next(filter(None, wrapped)))]} starts the program, and valgrind, which simulates "
             "the counters here, looks at the program that it starts alone: comparing with a tool attached takes a host "
-            "with counters of its processor (`unperturbed doctor`), or the kernel's own, which give levels and no "
+            "with counters of its processor (`unperturbed doctor`), or the kernel's own, which give totals and no "
             "verdict: --metrics perf::page-faults,perf::task-clock"
         )
     typed = [campaign_name(called(given)) for given in (words, other_words)]  # a script by its own name

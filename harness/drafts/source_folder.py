@@ -94,7 +94,7 @@ def describe_source(folder: Path, spec: Path) -> str:
         "  seed: 1",
         "",
         "# analysis:",
-        "#   # a milestone of some hundred events a run, by which runs are aligned",
+        "#   # a milestone of some hundred events per run, by which runs are aligned",
         f"#   anchor: {(functions or ['function'])[0]}_entered",
     ]
     return "\n".join(lines) + "\n"

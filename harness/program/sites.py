@@ -159,7 +159,7 @@ def _sourceless(
         return MetricSites(name, event, (), (), None, "", str(error))
     text = "; ".join([f"calls of {function.function}", *function.notes])
     uncounted = tuple(Place("", 0, why) for why in function.uncounted)
-    cost = "2 instructions a call (one of them locked)" if event.threads == "exact" else "2 instructions a call"
+    cost = "2 instructions per call (one of them locked)" if event.threads == "exact" else "2 instructions per call"
     return MetricSites(name, event, (Place(_shown(str(function.library), tree), 0, text),), uncounted, 2.0, cost)
 
 
@@ -167,7 +167,7 @@ def _python(campaign: CampaignSpec, name: str, event: Event, command: ProgramCom
     found = python_sites(campaign, name, event, command)
     places = tuple(Place(site.file, site.line, site.text) for site in found.sites[name])
     uncounted = tuple(Place("", 0, why) for why in found.uncounted[name])
-    return MetricSites(name, event, places, uncounted, None, f"some 5 ns an entry, in Python {found.version}")
+    return MetricSites(name, event, places, uncounted, None, f"about 5 ns per entry, in Python {found.version}")
 
 
 def _shown(file: str, tree: Path | None) -> str:
@@ -191,8 +191,8 @@ def _predicted(event: Event) -> tuple[float | None, str]:
 
 _INSTRUCTIONS: Mapping[str, tuple[float, float]] = {"x86_64": (1.0, 1.0)}
 _WORDS = {
-    ("x86_64", "plain"): "1 instruction an event",
-    ("x86_64", "exact"): "1 locked instruction an event (some 5 to 10 ns, and more where threads collide)",
+    ("x86_64", "plain"): "1 instruction per event",
+    ("x86_64", "exact"): "1 locked instruction per event (some 5 to 10 ns, and more where threads collide)",
 }
 
 

@@ -244,12 +244,12 @@ def check_hit_rates(campaign: CampaignSpec, rates: Mapping[str, Mapping[str, Any
         event = campaign.measure.software[name]
         rate, share = found["rate"], found["rate"] * found["ns"] / 1e9
         cost = f"{found['ns'] / 1e3:.2g} us each on this host: {share:.2%} of the program's time"
-        hit = f"{rate:,.0f} hits a second, {cost}"
+        hit = f"{rate:,.0f} hits per second, {cost}"
         allowed = _allowed(event, found["ns"])
         if rate > allowed:
             raise SpecError(
                 f"{metric_position(campaign, name)}: {name} is hit too often for a probe of the kernel: {hit}. At most "
-                f"{allowed:,} a second are allowed; take a rarer event, compile it in, or ask for it: "
+                f"{allowed:,} per second are allowed; take a rarer event, compile it in, or ask for it: "
                 f"max_rate: {_rounded_up(rate)}"
             )
         yield f"The kernel counts {name} by a breakpoint: {hit}."

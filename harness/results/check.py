@@ -397,7 +397,9 @@ def _anchored(pass_: _Pass, found: _Found) -> Baseline | None:
     name = str(pass_.campaign.analysis.anchor)
     totals = {int(trace[name].sum()) for traces in pass_.traces.values() for trace in traces if name in trace.metrics}
     if len(totals) != 1 or totals == {0}:
-        counted = "never happened" if totals <= {0} else f"happened between {min(totals)} and {max(totals)} times a run"
+        counted = (
+            "never happened" if totals <= {0} else f"happened between {min(totals)} and {max(totals)} times per run"
+        )
         found.note(
             f"The anchor {name!r} {counted}: it cannot serve as a milestone, and the subsets are aligned without it."
         )

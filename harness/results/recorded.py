@@ -140,7 +140,7 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
             reasons.append(f"{swapped:.0f} MiB swapped out meanwhile")
         switches = rates.get(state.run.id, 0.0)
         if switches > max(_SWITCHES * usual, _SWITCHES_LEAST):
-            reasons.append(f"{switches:,.0f} context switches a second, where {usual:,.0f} are usual")
+            reasons.append(f"{switches:,.0f} context switches per second, where {usual:,.0f} are usual")
         if reasons:
             found[state.run.id] = ", ".join(reasons)
     return found

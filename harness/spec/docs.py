@@ -126,7 +126,7 @@ Any other change makes another campaign, which needs another folder.
 {yaml}
 ## Keys of your own
 
-A distribution adds a key at the top of the spec by an entry point, in its `pyproject.toml`:
+A Python package adds a key at the top of the spec by an entry point, in its `pyproject.toml`:
 
 ```toml
 [project.entry-points."unperturbed.spec_keys"]

@@ -70,7 +70,9 @@ def _evidence(subset: CertifiedSubset) -> str:
     """Return by which runs a subset was certified, and how near its changes came to the tolerance."""
     runs = f"runs {subset.runs[0]} to {subset.runs[-1]}" if len(subset.runs) > 1 else f"run {subset.runs[0]}"
     where = f" on {subset.node}" if subset.node else ""
-    sentence = f"certified by {subset.repetitions} fresh runs a pass{where} ({runs}), each bound at {subset.level:.3g}"
+    sentence = (
+        f"certified by {subset.repetitions} fresh runs per pass{where} ({runs}), each bound at {subset.level:.3g}"
+    )
     if subset.verdict is not None and subset.verdict.changes:
         widest = max(subset.verdict.changes, key=lambda change: max(-change.low, change.high))
         sentence += f"; farthest: {widest.label} ({widest.check}), change within {widest.low:+.3f} … {widest.high:+.3f}"

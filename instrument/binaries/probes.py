@@ -27,9 +27,9 @@ Measured on an AMD EPYC in a virtual machine, Linux 6.18; `collectors.probe_cost
 
 HIT_COSTS: Mapping[Hit, str] = MappingProxyType(
     {
-        "cheap": "about 0.6 us a hit: the kernel does the work of its instruction",
-        "dear": "about 10 us a hit: the kernel has the processor step over its instruction",
-        "unknown": "0.6 to 16 us a hit",
+        "cheap": "about 0.6 us per hit: the kernel does the work of its instruction",
+        "dear": "about 10 us per hit: the kernel has the processor step over its instruction",
+        "unknown": "0.6 to 16 us per hit",
     }
 )
 """The same in words."""

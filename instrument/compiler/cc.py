@@ -27,7 +27,7 @@ TOTALS = "UNPERTURBED_TOTALS"
 """Variable of the environment: file that a program linked by hand appends its counts to when it ends."""
 
 _TOTALS_SOURCE = """\
-/* Writes what was counted when the program ends, if it is asked: a line a metric. Runs once, after all else. */
+/* Writes what was counted when the program ends, if it is asked: one line per metric. Runs once, after all else. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -199,7 +199,7 @@ def _read_group(key: str, value: object) -> Event:
         )
     rate = value.get("max_rate", DEFAULT_MAX_RATE)
     if not isinstance(rate, int) or isinstance(rate, bool) or rate < 1:
-        raise SpecError(f"max_rate: {rate!r} is no number of hits a second, such as {DEFAULT_MAX_RATE}")
+        raise SpecError(f"max_rate: {rate!r} is no number of hits per second, such as {DEFAULT_MAX_RATE}")
     return Event(kinds[chosen[0]].name, _text(chosen[0], value[chosen[0]]), max_rate=rate)
 
 

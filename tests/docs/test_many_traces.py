@@ -1,4 +1,4 @@
-"""The script of "Analyse 700 traces on a cluster" is executed as a reader would."""
+"""The script of "Share an analysis among processes or nodes" is executed as a reader would."""
 
 import re
 import subprocess

@@ -17,6 +17,14 @@ from pathlib import Path
 MOST_WORDS = 90
 """Words in a paragraph or an item of a list."""
 
+RATE = (
+    r"\b(?:a|an|one|\d[\d,.]*|most|ns|us|µs|ms|bits|bytes|cycles|events|hits|instructions|misses|intervals|runs|samples|"
+    r"values) (?:(?!(?:as|by|for|from|if|in|is|of|or|than|that|to|with)\b)\w+ )?(?:a|an) (?:call|configuration|CPU|"
+    r"element|entry|event|hit|interval|metric|operation|pass|point|processor|row|run|second|thread)"
+    r"(?= *(?:[,.;:)|]|$|and\b|for\b|is\b|where\b|on average))"
+)
+"""“A row a metric”, “180 intervals a run”: engineers write “one row per metric”."""
+
 BANNED = {
     r"\b(?:is|are|was|were|be|been|being) (?:told|said|spelt|begun|bettered|spoken of)\b": "“the report shows …”",
     r"\b(?:is|are|was|were|be|been) asked for\b": "use, request, set",
@@ -34,6 +42,7 @@ BANNED = {
     r"\bwherever there (?:is|are) (?:one|any|some)\b": "if available",
     r"\bmade ready\b": "prepared",
     r"\bby the (?:by|way)\b": "leave it out",
+    RATE: "one … per …",
 }
 """Turns (regular expressions, case ignored), and what to write."""
 
@@ -60,9 +69,9 @@ def user_pages() -> list[Path]:
 
 def faults(text: str) -> Iterator[tuple[int, str]]:
     """Yield line and fault of everything in a page's prose."""
-    for number, paragraph in paragraphs(text):
+    for number, paragraph in (*paragraphs(text), *table_rows(text)):
         words = len(paragraph.split())
-        if words > MOST_WORDS:
+        if words > MOST_WORDS and not paragraph.startswith("|"):
             yield number, f"a paragraph of {words} words; at most {MOST_WORDS}: split it, or make a list"
         plain = re.sub(r"`[^`]*`", "`", " ".join(paragraph.split()))
         for pattern, better in BANNED.items():
@@ -76,6 +85,13 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
     for filled, lines in groupby(kept, key=lambda one: bool(one[1].strip())):
         if filled:
             yield from _items(list(lines))
+
+
+def table_rows(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each row of a table with its line; tables in code are left out."""
+    for number, line in enumerate(_blank_code(text).split("\n"), 1):
+        if re.match(r"\s*\|(?! \")", line):  # a quoted cell shows what not to write
+            yield number, line.strip()
 
 
 def _items(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:

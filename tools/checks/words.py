@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from prose import RATE
+
 PARTS = ("src", "common", "errors", "harness", "collectors", "instrument", "analysis")
 
 IN_NAMES = {
@@ -51,6 +53,7 @@ IN_FIRST_LINES = {
 """Turns that no first line of a docstring may have (regular expressions), and what to write."""
 
 IN_TEXTS = {
+    RATE: "one … per …",
     r"\b(?:is|are|was|were|be|been|not) (?:told(?! apart)|said|asked for|spelt|bettered)\b": "shown, requested",
     r"\btells?\b(?! whether| apart)": "shows, reports",
     r"\bbegun\b": "started",

@@ -201,7 +201,7 @@ class ScreeningOff(Result):
         if self.refuted:
             worst, pairs = self.refuted[0], f"{len(self.refuted)} of {len(self.claims)} pairs"
             return (
-                f"not so: {text}. {worst.one} still carries {worst.bits:.2g} bits a run about {worst.other} ({pairs})"
+                f"not so: {text}. {worst.one} still carries {worst.bits:.2g} bits per row about {worst.other} ({pairs})"
             )
         if not self.holds:
             return f"nothing to test: {off} and {effect} are independent anyhow"

@@ -324,7 +324,8 @@ def prepare(
         raise DataError(f'missing is "error" or "drop", not {missing!r}')
     if frame.width == 0 or frame.height == 0:
         raise DataError(
-            f"the table has {frame.width} columns and {frame.height} rows; give one row a run, one column a variable"
+            f"the table has {frame.width} columns and {frame.height} rows; give one row per run, one column per "
+            "variable"
         )
     asked = dict(kinds or {})
     _check_kinds(frame, asked)

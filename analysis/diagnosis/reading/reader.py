@@ -82,8 +82,8 @@ def _require_one_run(log: ScannedLog, chosen: LogFormat, options: ReadOptions) -
         raise DataError(f"{source}: no event in {reading.lines:,} lines; {left_out}")
     if log.second_run_line:
         raise DataError(
-            f"{source}:{log.second_run_line}: a second run begins in this log, after a pipeline had run; give one log a"
-            " run, or, where the runs are different processes, choose one (process)"
+            f"{source}:{log.second_run_line}: a second run begins in this log, after a pipeline had run; give one log "
+            "per run, or, where the runs are different processes, choose one (process)"
         )
     if len(log.processes) > 1:
         listed = ", ".join(f"{number} from line {line:,} on" for number, line in log.processes)

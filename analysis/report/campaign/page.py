@@ -45,7 +45,7 @@ _TWIN_MOST = 20_000
 
 _PLACES = {
     "trust": "Metrics",
-    "levels": "Levels",
+    "levels": "Totals",
     "campaign": "Campaign",
     "verdicts": "Verdicts",
     "changes": "What changed",

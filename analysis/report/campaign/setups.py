@@ -115,7 +115,7 @@ def setup_advice(result: ConfigurationResult) -> tuple[str, ...]:
     first, name = first_name(result), result.configuration
     said = [
         f"Two builds or inputs: {name} behaves differently, so read its profile separately; a bottleneck of {first} "
-        f"need not be one of {name}. The levels show what increased or decreased.",
+        f"need not be one of {name}. The totals show what increased or decreased.",
         f"A tool attached in {name}: the tool changes what it observes; do not take correlations from runs under it.",
     ]
     if result.check_verdict("inner") == "unperturbed":
@@ -134,12 +134,12 @@ def levels_section(content: ReportContent) -> Html | None:
     rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in made.rows]
     return tag(
         "section",
-        tag("h2", "Levels: what increased, what decreased"),
+        tag("h2", "Totals: what increased, what decreased"),
         tag(
             "p",
             "Totals of a whole run, mean over the runs. A verdict is about correlations, which can stay the same "
             f"({VERDICT_SIGNS['unperturbed']}) even if a level falls by half.",
         ),
-        table("Levels of both", heads, rows),
+        table("Totals of both", heads, rows),
         id="levels",
     )

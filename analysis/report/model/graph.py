@@ -125,7 +125,7 @@ def _line(model: CausalModel, edge: Edge, arrow: tuple[int, int], route: list[Po
         # The head, not the line, touches the node.
         back = _HEAD - 1 if route[-1][0] >= route[-2][0] else 1 - _HEAD
         route = [*route[:-1], (route[-1][0] - back, route[-1][1])]
-    strength = "" if math.isnan(edge.strength) else f"{edge.strength:.3g} bits a row, "
+    strength = "" if math.isnan(edge.strength) else f"{edge.strength:.3g} bits per row, "
     remark = edge_remark(model, edge)
     description = (
         f"{edge}: {strength}p = {p_text(edge.p_value)}, stability "

@@ -37,7 +37,7 @@ _KIND_HEADS: Mapping[CostKind, str] = {
     "instructions": "instructions added",
     "cycles": "cycles added",
     "time": "time added",
-    "events": "events a run",
+    "events": "events per run",
 }
 _WHAT_MAY_HELP = (
     "more repetitions (--max-repetitions), a longer interval or a wider tolerance; on a host with real counters a "

@@ -123,7 +123,7 @@ def _symbols(sequence: AnySequence, name: str) -> list[Hashable]:
     if not isinstance(given, np.ndarray):
         return list(given)
     if given.ndim != 1:
-        raise DataError(f"{name} has the shape {given.shape}; give one axis, a symbol an element")
+        raise DataError(f"{name} has the shape {given.shape}; give one axis, one symbol per element")
     symbols: list[Hashable] = given.tolist()  # Python's own numbers: words return them
     return symbols
 

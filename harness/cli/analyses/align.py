@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from unperturbed.analysis.alignment import Alignment, Region
+    from unperturbed.collectors import Trace
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -28,7 +29,8 @@ class Command:
         parser.add_argument(
             "--on",
             metavar="METRICS",
-            help="comma-separated metrics to align on (default: IPC, or all hardware metrics if there is no IPC)",
+            help="comma-separated metrics to align on (default: those of `align_on` in the spec of the campaign that "
+            "both runs belong to; without them IPC, or all hardware metrics if there is no IPC)",
         )
         parser.add_argument(
             "--method",
@@ -74,7 +76,9 @@ class Command:
         alignment = align(
             a,
             b,
-            on=tuple(name.strip() for name in arguments.on.split(",")) if arguments.on else None,
+            on=tuple(name.strip() for name in arguments.on.split(","))
+            if arguments.on
+            else _named_by_spec(a, b, arguments),
             method=arguments.method,
             anchor=arguments.anchor,
             budget=arguments.anchors,
@@ -95,6 +99,26 @@ class Command:
         if arguments.html:
             print(f"page: {arguments.html}")
         return 0
+
+
+def _named_by_spec(a: Trace, b: Trace, arguments: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the metrics of `align_on` that both runs have, if they are of one campaign whose spec names some."""
+    import yaml
+
+    from unperturbed.errors import UnperturbedError
+    from unperturbed.harness.results.recorded import recorded_campaign
+
+    runs = [given if given.is_dir() else given.parent for given in (arguments.first, arguments.second)]
+    folder, other = (run.resolve().parent.parent for run in runs)
+    if folder != other or not (folder / "campaign.sqlite").is_file():
+        return None
+    try:
+        campaign = recorded_campaign(folder)
+    except UnperturbedError:  # a sweep, or a folder that is damaged: two runs can be aligned all the same
+        return None
+    if campaign.imported is None and "align_on" not in (yaml.safe_load(campaign.text).get("analysis") or {}):
+        return None
+    return tuple(name for name in campaign.analysis.align_on if name in a.metrics and name in b.metrics) or None
 
 
 def _refuse(arguments: argparse.Namespace) -> None:

@@ -132,7 +132,7 @@ class Command:
             "--export",
             type=Path,
             metavar="FILE",
-            help="write the events and findings for Perfetto: FILE.pftrace (ui.perfetto.dev opens it)",
+            help="write the events and findings for Perfetto: FILE.perfetto-trace (ui.perfetto.dev opens it)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -53,7 +53,8 @@ class Command:
             "--max-runs",
             type=int,
             metavar="N",
-            help=("stop after this many runs with the best plan so far (default: the spec's)"),
+            help="stop after this many runs with the best plan so far; the first baseline's do not count (default: the "
+            "spec's)",
         )
         parser.add_argument(
             "--max-hours",

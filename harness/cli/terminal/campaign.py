@@ -105,7 +105,7 @@ def show_verdicts(campaign: CampaignSpec, checked: CampaignVerdicts) -> None:
         )
     levels = checked.levels(campaign)
     if levels:
-        caption = f"Levels: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
+        caption = f"Totals: means over the runs, and by how much {'B' if set(levels) == {'B'} else 'each'} differs"
         console.print(level_table(levels, campaign.analysis.alpha, caption).to_rich())
     for said in checked.steadiness:
         console.print(
@@ -142,7 +142,7 @@ def show_totals(totals: Sequence[Total]) -> None:
     """Print one row a software metric: what it counted in a run, and how often that is a second."""
     if not totals:
         return
-    columns = (Column("metric"), *(Column(head, "right") for head in ("runs", "median", "range", "a second")))
+    columns = (Column("metric"), *(Column(head, "right") for head in ("runs", "median", "range", "per second")))
     rows = []
     for total in totals:
         spread = f"{total.least:,} … {total.most:,}" if total.least != total.most else "always"
@@ -155,7 +155,7 @@ def show_totals(totals: Sequence[Total]) -> None:
                 f"{total.rate:,.0f}" if total.rate >= 10 else f"{total.rate:.2g}",
             ]
         rows.append([total.name, str(total.runs), *values])
-    table = Table(columns, rows, "Software metrics: events a run, and a second of the untouched program")
+    table = Table(columns, rows, "Software metrics: events per run, and per second of the untouched program")
     terminal().print(table.to_rich())
 
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 from unperturbed.analysis.partition import STAGES, Forecast, Measurement, Plan, plan_table
 from unperturbed.analysis.perturbation import verdict_cell
 from unperturbed.common.table import style_of
-from unperturbed.common.wording import BAD, UNDECIDED, duration
+from unperturbed.common.wording import BAD, UNDECIDED, counted, duration
 from unperturbed.harness.campaign import Estimate
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.cli.terminal.progress import Show, TerminalProgress
@@ -55,7 +55,9 @@ class PartitionProgress(TerminalProgress):
         }
         if outcome is None:
             self._line(
-                f"{measurement.runs_used:5} runs  {stage}: {measurement.repetitions} a pass", "measured", **facts
+                f"{measurement.runs_used:5} runs  {stage}: {counted(measurement.repetitions, 'run')} per pass",
+                "measured",
+                **facts,
             )
             return
         style = style_of(verdict_cell(outcome.verdict))

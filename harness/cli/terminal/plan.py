@@ -9,13 +9,16 @@ from typing import Any
 
 from rich.markup import escape
 
-from unperturbed.common.wording import BAD, NOTE, counted, duration
+from unperturbed.common.wording import BAD, NOTE, counted, duration, visible
 from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, check_owner
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.host import examine
 from unperturbed.harness.nodes import NODES, SWEEPS
 from unperturbed.harness.spec import PILOT, CampaignSpec
 from unperturbed.harness.studies import Readiness, check_spec
+
+_COMMANDS = ("build", "prepare", "run")
+"""The keys of `program:` that are commands, in the order in which they are executed."""
 
 
 def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
@@ -45,6 +48,7 @@ def show_plan(campaign: CampaignSpec, folder: Path, *, as_json: bool) -> int:
             {"name": item.name, "source": item.source, "metrics": [metric.name for metric in item.metrics]}
             for item in ready.passes.passes
         ],
+        "commands": _commands(campaign),
         "builds": _builds(ready),
         "configurations": dict(ready.planned),
         "runs": ready.runs,
@@ -65,6 +69,14 @@ def _purpose(campaign: CampaignSpec) -> str:
     if campaign.nodes is not None:
         return SWEEPS.whole if campaign.parameters else NODES
     return SWEEP if campaign.parameters else CAMPAIGN
+
+
+def _commands(campaign: CampaignSpec) -> dict[str, str]:
+    """Return every command that the campaign would execute, as the spec has it: its key → the command."""
+    written: dict[str, str | None] = {f"program.{key}": getattr(campaign.program, key) for key in _COMMANDS}
+    for name, other in campaign.programs.items():
+        written |= {f"programs.{name}.{key}": getattr(other, key) for key in ("build", "run")}
+    return {key: command for key, command in written.items() if command is not None}
 
 
 def _builds(ready: Readiness) -> dict[str, list[str]]:
@@ -102,6 +114,8 @@ def _seconds_left(ready: Readiness, done: int, seconds: Mapping[str, float]) -> 
 
 def _show(ready: Readiness, described: Mapping[str, Any]) -> None:
     console = terminal()
+    for key, command in described["commands"].items():
+        console.print(f"command {escape(key)}: {escape(visible(command))}", soft_wrap=True)
     for item in described["passes"]:
         simulated = item["source"] == "simulated"
         source = "[bold yellow]simulated[/bold yellow] by callgrind" if simulated else item["source"]

@@ -42,7 +42,7 @@ def test_periods_are_summed(tmp_path: Path) -> None:
     assert trace["cycles:u"].tolist() == [1000, 0, 0, 3000]
     assert trace.end_ns.tolist() == [10_000_000, 20_000_000, 30_000_000, 40_000_000]
     assert [metric.kind for metric in trace.metrics.values()] == ["os", "hardware"]
-    assert "samples an interval: its sums are rough" in trace.attributes["notes"][0]
+    assert "samples per interval: its sums are rough" in trace.attributes["notes"][0]
 
 
 def test_a_real_recording(tmp_path: Path) -> None:

@@ -394,6 +394,12 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
         if Trace.read(path).attributes["configuration"] == "steps" and path.parent.name != "0000"
     ][:2]
     page = tmp_path / "aligned.html"
+    by_spec = unperturbed(finished.folder, "align", first, second / "trace.parquet", "--json")
+    assert list(json.loads(by_spec.stdout)["on"]) == ["PAPI_TOT_INS"], "as `align_on` of the spec has it"
+    (alone := tmp_path / "alone").mkdir()
+    shutil.copy(second / "trace.parquet", alone)
+    elsewhere = unperturbed(finished.folder, "align", first, alone / "trace.parquet", "--json")
+    assert list(json.loads(elsewhere.stdout)["on"]) != ["PAPI_TOT_INS"], "the two are not of one campaign's folder"
     arguments = ("align", first, second / "trace.parquet", "--on", "PAPI_TOT_INS", "--region", "5:20")
     shown = unperturbed(finished.folder, *arguments, "--anchor", "rounds", "--anchors", "8", "--html", page)
     assert shown.returncode == 0, shown.stderr

@@ -136,7 +136,7 @@ def test_probes_of_the_kernel_beside_compiled_milestones(tmp_path: Path, sampler
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 0, done.stderr
     assert "sweeps" in done.stderr
-    assert "hits a second" in done.stderr, "the rehearsal says what the probes cost"
+    assert "hits per second" in done.stderr, "the rehearsal says what the probes cost"
     campaign = tmp_path / "campaigns" / "phases"
     for trace in traces(campaign, "probed"):
         assert trace["rounds"].sum() == trace["sweeps"].sum() == 1200
@@ -144,7 +144,7 @@ def test_probes_of_the_kernel_beside_compiled_milestones(tmp_path: Path, sampler
         assert trace.metrics["sweeps"].source == "kernel probe"
     for trace in traces(campaign, "baseline"):
         assert not trace.names("software")
-    assert "hits a second" in (campaign / "report.html").read_text()
+    assert "hits per second" in (campaign / "report.html").read_text()
     told = unperturbed(tmp_path, "doctor", spec)
     assert told.returncode == 0
     assert "kernel probe" in told.stdout
@@ -195,8 +195,8 @@ def test_sites_tells_a_probes_binary_and_cost_once(tmp_path: Path) -> None:
     assert at_prints.count("libc.so.6") == 1
     assert at_sweeps.split()[0] == "phases", "as seen from the source's folder"
     for metric, place in ((prints, at_prints), (sweeps, at_sweeps)):
-        assert " us a hit" in metric
-        assert " us a hit" not in place
+        assert " us per hit" in metric
+        assert " us per hit" not in place
 
 
 SCRIPT = """

@@ -79,7 +79,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     levels = {one["metric"]: one for one in found["levels"]["B"]}
     assert levels["PAPI_TOT_INS"]["ratio"] > 0.05
     assert levels["PAPI_TOT_INS"]["low"] > 0
-    assert "Levels: means over the runs, and by how much B differs" in done.stdout
+    assert "Totals: means over the runs, and by how much B differs" in done.stdout
     page = (programs / "campaigns" / "one-and-other" / "report.html").read_text()
     assert "Measuring changed the program" not in page
     assert 'id="levels"' in page

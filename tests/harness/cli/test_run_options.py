@@ -66,6 +66,7 @@ def test_the_plan_before_and_after(campaign: Path) -> None:
     before = json.loads((campaign / "planned.json").read_text())
     assert (before["runs"], before["done"], before["seconds"], before["can_run"]) == (5, 0, None, True)
     assert before["builds"] == {"reference": [], "baseline": []}
+    assert before["commands"] == {"program.build": "make CC={cc}", "program.run": "{build}/phases"}
     after = unperturbed(campaign, "run", "--dry-run", "spec.yaml").stdout
     assert "5 runs (baseline 5); 5 of them are done already" in after
     assert "nothing was run or written" in after
@@ -78,6 +79,16 @@ def test_the_plan_has_what_is_compiled_into_each_build(tmp_path: Path) -> None:
     assert "13 runs (baseline 5, anchor 5, steps 3)" in shown
     assert "25 to 60 times as long as the program" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["phases", "spec.yaml"]
+
+
+def test_the_plan_has_every_command_that_would_be_executed(tmp_path: Path) -> None:
+    programs = {"ample": {"run": "{build}/phases 99"}}
+    write_spec(tmp_path, **PLAIN, program__prepare="touch {inputs}/made", programs=programs)
+    shown = unperturbed(tmp_path, "run", "--dry-run", "spec.yaml").stdout
+    assert shown.startswith(
+        "command program.build: make CC={cc}\ncommand program.prepare: touch {inputs}/made\n"
+        "command program.run: {build}/phases\ncommand programs.ample.run: {build}/phases 99\n"
+    )
 
 
 def test_a_plan_that_cannot_be_run_here_says_so(tmp_path: Path) -> None:

@@ -72,7 +72,9 @@ def test_its_verdicts_and_what_the_report_says(recorded: Path) -> None:
 def test_the_other_commands(recorded: Path) -> None:
     assert "16 of 16" in unperturbed(recorded, "list", ".").stdout
     runs = ("campaign/runs/0001", "campaign/runs/0002")
-    assert unperturbed(recorded, "align", *runs).returncode == 0
+    aligned = unperturbed(recorded, "align", *runs)
+    assert aligned.returncode == 0
+    assert " aligned on  instructions (" in aligned.stdout, "what its verdicts are aligned on"
     assert unperturbed(recorded, "structure", runs[0]).returncode in (0, 4)
     assert unperturbed(recorded, "merge", "campaign", "--without", "new", "-o", "merged.parquet").returncode == 0
     assert unperturbed(recorded, "export", "campaign", "-o", "all.csv").returncode == 0

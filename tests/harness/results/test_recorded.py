@@ -25,7 +25,7 @@ def test_what_disturbed_a_run_is_said():
     assert found == {
         "0005": "10% of the processor time in demand stolen by other guests of the machine",
         "0006": "12 MiB swapped out meanwhile",
-        "0007": "5,000 context switches a second, where 200 are usual",
+        "0007": "5,000 context switches per second, where 200 are usual",
     }
 
 

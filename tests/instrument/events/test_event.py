@@ -87,7 +87,7 @@ def test_events_are_read_and_written_back(mapping, event):
         ({"probe": {"uprobe": "xz:f", "usdt": "a:b:c"}}, "with one of uprobe, usdt"),
         ({"probe": {"uprobe": "lzma_code"}}, "binary:function, such as xz:lzma_code"),
         ({"probe": {"usdt": "libc:setjmp"}}, "binary:provider:name"),
-        ({"probe": {"uprobe": "xz:f", "max_rate": 0}}, "max_rate: 0 is no number of hits a second"),
+        ({"probe": {"uprobe": "xz:f", "max_rate": 0}}, "max_rate: 0 is no number of hits per second"),
         ({"python": {"enter": "decode"}}, "module.function or module.Class.method"),
         ({"python": {"enter": "json.<lambda>"}}, "a lambda or comprehension has no name to count it by"),
         ({"python": {"enter": "work.f.<listcomp>"}}, "make it a function with def"),

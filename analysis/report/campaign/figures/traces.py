@@ -113,7 +113,7 @@ def trace_figures(content: ReportContent, first_choice: str) -> dict[str, Figure
 def _per_interval(metric: Metric) -> str:
     unit = plot_text(metric.unit, 24)
     return (
-        f"{metric_title(metric)}, {unit} an interval"
+        f"{metric_title(metric)}, {unit} per interval"
         if metric.semantics == "counter"
         else f"{metric_title(metric)}, {unit}"
     )
@@ -179,7 +179,7 @@ def _panels(software: Sequence[str], longest: float, clock: str) -> dict[str, An
         hovermode="x",
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "top", "yref": "container"},
     )
-    names = ["", *(f"software metric <b>{plot_text(name)}</b>, events an interval" for name in software)]
+    names = ["", *(f"software metric <b>{plot_text(name)}</b>, events per interval" for name in software)]
     figure["annotations"] = [label(text, 0, high) for text, (_, high) in zip(names, domains, strict=True)]
     time = f"seconds since the first record{f' ({plot_text(clock)} clock)' if clock else ''}"
     bottom = "" if len(domains) == 1 else str(len(domains))

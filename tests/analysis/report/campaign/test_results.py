@@ -105,6 +105,6 @@ def test_what_is_computed_from_simulated_counts_is_simulated():
     assert "simulated, by formula" in meaning("IPC", {"IPC": ipc})
     hardware = Metric("PAPI_L1_DCM", "hardware", source="papi", meaning="level 1 misses")
     assert meaning("PAPI_L1_DCM", {"PAPI_L1_DCM": hardware}) == (
-        "PAPI_L1_DCM: level 1 misses (events an interval; hardware, by papi)"
+        "PAPI_L1_DCM: level 1 misses (events per interval; hardware, by papi)"
     )
     assert meaning("unknown", {}) == "unknown: unknown"
