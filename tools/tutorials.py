@@ -15,7 +15,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
@@ -75,8 +77,8 @@ def blocks(page: Path) -> list[Block]:
     return result
 
 
-def follow(page: Path, folder: Path) -> Followed:
-    """Do everything that a page asks for, in a folder.
+def follow(page: Path, folder: Path, replaced: Mapping[str, str] = MappingProxyType({})) -> Followed:
+    """Do everything that a page asks for, in a folder, with some text of its commands replaced.
 
     An AssertionError says which command or cell failed, or which line of the page was not printed.
     """
@@ -88,7 +90,10 @@ def follow(page: Path, folder: Path) -> Followed:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(block.text, encoding="utf-8")
         elif block.language == "sh":
-            printed = _type(block, folder)
+            command = block.text
+            for before, after in replaced.items():
+                command = command.replace(before, after)
+            printed = _type(block._replace(text=command), folder)
         elif block.language == "python":
             with contextlib.chdir(folder):
                 values, printed = _run_cell(block.text, page.name, followed.names)

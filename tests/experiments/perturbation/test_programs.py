@@ -65,7 +65,7 @@ SITES = {
 MakeDay = Callable[[int], str]
 
 
-@pytest.fixture(params=SITES)
+@pytest.fixture(params=[pytest.param(name, marks=[] if name == "bzip2" else [pytest.mark.long]) for name in SITES])
 def program(request: pytest.FixtureRequest) -> CampaignSpec:
     return load_spec(FOLDER / f"{request.param}.yaml")
 

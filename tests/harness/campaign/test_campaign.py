@@ -435,6 +435,7 @@ def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: P
             assert opened.console() == []
 
 
+@pytest.mark.long
 def test_a_kernel_that_is_compiled_for_the_first_time_says_so(finished: Finished, tmp_path: Path) -> None:
     run = finished.campaign / "runs" / "0001"
     cache = {"XDG_CACHE_HOME": str(tmp_path)}

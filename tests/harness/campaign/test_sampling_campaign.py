@@ -127,6 +127,7 @@ def test_threads_are_counted_when_asked_for(tmp_path: Path, threads: str, faults
         assert "in its main thread only" in (campaign / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_intervals_of_work_are_the_same_under_load(tmp_path: Path) -> None:
     """Three busy processes beside half of the runs: each interval holds the same instructions to 1 in 200."""
     spec = write_spec(

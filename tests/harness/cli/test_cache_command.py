@@ -75,8 +75,8 @@ def _modelled(folder: Path) -> list[str]:
     ("part", "command"),
     [
         ("alignment", _aligned),
-        ("structure", _structured),
-        ("diagnosis", _diagnosed),
+        pytest.param("structure", _structured, marks=pytest.mark.long),
+        pytest.param("diagnosis", _diagnosed, marks=pytest.mark.long),
         pytest.param("model", _modelled, marks=pytest.mark.long),
     ],
 )

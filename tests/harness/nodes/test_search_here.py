@@ -65,6 +65,7 @@ def check_evidence(campaign: Path, plan: dict[str, Any], sizes: list[int]) -> No
     assert sorted(len(subset["metrics"]) for subset in plan["subsets"]) == sizes
 
 
+@pytest.mark.long
 def test_a_search_that_was_killed_goes_on_without_a_lost_node_and_repeats_no_run(tmp_path: Path) -> None:
     spec = write_search(tmp_path, {"engine": "here", "count": 2}, metrics=2, most=1)
     campaign = tmp_path / "campaigns" / "toys-partition"

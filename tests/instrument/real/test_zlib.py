@@ -9,6 +9,8 @@ import random
 import zlib
 from pathlib import Path
 
+import pytest
+
 from tests.instrument.real.choice import Choice
 from tests.instrument.real.programs import Program, Run, check_debug_lines, shell
 
@@ -42,6 +44,7 @@ ZLIB = Program(
 )
 
 
+@pytest.mark.long
 def test_counts_equal_gcovs_in_library_and_program(tmp_path):
     covered = ZLIB.covered(tmp_path / "covered")
     sources = [
