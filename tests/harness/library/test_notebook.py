@@ -52,7 +52,7 @@ def test_it_has_the_lines_that_people_were_promised() -> None:
         'a, b = c["anchor"][0], c["ties"][0]',
         'up.align(a, b, on="PAPI_L1_DCM").plot()',
         'up.pairwise(c["baseline"], on="PAPI_L1_DCM")',
-        'up.Baseline(up.read_perf_stat("base/*.csv")).inner(up.read_perf_stat("new/*.csv"))',
+        'baseline, new = up.Baseline(up.read_perf_stat("base/*.csv")), up.read_perf_stat("new/*.csv")',
         'm = up.learn(df_of_a_sweep, inputs=["size"])',
         "m.intervene(size=64)",
     ):
