@@ -45,7 +45,8 @@ class Finished:
 
 def _start(folder: Path, spec: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec)],
+        # What a shell starts in the background ignores interrupts.
+        ["env", "--default-signal=INT", sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec)],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
