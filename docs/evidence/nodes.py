@@ -35,6 +35,8 @@ CASES = (
 INTERVALS, METRICS = 100, 4
 BY_FORMULA = 400_000
 _TARGET = Path(__file__).with_name("nodes.md")
+_COSTS = "## What a campaign on nodes costs"
+"""The rest of the page, from here on, is of another command, and stays."""
 
 TEXT = """\
 # Verdicts over nodes
@@ -83,27 +85,6 @@ that is called unperturbed, 0.05 at most. *called perturbed*: 0.05 at most.
 | case | changes | called changed: these nodes | significant: these nodes | called changed: this type |
 |---|---|---|---|---|
 {families}
-
-## What a campaign on nodes costs
-
-Command: `python -m tests.benchmarks.nodes_on_slurm`; Slurm 22.05, three nodes that share one host of two processors.
-The host was busy (load 8, where 2 is all that it has), so times by the clock are longer than on a quiet one.
-
-| what | by the clock | of the processor |
-|---|---|---|
-| from `run` to the first planned run, least of 5 | 4.9 s | |
-| … until the jobs are submitted: Python starts, spec, parts | 1.1 s | 0.53 s |
-| … until Slurm starts a job | 0.6 s | |
-| … until a node has its part: Python starts, comparison of nodes | 1.8 s | |
-| … until the first run: host, untouched program, pilot | 1.3 s | 0.82 s since the job's start |
-| 1,000 runs of 10 ms on three nodes: none lost, none made twice | 30.7 s | |
-| a run of 10 ms on one of these three nodes, beside the program | 40 ms | |
-| … on one host without `nodes`, in the same minutes | 61 ms | 18 ms with the program |
-| … of it, the command that coordinates three nodes | | 1.3 ms |
-| `status` of 10,002 runs | 1.8 s (load 13) | 0.42 s |
-
-The program of the first row has no build. Slurm alone needs 0.97 s from `sbatch` to the job's start, as its scheduler
-looks once a second.
 """
 
 
@@ -132,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metrics=METRICS,
         pairs=METRICS * (METRICS - 1) // 2,
     )
+    _, heading, costs = _TARGET.read_text().partition(_COSTS)
+    page += f"\n{heading}{costs}"
     _TARGET.write_text(page)
     print(page)
 

@@ -453,14 +453,14 @@ class Manifest:
 
     @contextmanager
     def _transaction(self, *, waits: bool = False) -> Iterator[None]:
-        if not self._db.in_transaction:  # else a change waits for this one
-            self._db.execute("BEGIN")
+        another_waits = self._db.in_transaction  # what it did stays, whatever becomes of this one
+        self._db.execute("SAVEPOINT change" if another_waits else "BEGIN")
         try:
             yield
         except BaseException:
             # SQLite has rolled back by itself where it could not write; a second time would hide why.
             if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+                self._db.execute("ROLLBACK TO change" if another_waits else "ROLLBACK")
             raise
         if not waits:
             self._db.execute("COMMIT")

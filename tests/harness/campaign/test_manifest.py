@@ -58,6 +58,16 @@ def test_a_finish_that_waits_is_on_disk_with_the_next_change_and_at_the_end(mani
     assert seen() == ["done", "done", "done", "running"]
 
 
+def test_a_finish_that_waits_outlives_the_next_change_that_fails(manifest: Manifest) -> None:
+    manifest.start(RUNS[0], attempt=1, started="now", host=HOST)
+    manifest.finish(RUNS[0], seconds=1, intervals=100, host=HOST, waits=True)
+    with pytest.raises(TypeError):
+        manifest.start(RUNS[1], attempt=1, started="now", host={"no JSON": object()})
+    manifest.close()
+    with Manifest(manifest.path, read_only=True) as other:
+        assert [state.state for state in other.runs()] == ["done", "planned", "planned", "planned"]
+
+
 def test_reopening_plans_again_what_was_interrupted_or_failed(manifest: Manifest) -> None:
     for run in RUNS[:3]:
         manifest.start(run, attempt=1, started="now", host=HOST)

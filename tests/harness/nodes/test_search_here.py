@@ -142,6 +142,20 @@ def test_cancel_ends_the_jobs_of_a_search(tmp_path: Path) -> None:
     assert read_requests(parts_of(campaign, 2)[0]).session == ""  # nobody waits for more
 
 
+@pytest.mark.parametrize(
+    ("nodes", "design", "said"),
+    [({"stage": "/tmp"}, {}, "remove `stage`"), ({}, {"layouts": "varied"}, "remove `layouts: varied`")],
+)
+def test_what_needs_all_builds_before_the_first_run_is_refused(
+    tmp_path: Path, nodes: dict[str, Any], design: dict[str, Any], said: str
+) -> None:
+    spec = write_search(tmp_path, {"engine": "here", "count": 2, **nodes}, **design)
+    refused = unperturbed(tmp_path, "partition", spec, environment=environment(tmp_path))
+    assert refused.returncode == 2
+    assert said in " ".join(refused.stderr.split())
+    assert "building" not in refused.stderr
+
+
 def test_requests_add_up_and_a_damaged_file_is_told(tmp_path: Path) -> None:
     part = parts_of(tmp_path, 1)[0]
     part.folder.mkdir(parents=True)
