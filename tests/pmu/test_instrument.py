@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pmu.architectures import NEWEST_ARM64
 from tests.pmu.cases import COMPILER
 from tests.pmu.machine import Machine
 from unperturbed.collectors.records import Records, Setup, create_record_file, read_record_file
@@ -88,7 +89,7 @@ def left(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str
                 script.append(
                     f"UNPERTURBED_RECORD=/out/{name}.record {observed} /bin/{program.name} > /out/{name}.own || exit 1"
                 )
-    outcome = machine.run(files, "\n".join(script), timeout_s=60, cpu="max")
+    outcome = machine.run(files, "\n".join(script), timeout_s=60, cpu=NEWEST_ARM64)
     assert outcome.status == 0, outcome.console
     found = {}
     for name, setup in setups.items():
