@@ -1,4 +1,4 @@
-/* PAPI by dlopen: versions 5 to 7 share this part of the interface, and a program needs no PAPI to be built. */
+/* PAPI by dlopen: versions 5.7 to 7.2 share this part of the interface, and a program needs no PAPI to be built. */
 #define _GNU_SOURCE
 #include "../../runtime/common/sources.h"
 
@@ -12,6 +12,7 @@
 
 #define PAPI_VERSION_OF(major, minor) ((major) << 24 | (minor) << 16)
 #define PAPI_NULL (-1)
+#define PAPI_EINVAL (-1)
 #define PAPI_INHERIT 28
 
 static struct {
@@ -82,21 +83,30 @@ static int refused(struct unperturbed_header *header, int code, const char *what
 static unsigned long this_thread(void) { return (unsigned long)syscall(SYS_gettid); }
 
 #ifdef UNPERTURBED_STATIC
-static void *find_library(const struct unperturbed_header *header) /* a static program loads no libraries */
+static void *find_library(struct unperturbed_header *header) /* a static program loads no libraries */
 {
-    (void)header;
+    failed(header, -1, "libpapi", "not installed");
     return NULL;
 }
 #else
-static void *find_library(const struct unperturbed_header *header)
+/* The library that the header names, or none; without a name the newest that the dynamic linker finds. */
+static void *find_library(struct unperturbed_header *header)
 {
     static const char *const libraries[] = {"libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.7",
                                             "libpapi.so.6.0", "libpapi.so.6",   "libpapi.so"};
-    /* Python's wheel of PAPI leaves functions of Python open, which nothing here calls: lazily bound (and one object,
-     * which the observer has). */
-    void *library = header->papi[0] ? dlopen(header->papi, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    void *library = NULL;
+    if (header->papi[0]) {
+        /* Python's wheel of PAPI leaves functions of Python open, which nothing here calls: lazily bound (and one
+         * object, which the observer has). */
+        if (!(library = dlopen(header->papi, RTLD_NOW | RTLD_LOCAL)) &&
+            !(library = dlopen(header->papi, RTLD_LAZY | RTLD_LOCAL)))
+            failed(header, -1, "libpapi", dlerror());
+        return library;
+    }
     for (unsigned i = 0; i < sizeof libraries / sizeof *libraries && !library; i++)
         library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        failed(header, -1, "libpapi", "not installed");
     return library;
 }
 #endif
@@ -112,7 +122,7 @@ static int load(struct unperturbed_header *header)
     }
     papi.library = find_library(header);
     if (!papi.library)
-        return failed(header, -1, "libpapi", "not installed");
+        return -1;
     const struct {
         void **function;
         const char *name;
@@ -140,6 +150,8 @@ static int load(struct unperturbed_header *header)
     int version = -1;
     for (unsigned i = 0; i < sizeof versions / sizeof *versions && version <= 0; i++)
         version = papi.init(versions[i]);
+    if (version == PAPI_EINVAL)
+        return failed(header, version, "PAPI_library_init", "this PAPI is none of 5.7, 6.0, 7.0, 7.1 and 7.2");
     if (version <= 0)
         return refused(header, version, "PAPI_library_init");
     papi.version = version;
@@ -231,15 +243,15 @@ struct pfm_perf_argument {
 #define PFM_OS_PERF_EVENT 1
 #define PFM_PLM3 8
 
-/* By libpfm, which names PAPI's native events. */
+/* By libpfm, which names PAPI's native events: the one that this PAPI uses, inside it or as a library. */
 static int encode(struct unperturbed_header *header)
 {
     static struct papi_event_info info;
     if (load(header) != 0)
         return -1;
-    void *pfm = dlopen("libpfm.so.4", RTLD_NOW | RTLD_LOCAL);
     int (*initialise)(void) = NULL;
     int (*encode_native)(const char *, int, int, void *) = NULL;
+    void *pfm = dlsym(papi.library, "pfm_initialize") ? papi.library : dlopen("libpfm.so.4", RTLD_NOW | RTLD_LOCAL);
     if (pfm) {
         *(void **)&initialise = dlsym(pfm, "pfm_initialize");
         *(void **)&encode_native = dlsym(pfm, "pfm_get_os_event_encoding");
