@@ -48,8 +48,7 @@ def fetch_guest(architecture: Architecture = ARM64) -> Path:
     HostError
         apt-get is missing, or the host's package sources do not have the packages.
     """
-    what = "" if architecture == ARM64 else f"-{architecture.name}"
-    return _kept(architecture.suite, what, partial(_make_guest, architecture))
+    return _kept(architecture.suite, _name("", architecture), partial(_make_guest, architecture))
 
 
 def fetch_tools() -> dict[str, Path]:
@@ -65,8 +64,8 @@ def fetch_tools() -> dict[str, Path]:
     return _by_path(_kept("", "-tools", _make_tools))
 
 
-def fetch_papi(suite: str, packages: Sequence[str]) -> dict[str, Path]:
-    """Return PAPI of another Debian release for the arm64 guest, by path in the guest; fetched likewise.
+def fetch_papi(suite: str, packages: Sequence[str], architecture: Architecture = ARM64) -> dict[str, Path]:
+    """Return PAPI of another Debian release for a guest, by path in the guest; fetched likewise.
 
     It lies beside the guest's own.
 
@@ -74,13 +73,18 @@ def fetch_papi(suite: str, packages: Sequence[str]) -> dict[str, Path]:
     ----------
     suite : the release.
     packages : what else is taken from there, and replaces the guest's own: libraries of other packages.
+    architecture : of the guest.
 
     Raises
     ------
     HostError
         As `fetch_guest`.
     """
-    return _by_path(_kept(suite, "-papi", partial(_make_papi, suite, packages)))
+    return _by_path(_kept(suite, _name("-papi", architecture), partial(_make_papi, suite, packages, architecture)))
+
+
+def _name(what: str, architecture: Architecture) -> str:
+    return what + ("" if architecture.name == ARM64.name else f"-{architecture.name}")
 
 
 def _by_path(folder: Path) -> dict[str, Path]:
@@ -111,9 +115,9 @@ def _kept(suite: str, what: str, make: Callable[[Path, Path], None]) -> Path:
 
 def _make_guest(architecture: Architecture, folder: Path, made: Path) -> None:
     apt = _Apt(folder, architecture, architecture.suite)
-    names = ["busybox-static", "libc6", "libgcc-s1", "libpfm4"]
-    names.append(apt.dependency(architecture.kernel_package, "linux-image-"))
-    names.append(apt.dependency("libpapi-dev", "libpapi"))
+    names = ["busybox-static", "libc6", "libgcc-s1", apt.dependency(architecture.kernel_package, "linux-image-")]
+    if architecture.has_papi:
+        names += ["libpfm4", apt.dependency("libpapi-dev", "libpapi")]
     tree = made / "tree"
     libraries = tree / architecture.libraries.lstrip("/")
     libraries.mkdir(parents=True)
@@ -128,12 +132,12 @@ def _make_guest(architecture: Architecture, folder: Path, made: Path) -> None:
     (made / "packages").write_text("".join(f"{package.stem}\n" for package in packages))
 
 
-def _make_papi(suite: str, others: Sequence[str], folder: Path, made: Path) -> None:
-    apt = _Apt(folder, ARM64, suite)
-    libraries = made / ARM64.libraries.lstrip("/")
+def _make_papi(suite: str, others: Sequence[str], architecture: Architecture, folder: Path, made: Path) -> None:
+    apt = _Apt(folder, architecture, suite)
+    libraries = made / architecture.libraries.lstrip("/")
     libraries.mkdir(parents=True)
     for package in apt.download([apt.dependency("libpapi-dev", "libpapi"), *others]):
-        _extract(package, made, libraries, ARM64)
+        _extract(package, made, libraries, architecture)
 
 
 def _make_tools(folder: Path, made: Path) -> None:
