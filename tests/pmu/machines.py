@@ -69,6 +69,8 @@ def cases_of() -> dict[str, Case]:
     for mode, event in MODES.items():
         setup = Setup("perf_event", INTERVAL_NS, "monotonic", (event,), capacity=1024)
         cases[f"mode-{mode}"] = Case(f"/bin/rounds {ROUNDS}", setup)
+    together = Setup("perf_event", INTERVAL_NS, "monotonic", tuple(MODES.values()), capacity=1024)
+    cases["modes-together"] = Case(f"/bin/rounds {ROUNDS}", together)
     cases["reset"] = Case(command("inside", TURNS), both("perf_event", "inside", reset=True))
     cases["reference"] = Case(f"reference 0:0,0:1 /bin/work {TURNS}")
     cases["enumeration"] = Case("echo papi-enumerate | list")
