@@ -88,7 +88,7 @@ validate:
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
 	$(python) docs/evidence/calibration.py --campaigns 1000 --seed 1
 	$(python) -m pytest -m long
-	$(python) docs/evidence/nodes.py --campaigns 4000 --families 250 --seed 1
+	$(python) docs/evidence/nodes.py --campaigns 4000 --families 1000 --seed 1
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
