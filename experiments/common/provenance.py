@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 
 from unperturbed.harness.campaign import Manifest
+from unperturbed.harness.host.state import describe
 
 MANIFEST = "campaign.sqlite"
 
@@ -53,16 +56,35 @@ def provenance_of(campaign: Path) -> Provenance:
         description = manifest.required_fact("description")
         done = manifest.runs("done")
     days = sorted(str(run.started)[:10] for run in done)
-    host = description["host"]
-    machine = host.get("virtual machine", "unknown")
-    inside = "" if machine in ("none", "unknown") else f", virtual machine ({machine})"
     return Provenance(
-        host=f"{description['processor']['model']}, {' '.join(host['kernel'].split()[:2])}{inside}",
+        host=_host_of(description),
         first=days[0],
         last=days[-1],
         loads=tuple(float(run.host_before["load_1min"]) for run in done if run.host_before),
         version=str(description["packages"]["unperturbed"]),
     )
+
+
+def made_here() -> str:
+    """Return the sentence that a page of evidence says of what this process measured: date, version, host, load.
+
+    Returns
+    -------
+    str
+        One sentence. The load is that of the last minute; before a measurement it is other work's.
+    """
+    description = describe(())
+    return (
+        f"Made on {date.today().isoformat()} with version {description['packages']['unperturbed']} on "
+        f"{_host_of(description)}, at a load average of {os.getloadavg()[0]:.1f} before it began."
+    )
+
+
+def _host_of(description: Mapping[str, Mapping[str, str]]) -> str:
+    host = description["host"]
+    machine = host.get("virtual machine", "unknown")
+    inside = "" if machine in ("none", "unknown") else f", virtual machine ({machine})"
+    return f"{description['processor']['model']}, {' '.join(host['kernel'].split()[:2])}{inside}"
 
 
 def recorded(campaigns: Iterable[Path]) -> str:
