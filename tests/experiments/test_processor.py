@@ -74,3 +74,11 @@ def test_the_list_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["--list", "--folder", str(tmp_path / "none")]) == GOOD
     assert len(capsys.readouterr().out.splitlines()) == len(PARTS)
     assert not (tmp_path / "none").exists()
+
+
+def test_the_page_names_every_part_and_its_pages() -> None:
+    rows = [line.split("|") for line in (ROOT / "docs/evidence/processor.md").read_text().splitlines() if "|" in line]
+    told = {row[1].strip(): row[3] for row in rows[2:]}
+    assert list(told) == [one.name for one in PARTS]
+    for one in PARTS:
+        assert all(page.removesuffix(".md") in told[one.name] for page in one.pages)
