@@ -8,6 +8,7 @@ arm64, riscv64 and x86-64 with a compiler for each, and Debian's package servers
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from experiments.common.provenance import made_here
 from tests.pmu import test_interposer, test_papi_versions
 from tests.pmu.architectures import AMD64, ARM64, RISCV64, Architecture
 from tests.pmu.cases import COMPILER, Result, build_program, no_servers, run_cases
@@ -163,7 +165,9 @@ def calls(folder: Path) -> Iterator[str]:
 
 def page(folder: Path) -> str:
     """Run everything, and return the page."""
-    found = {}
+    made, found = made_here(), {}
+    first = subprocess.run([ARM64.emulator, "--version"], capture_output=True, text=True, check=True).stdout
+    emulator = first.splitlines()[0].removesuffix(")").replace(" emulator version", "").split(" (")[0]
     for number, (name, (architecture, cpu)) in enumerate(MACHINES.items()):
         print(name, file=sys.stderr)
         place = folder / str(number)
@@ -178,8 +182,9 @@ def page(folder: Path) -> str:
             "",
             "`python docs/evidence/machines.py`",
             "",
-            "On which processors the samplers, PAPI and the counting of library calls were run, and what they counted of",
-            "known work. All machines are emulated by QEMU, which runs kernels and libraries of Debian.",
+            "On which processors the samplers, PAPI and the counting of library calls were run, and what they counted",
+            f"of known work. All machines are emulated by {emulator}, and run kernels and libraries of Debian.",
+            made,
             "",
             "## The samplers",
             "",
@@ -202,9 +207,9 @@ def page(folder: Path) -> str:
             "## Calls of library functions, on arm64",
             "",
             "The instructions that counting adds to a call, and the calls of a program of the distribution, which a",
-            "function written by hand counts as well. `tests/pmu/test_interposer.py` also passes arguments of every kind,",
-            "structures, vectors and variable arguments, and tries `setjmp`, `vfork`, calls before any library is set up,",
-            "exceptions and colliding threads.",
+            "function written by hand counts as well. `tests/pmu/test_interposer.py` also passes arguments of every",
+            "kind, structures, vectors and variable arguments. It tries `setjmp`, `vfork`, calls before any library is",
+            "set up, exceptions and colliding threads.",
             "",
             *calls(folder),
             "",

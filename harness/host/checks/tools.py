@@ -189,7 +189,10 @@ def _judged(root: Path, verdict: PapiVerdict | None, named: str) -> Finding:
 def _useless(named: str, verdict: PapiVerdict, *, pmu: bool) -> Finding:
     if not verdict.disabled:
         what = f"{named} offers none of its presets here"
-        return Finding("libpapi", "bad" if pmu else "note", what, "Names of native events may still work.")
+        why = "Names of native events may still work."
+        if pmu:
+            why += " Its libpfm may know this PMU by another name than the kernel's; perf_event counts without it."
+        return Finding("libpapi", "bad" if pmu else "note", what, why)
     what = f"{named} has its perf_event component switched off: “{verdict.disabled}”"
     if pmu:
         return Finding(
