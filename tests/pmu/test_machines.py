@@ -7,14 +7,18 @@ kernels and libraries are fetched.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.pmu.architectures import AMD64, RISCV64
 from tests.pmu.cases import Case, Result
+from tests.pmu.machine import prepare_machine
 from tests.pmu.machines import is_installed, run_architecture
 from tests.pmu.matrix import PERIOD, SAMPLERS, SHORT_TURNS, TEAM_WORK, TURNS, WORK, command
 from tests.pmu.test_counts import counted, whole
+from tests.pmu.test_instrument import run_instrumented
 from tests.pmu.test_refusals import refused
 from unperturbed.collectors.records import Mark, Setup
 from unperturbed.collectors.records.work import missed_overflows, skids
@@ -146,3 +150,14 @@ def test_the_kernels_own_events_count_everywhere(
     assert clock == pytest.approx(nanoseconds * WORK, rel=0.01)
     assert 1 <= faults < 100
     assert np.median(np.diff(records.rows["hardware"][:, 2])) == pytest.approx(10_000_000, rel=0.01)
+
+
+def test_instrumented_builds_count_on_riscv(tmp_path: Path) -> None:
+    """By the additions in C that any compiler knows: increments in assembly are for x86-64 and AArch64."""
+    if not is_installed(RISCV64):
+        pytest.skip(f"needs {RISCV64.emulator_package} and {RISCV64.compiler_packages}")
+    left = run_instrumented(prepare_machine(RISCV64), tmp_path, {"plain": "-O0", "fast": "-O2"}, shams=False)
+    assert len(left) == 4
+    for found in left.values():
+        assert found.records.state == "finished"
+        assert list(found.records.rows["software"][-1]) == found.own

@@ -88,7 +88,15 @@ static void *find_library(struct unperturbed_header *header) /* a static program
     failed(header, -1, "libpapi", "not installed");
     return NULL;
 }
+
+static void *find_pfm(void) { return NULL; }
 #else
+/* By libpfm PAPI knows its native events: it is inside PAPI, or one of the libraries that PAPI loads. */
+static void *find_pfm(void)
+{
+    return dlsym(papi.library, "pfm_initialize") ? papi.library : dlopen("libpfm.so.4", RTLD_NOW | RTLD_LOCAL);
+}
+
 /* The library that the header names, or none; without a name the newest that the dynamic linker finds. */
 static void *find_library(struct unperturbed_header *header)
 {
@@ -243,7 +251,7 @@ struct pfm_perf_argument {
 #define PFM_OS_PERF_EVENT 1
 #define PFM_PLM3 8
 
-/* By libpfm, which names PAPI's native events: the one that this PAPI uses, inside it or as a library. */
+/* By the libpfm that this PAPI uses. */
 static int encode(struct unperturbed_header *header)
 {
     static struct papi_event_info info;
@@ -251,7 +259,7 @@ static int encode(struct unperturbed_header *header)
         return -1;
     int (*initialise)(void) = NULL;
     int (*encode_native)(const char *, int, int, void *) = NULL;
-    void *pfm = dlsym(papi.library, "pfm_initialize") ? papi.library : dlopen("libpfm.so.4", RTLD_NOW | RTLD_LOCAL);
+    void *pfm = find_pfm();
     if (pfm) {
         *(void **)&initialise = dlsym(pfm, "pfm_initialize");
         *(void **)&encode_native = dlsym(pfm, "pfm_get_os_event_encoding");
