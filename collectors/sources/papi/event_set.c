@@ -13,6 +13,7 @@
 #define PAPI_VERSION_OF(major, minor) ((major) << 24 | (minor) << 16)
 #define PAPI_NULL (-1)
 #define PAPI_EINVAL (-1)
+#define PAPI_ENOEVNT (-7)
 #define PAPI_INHERIT 28
 
 static struct {
@@ -60,6 +61,35 @@ static int has_pmu(void)
     return fd >= 0 || (errno != ENOENT && errno != EOPNOTSUPP);
 }
 
+/* What PAPI_get_event_info fills, versions 6 and 7; its own check is that `symbol` comes back as it was asked for. */
+struct papi_event_info {
+    unsigned code;
+    char symbol[1024];
+    char short_description[64];
+    char long_description[1024];
+    int component;
+    char units[64];
+    int location, data_type, value_type, timescope, update_type, update_frequency;
+    unsigned count;
+    unsigned type;
+    char derived[64];
+    char postfix[256];
+    unsigned codes[12];
+    char name[12][256];
+    char note[1024];
+    char beyond[1 << 16]; /* a later version may write more */
+};
+
+static struct papi_event_info info;
+
+/* Tells whether PAPI has the one event that every processor has. */
+static int knows_cycles(void)
+{
+    int number = 0;
+    memset(&info, 0, sizeof info);
+    return papi.code("PAPI_TOT_CYC", &number) == 0 && papi.describe(number, &info) == 0 && info.count > 0;
+}
+
 /* PAPI says that its component is disabled, or that there is no such event: with the reason that lies behind. A library
  * that knows no processor of this kind says the same on a host without a PMU, and the two are told apart by asking the
  * kernel. */
@@ -72,6 +102,9 @@ static int refused(struct unperturbed_header *header, int code, const char *what
         because = "this host has no PMU that the kernel can use";
     else if (strstr(behind, "libpfm4"))
         because = "the processor is newer than this PAPI, which does not know its events";
+    else if (code == PAPI_ENOEVNT && !knows_cycles())
+        because = "this PAPI has no event of this processor: its libpfm may look for the PMU by another name than the "
+                  "kernel gives it";
     failed(header, code, what, papi.explain(code));
     size_t length = strlen(header->message);
     if (*behind || *because)
@@ -219,25 +252,6 @@ static void close_events(struct unperturbed_counters *counters)
     counters->events = 0;
 }
 
-/* What PAPI_get_event_info fills, versions 6 and 7; its own check is that `symbol` comes back as it was asked for. */
-struct papi_event_info {
-    unsigned code;
-    char symbol[1024];
-    char short_description[64];
-    char long_description[1024];
-    int component;
-    char units[64];
-    int location, data_type, value_type, timescope, update_type, update_frequency;
-    unsigned count;
-    unsigned type;
-    char derived[64];
-    char postfix[256];
-    unsigned codes[12];
-    char name[12][256];
-    char note[1024];
-    char beyond[1 << 16]; /* a later version may write more */
-};
-
 /* libpfm's, as its manual page pfm_get_os_event_encoding(3) gives it. */
 struct pfm_perf_argument {
     struct perf_event_attr *attr;
@@ -254,7 +268,6 @@ struct pfm_perf_argument {
 /* By the libpfm that this PAPI uses. */
 static int encode(struct unperturbed_header *header)
 {
-    static struct papi_event_info info;
     if (load(header) != 0)
         return -1;
     int (*initialise)(void) = NULL;
