@@ -116,7 +116,7 @@ def refusals(found: Mapping[str, dict[str, Result]]) -> Iterator[str]:
             "cycles, instructions": "perf_event-inside",
             "intervals of cycles": "overflow-inside",
             "PAPI_TOT_CYC": "papi-inside",
-            "the same without privilege, at level 3": "nobody-3-inside",
+            "cycles, without privilege at level 3": "nobody-3-inside",
         }.items():
             records = results[case].sampled
             if not len(records.rows):
