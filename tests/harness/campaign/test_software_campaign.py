@@ -53,7 +53,7 @@ def allocating(folder: Path) -> None:
     (folder / "queue" / "queue.c").write_text(ALLOCATING)
 
 
-@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("sampler", ["inside", pytest.param("outside", marks=pytest.mark.long)])
 def test_gauges_and_library_calls_beside_compiled_milestones(tmp_path: Path, sampler: str) -> None:
     allocating(tmp_path)
     software = {
@@ -118,7 +118,7 @@ def test_gauges_in_simulated_intervals(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not PROBES, reason="no uprobe PMU, or not root")
-@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("sampler", [pytest.param("inside", marks=pytest.mark.long), "outside"])
 def test_probes_of_the_kernel_beside_compiled_milestones(tmp_path: Path, sampler: str) -> None:
     software = {
         "rounds": {"enter": "begin_round"},
@@ -218,7 +218,7 @@ print(total)
 """
 
 
-@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("sampler", ["inside", pytest.param("outside", marks=pytest.mark.long)])
 def test_a_python_program_that_is_not_built(tmp_path: Path, sampler: str) -> None:
     (tmp_path / "work.py").write_text(SCRIPT)
     changed = {
@@ -353,7 +353,7 @@ int main(void) { long t = 0; for (int i = 0; i < 300; i++) t += work(1000000); p
 """
 
 
-@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("sampler", [pytest.param("inside", marks=pytest.mark.long), "outside"])
 def test_a_program_built_by_hand_is_traced_as_it_is(tmp_path: Path, sampler: str) -> None:
     (tmp_path / "x.c").write_text(BY_HAND)
     (tmp_path / "metrics.yaml").write_text("software:\n  steps: {loop: work}\n")

@@ -312,7 +312,7 @@ def test_whoever_is_interrupted_goes_on_to_the_same_layouts(
     assert bool(way(tree)) == ("&&" in command)
 
 
-@pytest.mark.parametrize("compilers", [{}, {"cc": "clang"}], ids=["gcc", "clang"])
+@pytest.mark.parametrize("compilers", [{}, pytest.param({"cc": "clang"}, marks=pytest.mark.long)], ids=["gcc", "clang"])
 def test_debians_bzip2_with_its_library(tmp_path: Path, compilers: dict[str, str]) -> None:
     if compilers and shutil.which("clang") is None:
         pytest.skip("clang is not installed")
