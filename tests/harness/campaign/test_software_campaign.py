@@ -215,7 +215,7 @@ def read(n):
 
 book = Book()
 total = 0
-for i in range(12000):
+for i in range(5000):
     total += book.lend(4000) + read(i)[2]
 print(total)
 """
