@@ -66,8 +66,8 @@ def _serve() -> None:
     for name in _LOADED:
         importlib.import_module(name)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    # Not through sys.stdin, whose buffer a forked process would share: the lines' file is closed there at once.
     loaded = False
+    # Not through sys.stdin, whose buffer a forked process would share: the lines' file is closed there at once.
     with os.fdopen(os.dup(0)) as lines:
         for line in lines:
             asked = json.loads(line)
