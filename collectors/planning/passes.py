@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from unperturbed.collectors.planning.groups import Leaders, pack
 from unperturbed.collectors.records.file import (
     OVERFLOW_SIGNAL,
     SIGNAL,
@@ -78,6 +79,7 @@ def plan_passes(
     sampler: Literal["inside", "outside"] = "inside",
     multiplex: bool = False,
     overflow: tuple[str, int] | None = None,
+    together: Iterable[frozenset[str]] = (),
 ) -> Passes:
     """Assign each hardware metric to the first source that can count it here.
 
@@ -99,11 +101,14 @@ def plan_passes(
         Metrics that do not fit together share the counters in turns instead of going to several passes.
     overflow : tuple of str and int, optional
         The metric whose counts end intervals, and how many do: a source must be able to interrupt by it.
+    together : iterable of frozenset of str, optional
+        Metrics that something is computed from interval by interval: each set is put into one pass where it fits.
 
     Returns
     -------
     Passes
-        Every metric is in one of them, the shared ones in all (but those that do not fit together: see `_pack`).
+        Every metric is in one of them, the shared ones in all (but those that do not fit together: see `groups.pack`).
+        A pass may hold a metric that nobody asked for: the event that must lead a group.
 
     Raises
     ------
@@ -112,7 +117,7 @@ def plan_passes(
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
-    request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow)
+    request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow, tuple(together))
     left = list(names)
     reasons: dict[str, str] = {}
     refused: dict[str, list[str]] = {name: [] for name in names}
@@ -183,22 +188,24 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     found = {name: source.event(name) for name in names}
     why = {name: source.refusal(name) or _UNKNOWN for name, event in found.items() if event is None}
     possible = [event for event in found.values() if event is not None]
-    if (
-        possible
-        and (problem := _trial(source.name, possible[:1], request))
-        and len(possible) > 1
-        and _same_everywhere(problem)
-    ):
+    leaders = Leaders.needed(possible, source)
+
+    def together(events: Sequence[Event]) -> str | None:
+        arranged = leaders.arrange(events)
+        return arranged if isinstance(arranged, str) else _trial(source.name, arranged, request)
+
+    if possible and (problem := together(possible[:1])) and len(possible) > 1 and _same_everywhere(problem):
         return [], {**why, **{event.name: problem for event in possible}}
-    problems = {event: _trial(source.name, [event], request) for event in possible}
+    problems = {event: together([event]) for event in possible}
     why |= {event.name: problem for event, problem in problems.items() if problem is not None}
     single = [event for event, problem in problems.items() if problem is None]
-    if request.multiplex and len(single) > 1 and _trial(source.name, single, request) is not None:
-        groups, refused = _take_turns(single, source, request)
-        multiplexed = True
+    multiplexed = request.multiplex and len(single) > 1 and together(single) is not None
+    if multiplexed:
+        groups, refused = _take_turns(single, leaders, source, request)
     else:
-        groups, refused = _pack(single, source, request)
-        multiplexed = False
+        sets = (*request.together, *leaders.alike(single))
+        groups, refused = pack(single, request.shared, sets, together)
+        groups = [_arranged(leaders, group) for group in groups]
     passes = [
         Pass(
             source.name,
@@ -212,41 +219,27 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     return passes, {**why, **refused}
 
 
-def _pack(events: Sequence[Event], source: Source, request: Request) -> tuple[list[list[Event]], dict[str, str]]:
-    """Group events by first fit into what can be counted together all the time, the shared ones in every group."""
-    shared = [event for event in events if event.name in request.shared]
-    while shared and _trial(source.name, shared, request):
-        shared.pop()  # every pass shares as many as fit together, the first ones before the others
-    named = ", ".join(event.name for event in shared)
-    groups: list[list[Event]] = [[*shared]] if shared else []
-    refused = {}
-    for event in events:
-        if event in shared:
-            continue
-        for group in groups:
-            if _trial(source.name, [*group, event], request) is None:
-                group.append(event)
-                break
-        else:
-            problem = _trial(source.name, [*shared, event], request)
-            if problem:
-                refused[event.name] = f"{problem} (with {named}, which every pass shares)"
-            else:
-                groups.append([*shared, event])
-    return groups, refused
+def _arranged(leaders: Leaders, events: Sequence[Event], *, turns: bool = False) -> list[Event]:
+    """Return events in the order in which they are opened; they were tried in it."""
+    arranged = leaders.arrange(events, turns=turns)
+    assert not isinstance(arranged, str), arranged
+    return arranged
 
 
-def _take_turns(events: Sequence[Event], source: Source, request: Request) -> tuple[list[list[Event]], dict[str, str]]:
+def _take_turns(
+    events: Sequence[Event], leaders: Leaders, source: Source, request: Request
+) -> tuple[list[list[Event]], dict[str, str]]:
     """Make one group of events that share the counters by multiplexing.
 
     Only sources that report for how long each event was counted can do so: the counts are scaled by it.
     """
+    arranged = _arranged(leaders, events, turns=True)
     problem = (
-        _trial(source.name, events, request, multiplexed=True)
+        _trial(source.name, arranged, request, multiplexed=True)
         if source.timed
         else "multiplexed counts are read through perf_event, which reports how long each event ran"
     )
-    return ([], {event.name: problem for event in events}) if problem else ([list(events)], {})
+    return ([], {event.name: problem for event in events}) if problem else ([arranged], {})
 
 
 def _same_everywhere(problem: str) -> bool:

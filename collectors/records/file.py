@@ -355,7 +355,7 @@ def create_record_file(path: Path, setup: Setup) -> None:
     header["papi"] = setup.papi.encode()
     header["observer_cpu"] = setup.observer_cpu
     for index, event in enumerate(setup.events):
-        flags = int(event.kernel) | int(not event.user) << 1
+        flags = int(event.kernel) | int(not event.user) << 1 | int(event.follows) << 2
         header["event"][index] = (event.type, flags, event.config, event.config1, event.config2, event.name.encode())
     header["interval_event"] = setup.interval_index
     header["probes"] = len(setup.probes)

@@ -42,6 +42,7 @@ def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, so
         sampler=measure.sampler,
         multiplex=measure.multiplex,
         overflow=overflow_of(campaign),
+        together=_computed_together(campaign),
     )
 
 
@@ -77,6 +78,14 @@ def _shared(campaign: CampaignSpec) -> tuple[str, ...]:
     ]
     wanted = dict.fromkeys([campaign.measure.interval_event, *aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
     return tuple(name for name in wanted if name in campaign.measure.hardware)
+
+
+def _computed_together(campaign: CampaignSpec) -> Iterable[frozenset[str]]:
+    """Return the hardware metrics that each derived metric needs in one run; a sweep computes them from several."""
+    if campaign.parameters:
+        return ()
+    counted = frozenset(campaign.measure.hardware)
+    return [counted.intersection(expression.names) for expression in campaign.measure.derived.values()]
 
 
 def check_sampled_program(campaign: CampaignSpec) -> None:

@@ -17,9 +17,11 @@ from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
 from unperturbed.collectors.sources.perf.events import NEAREST_GENERIC, PREFIX
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, PerfCode, PerfEvent, of_pmus, parse
 from unperturbed.collectors.sources.perf.sysfs import pmus, tracepoints
+from unperturbed.collectors.sources.perf.topdown import leader
 from unperturbed.collectors.sources.source import (
     Answer,
     CatalogueEntry,
+    Event,
     SourceCatalogue,
     SourceState,
     SourceSupport,
@@ -118,12 +120,9 @@ def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
     HostError
         No C compiler.
     """
-    tries = [
-        f"perf {code.type} {code.config} {code.config1} {code.config2} {code.user:d} {code.kernel:d} {name}"
-        for name, code in codes.items()
-    ]
+    tries = [_question(name, code, trials.root) for name, code in codes.items()]
     # Repeated, an event takes a further counter: the counters are filled on processors that have few of the events too.
-    together = [GENERIC[name].code for name in (*_FIT, *("instructions",) * MOST_TOGETHER)]
+    together = [parse(name, trials.root).code for name in (*_FIT, *("instructions",) * MOST_TOGETHER)]
     fit = " ".join(f"{code.type} {code.config}" for code in together)
     answers, problem = trials.ask([*tries, f"fit {fit}"], "")
     unanswered = Answer("", problem or "no answer", errno.EIO)
@@ -132,6 +131,14 @@ def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
         {name: events.get(name, unanswered) for name in codes},
         next((answer for what, answer in answers if what == "fit"), unanswered),
     )
+
+
+def _question(name: str, code: PerfCode, root: Path) -> str:
+    """Return the question whether the kernel opens an event: alone, or behind the one that must lead its group."""
+    asked = f"{code.type} {code.config} {code.config1} {code.config2} {code.user:d} {code.kernel:d} {name}"
+    event = Event(name, code.type, code.config, code.kernel, code.config1, code.config2, code.user)
+    lead = leader(event, root)
+    return f"perf {asked}" if lead is None else f"perf-led {lead.config} {asked}"
 
 
 _SOURCE = "perf_event"
@@ -223,7 +230,8 @@ def catalogue(trials: Trials) -> SourceCatalogue:
 
 
 def _named_events(root: Path) -> Iterator[tuple[str, NamedEvent]]:
-    for name, event in GENERIC.items():
+    for name in GENERIC:
+        event = parse(name, root)  # on a hybrid processor, of the kind of core that this process is confined to
         others = tuple(PREFIX + alias for alias, target in ALIASES.items() if target == name)
         yield name, NamedEvent("software event" if event.kind == "os" else "hardware event", event, aliases=others)
     for name, pmu, _ in of_pmus(root):
