@@ -62,7 +62,7 @@ class Leaders:
         return [*placed, *(event for event in events if event.name not in names)]
 
     def alike(self, events: Sequence[Event]) -> list[frozenset[str]]:
-        """Return the names of events that share a leader, with its own if it was asked for."""
+        """Return the names of events that share a leader, with its own name if it is among them."""
         sets: dict[tuple[object, ...], set[str]] = {}
         for event in events:
             if lead := self.of.get(event.name):

@@ -9,7 +9,7 @@ on the counters (multiplexing) only when that is requested.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -118,29 +118,87 @@ def plan_passes(
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
     request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow, tuple(together))
-    left = list(names)
-    reasons: dict[str, str] = {}
-    refused: dict[str, list[str]] = {name: [] for name in names}
-    passes: list[Pass] = []
-    for candidate, record in find_sources().items():
-        if source not in ("auto", candidate) or not left:
-            continue
-        again = [name for name in names if name in request.shared and name not in left]
-        counted, why = (record.plan or partial(_plan_by_opening, record))([*again, *left], request)
-        counted = [item for item in counted if any(metric.name in left for metric in item.metrics)]
-        passes += counted
-        taken = {metric.name for item in counted for metric in item.metrics}
-        for name in left:
-            if name not in taken:
-                refused[name].append(f"{candidate}: {why[name]}")
-        missed = [name for name in left if name not in taken]
-        if why and not taken and not all(name.startswith(record.yields_to) for name in missed):
-            reasons[candidate] = _commonest(why.values())
-        left = [name for name in left if name not in taken]
-    if left:
-        lines = [f"{name} cannot be counted on this host ({'; '.join(refused[name])})" for name in left]
+    found = _assign(names, source, request)
+    if found.left and request.together:
+        # Left to a source that cannot count them either: better in several passes than not at all.
+        found = _assign(names, source, replace(request, together=()))
+    if found.left:
+        lines = list(_refusals({name: "; ".join(found.refused[name]) for name in found.left}))
         raise HostError("\n".join([*lines, *_hints(" ".join(lines))]))
-    return Passes(tuple(_name(passes)), {name: ". ".join([why, *_hints(why)]) for name, why in reasons.items()})
+    reasons = {name: ". ".join([why, *_hints(why)]) for name, why in found.reasons.items()}
+    return Passes(tuple(_name(found.passes)), reasons)
+
+
+@dataclass
+class _Assigned:
+    """Metrics assigned to sources so far.
+
+    Attributes
+    ----------
+    left : list of str
+        Metrics that no source has taken.
+    passes : list of Pass
+        What the sources count.
+    refused : dict of str to list of str
+        For each metric, why sources have not taken it.
+    reasons : dict of str to str
+        Each source that was not taken, and why.
+    """
+
+    left: list[str]
+    passes: list[Pass]
+    refused: dict[str, list[str]]
+    reasons: dict[str, str]
+
+
+def _assign(names: Sequence[str], source: str, request: Request) -> _Assigned:
+    """Let each source, in the order of preference, take what it can count."""
+    found = _Assigned(list(names), [], {name: [] for name in names}, {})
+    for candidate, record in find_sources().items():
+        if source not in ("auto", candidate) or not found.left:
+            continue
+        again = [name for name in names if name in request.shared and name not in found.left]
+        counted, why = _offer(record, again, found.left, request)
+        if source == "auto" and (split := _split_sets(counted, found.left, request)):
+            kept = [name for name in found.left if name not in split]
+            counted, why = _offer(record, again, kept, request) if kept else ([], {})
+            why = {**why, **dict.fromkeys(split, "left to a source that counts what it is computed with")}
+        found.passes += counted
+        taken = {metric.name for item in counted for metric in item.metrics}
+        missed = [name for name in found.left if name not in taken]
+        for name in missed:
+            found.refused[name].append(f"{candidate}: {why[name]}")
+        if why and not taken and not all(name.startswith(record.yields_to) for name in missed):
+            found.reasons[candidate] = _commonest(why.values())
+        found.left = missed
+    return found
+
+
+def _offer(record: Source, again: Sequence[str], left: Sequence[str], request: Request) -> Planned:
+    """Have a source plan what is left; of its passes, those count that hold some of it."""
+    counted, why = (record.plan or partial(_plan_by_opening, record))([*again, *left], request)
+    return [item for item in counted if any(metric.name in left for metric in item.metrics)], why
+
+
+def _split_sets(counted: Sequence[Pass], left: Sequence[str], request: Request) -> frozenset[str]:
+    """Return metrics of sets of which a source took a part alone: a pass has one source."""
+    taken = {metric.name for item in counted for metric in item.metrics}
+    split: frozenset[str] = frozenset()
+    for names in request.together:
+        own = names.intersection(left) - request.shared
+        if own & taken and own - taken:
+            split |= own
+    return split
+
+
+def _refusals(reasons: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for the metrics that are refused for one reason, whatever metric it names."""
+    alike: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        alike.setdefault(why.replace(name, "it"), []).append(name)
+    for why, names in alike.items():
+        said = why if len(names) > 1 else reasons[names[0]]
+        yield f"{', '.join(names)} cannot be counted on this host ({said})"
 
 
 def misspelt(names: Iterable[str]) -> Mapping[str, str]:

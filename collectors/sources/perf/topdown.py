@@ -65,7 +65,7 @@ def absence(name: str, root: Path = Path("/")) -> HostError | None:
         return None
     cores = [pmu.name for pmu in pmus(root).values() if pmu.core]
     if not cores:
-        return HostError(f"this host has no PMU of a processor's cores, so no topdown event such as {name}")
+        return HostError("this host has no PMU of a processor's cores, so no topdown events")
     several = len(cores) > 1
     whose = f"the PMU{'s' if several else ''} {' and '.join(cores)} of this processor {'have' if several else 'has'}"
     if any(_has_slots(pmu) for pmu in pmus(root).values()):
@@ -74,8 +74,8 @@ def absence(name: str, root: Path = Path("/")) -> HostError | None:
             "Alder Lake, on performance cores alone"
         )
     return HostError(
-        f"{whose} no topdown events such as {name}: Intel's processors have them from Ice Lake on; perf's own metrics "
-        "may say the same (`unperturbed metrics frontend_bound`)"
+        f"{whose} no topdown events (slots, topdown-retiring, …): Intel's processors have them from Ice Lake on; "
+        "perf's own metrics may say the same (`unperturbed metrics frontend_bound`)"
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.collectors.sources.processors import SAPPHIRE_RAPIDS, processor
+from tests.collectors.sources.processors import SAPPHIRE_RAPIDS, ZEN_4, processor
 from unperturbed.collectors.planning import Passes, passes, plan_passes
 from unperturbed.collectors.sources import Event, Request, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
@@ -127,6 +127,35 @@ def test_a_later_source_gets_the_shared_metrics_too(monkeypatch: pytest.MonkeyPa
     assert by_source == {"papi": ["PAPI_TOT_INS", "PAPI_L1_DCM"], "perf_event": ["PAPI_TOT_INS", "perf::r1"]}
 
 
+def test_what_is_computed_together_has_one_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_trial", counters(8))
+    sources = find_sources()
+    known = sources["papi"].event
+
+    def no_raw_events(name: str) -> Event | None:
+        return None if name.startswith("perf::r") else known(name)
+
+    changed = {**sources, "papi": replace(sources["papi"], event=no_raw_events)}
+    monkeypatch.setattr(passes, "find_sources", lambda: changed)
+    asked = ("PAPI_TOT_INS", "PAPI_BR_INS", "PAPI_L1_DCM", "perf::r1")
+
+    def by_source(*together: frozenset[str]) -> dict[str, list[str]]:
+        found = plan(asked, "auto", together=together)
+        return {item.source: [metric.name for metric in item.metrics] for item in found.passes}
+
+    alone = {"papi": ["PAPI_TOT_INS", "PAPI_BR_INS", "PAPI_L1_DCM"], "perf_event": ["perf::r1"]}
+    assert by_source() == by_source(frozenset({"PAPI_TOT_INS", "PAPI_BR_INS"})) == alone
+    assert by_source(frozenset({"PAPI_TOT_INS", "perf::r1"})) == {
+        "papi": ["PAPI_BR_INS", "PAPI_L1_DCM"],
+        "perf_event": ["PAPI_TOT_INS", "perf::r1"],
+    }
+    asked = ("PAPI_TOT_INS", "PAPI_FP_OPS", "perf::r1")
+    assert by_source(frozenset({"PAPI_FP_OPS", "perf::r1"})) == {
+        "papi": ["PAPI_TOT_INS", "PAPI_FP_OPS"],
+        "perf_event": ["perf::r1"],
+    }, "what no single source counts is counted by several"
+
+
 @given(
     room=st.integers(1, 6),
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12),
@@ -229,6 +258,21 @@ def test_a_topdown_group_is_whole_in_one_pass_and_takes_no_counter(
     assert set(group) < set(whole)
     assert len(whole) == 1 + len(group) + 4
     assert {name for held in names(found) for name in held} == set(mixed)
+
+
+def test_a_processor_without_topdown_events_is_said_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    intel(tmp_path, monkeypatch)
+    perf = passes.find_sources()["perf_event"]
+    amd = processor(tmp_path / "amd", ZEN_4)
+    changed = replace(perf, event=partial(perf_events.event, root=amd), refusal=partial(perf_events.refusal, root=amd))
+    monkeypatch.setattr(passes, "find_sources", lambda: {"perf_event": changed})
+    with pytest.raises(HostError) as caught:
+        plan(["perf::slots", "perf::topdown-retiring", "perf::instructions"])
+    assert str(caught.value) == (
+        "perf::slots, perf::topdown-retiring cannot be counted on this host (perf_event: the PMU cpu of this processor "
+        "has no topdown events (slots, topdown-retiring, …): Intel's processors have them from Ice Lake on; perf's own "
+        "metrics may say the same (`unperturbed metrics frontend_bound`))"
+    )
 
 
 def test_topdown_events_of_user_space_and_of_the_kernel_have_a_run_each(
