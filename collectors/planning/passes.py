@@ -27,6 +27,7 @@ from unperturbed.collectors.runtime.build import build_empty_program, build_obse
 from unperturbed.collectors.sources import NONE, Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.perf.events import PREFIX, describe
+from unperturbed.collectors.sources.perf.sysfs import confinement
 from unperturbed.common import supervision
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError
@@ -355,6 +356,8 @@ def _hints(text: str) -> list[str]:
         hints.append(
             f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1{user_only}"
         )
+    if _NO_ROOM in text and (hybrid := confinement()):
+        hints.append(f"{hybrid[0].upper()}{hybrid[1:]}.")
     kernel_refuses = "No such file or directory" in text or "not supported" in text
     if not permission and (kernel_refuses or ("no PMU" in text and "perf_event:" not in text)):
         hints.append(

@@ -199,6 +199,26 @@ def no_verdict(campaign: CampaignSpec, passes: Passes) -> str:
     return ""
 
 
+def never_computed(campaign: CampaignSpec, passes: Passes) -> str:
+    """Return which derived metrics will have no values, as no run holds all that they need; empty when there is none.
+
+    A sweep computes its metrics from several runs.
+    """
+    if campaign.parameters:
+        return ""
+    held = [{metric.name for metric in item.metrics} for item in passes.passes]
+    counted = frozenset().union(*held)
+    lines = []
+    for name, expression in campaign.measure.derived.items():
+        needed = counted.intersection(expression.names)
+        if needed and not any(needed <= names for names in held):
+            lines.append(
+                f"{name} will have no values: no run holds all {len(needed)} hardware metrics that it is computed from"
+            )
+    advice = "; `multiplex: true` has metrics that do not fit the counters take turns"
+    return "; ".join(lines) + (advice if lines and not campaign.measure.multiplex else "")
+
+
 def check_verdict_possible(campaign: CampaignSpec, passes: Passes) -> None:
     """Refuse metrics in which perturbation cannot show.
 

@@ -107,13 +107,31 @@ def own_core(root: Path = Path("/")) -> Pmu | None:
     root : Path, default Path("/")
         Where sysfs and procfs are looked for.
     """
-    kinds = [pmu for pmu in pmus(root).values() if pmu.core]
+    kinds = _kinds(root)
     if len(kinds) < 2:
         return None
     status = root / "proc/self/status"
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", status.read_text() if status.exists() else "", re.MULTILINE)
     own = cpu_list(allowed[1]) if allowed else frozenset()
     return next((pmu for pmu in kinds if own and own <= pmu.cpus), None)
+
+
+def confinement(root: Path = Path("/")) -> str:
+    """Return how to confine a program to one kind of core, for messages; empty where that is so, or all are alike."""
+    kinds = _kinds(root)
+    if len(kinds) < 2 or own_core(root) is not None:
+        return ""
+    first = next((pmu for pmu in kinds if pmu.name == "cpu_core"), kinds[0])
+    file = first.folder / "cpus"
+    named, chosen = ", ".join(pmu.name for pmu in kinds), file.read_text().strip() if file.exists() else "CPUS"
+    return (
+        f"this processor is hybrid, and an event counts on one kind of core alone ({named}): confine the campaign to "
+        f"one kind with taskset -c {chosen}"
+    )
+
+
+def _kinds(root: Path) -> list[Pmu]:
+    return [pmu for pmu in pmus(root).values() if pmu.core]
 
 
 def cpu_list(text: str) -> frozenset[int]:

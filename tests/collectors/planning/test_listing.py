@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.sources.processors import SAPPHIRE_RAPIDS, processor
+from tests.collectors.sources.processors import ALDER_LAKE, SAPPHIRE_RAPIDS, processor
+from unperturbed.collectors.perf_metrics import read_tables
 from unperturbed.collectors.planning import Listing, list_metrics, nearest
 from unperturbed.collectors.planning import listing as planning
 from unperturbed.collectors.runtime import build_trials
@@ -334,3 +335,29 @@ def test_an_old_papi_a_missing_permission_and_a_missing_pmu_are_told_apart() -> 
         PapiAnswers("7.0.0").refusal(Answer("x", "Event does not exist", -7), OPEN, counting)
         == "PAPI 7.0.0: Event does not exist"
     )
+
+
+def test_a_hybrid_processor_is_listed_by_the_kind_of_core_that_is_meant(tmp_path: Path) -> None:
+    metrics = by_name(list_metrics(root=processor(tmp_path, ALDER_LAKE, cpus="16-19"), source="perf_event"))
+    assert metrics["perf::cycles"].best.meaning == "cycles of the processor, on cpu_atom"
+    assert "(event=0x00,umask=0x80)" in metrics["perf::cpu_core/topdown-retiring/"].best.meaning
+    assert "(event=0xc2,umask=0x0)" in metrics["perf::cpu_atom/topdown-retiring/"].best.meaning
+    assert "perf::cpu_atom/slots/" not in metrics
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")
+def test_metrics_of_perfs_tables_are_listed_with_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERF_CPUID", "GenuineIntel-6-8F-8")
+    read_tables.cache_clear()
+    try:
+        level_1 = list_metrics(pattern="TopdownL1")
+        if level_1.perf_metric_problem:
+            pytest.skip(level_1.perf_metric_problem)
+        names = {metric.name for metric in level_1.perf_metrics}
+        assert {"tma_retiring", "tma_frontend_bound", "tma_backend_bound", "tma_bad_speculation"} <= names
+        assert all("TopdownL1" in metric.groups for metric in level_1.perf_metrics if metric.name == "tma_retiring")
+        assert not level_1.metrics
+        assert "tma_retiring" in nearest("tma_retirin", list_metrics())
+        assert not list_metrics(source="papi").perf_metrics
+    finally:
+        read_tables.cache_clear()
