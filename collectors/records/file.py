@@ -356,7 +356,14 @@ def create_record_file(path: Path, setup: Setup) -> None:
     header["observer_cpu"] = setup.observer_cpu
     for index, event in enumerate(setup.events):
         flags = int(event.kernel) | int(not event.user) << 1 | int(event.follows) << 2
-        header["event"][index] = (event.type, flags, event.config, event.config1, event.config2, event.name.encode())
+        header["event"][index] = (
+            event.type,
+            flags,
+            event.config,
+            event.config1,
+            event.config2,
+            event.name.encode()[:_NAME_BYTES],
+        )
     header["interval_event"] = setup.interval_index
     header["probes"] = len(setup.probes)
     for index, probe in enumerate(setup.probes):

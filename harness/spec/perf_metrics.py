@@ -15,10 +15,9 @@ from unperturbed.common.expressions import parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import InvalidSpec
+from unperturbed.harness.spec.sections._metrics import PERF_METRIC
 from unperturbed.harness.spec.yaml.positions import read_yaml
 
-ASKED = "perf-metric:"
-"""Before the name of a metric of perf's tables, under `derived`."""
 KEY = "perf_metrics"
 _STAND_IN = "perf::instructions"
 
@@ -39,7 +38,11 @@ def put_in_perf_metrics(draft: Draft, text: str) -> str:
         The text with the formulas that perf was asked for behind it; the same text where it was asked for none.
     """
     measure, derived = draft.value("measure"), draft.value("measure", "derived")
-    asked = {name: value[len(ASKED) :].strip() for name, value in _texts(derived).items() if value.startswith(ASKED)}
+    asked = {
+        name: value[len(PERF_METRIC) :].strip()
+        for name, value in _texts(derived).items()
+        if value.startswith(PERF_METRIC)
+    }
     if not asked or not isinstance(measure, dict) or not isinstance(derived, dict):
         return text
     given = _texts(draft.value(KEY))

@@ -78,18 +78,9 @@ def describe(name: str, root: Path = Path("/")) -> PerfEvent:
 def event(name: str, root: Path = Path("/")) -> Event | None:
     """Return what the runtime opens for a metric, or None when perf_event has no such event here."""
     try:
-        code = describe(name, root).code
+        return describe(name, root).code.as_event(name)
     except UnperturbedError:
         return None
-    return Event(
-        name,
-        type=code.type,
-        config=code.config,
-        config1=code.config1,
-        config2=code.config2,
-        user=code.user,
-        kernel=code.kernel,
-    )
 
 
 def refusal(name: str, root: Path = Path("/")) -> str | None:

@@ -21,7 +21,6 @@ from unperturbed.collectors.sources.perf.topdown import leader
 from unperturbed.collectors.sources.source import (
     Answer,
     CatalogueEntry,
-    Event,
     SourceCatalogue,
     SourceState,
     SourceSupport,
@@ -136,8 +135,7 @@ def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
 def _question(name: str, code: PerfCode, root: Path) -> str:
     """Return the question whether the kernel opens an event: alone, or behind the one that must lead its group."""
     asked = f"{code.type} {code.config} {code.config1} {code.config2} {code.user:d} {code.kernel:d} {name}"
-    event = Event(name, code.type, code.config, code.kernel, code.config1, code.config2, code.user)
-    lead = leader(event, root)
+    lead = leader(code.as_event(name), root)
     return f"perf {asked}" if lead is None else f"perf-led {lead.config} {asked}"
 
 

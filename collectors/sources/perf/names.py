@@ -18,6 +18,7 @@ from typing import Literal
 
 from unperturbed.collectors.sources.perf import topdown
 from unperturbed.collectors.sources.perf.sysfs import Pmu, encode, label, own_core, pmus, tracepoint_id, tracepoints
+from unperturbed.collectors.sources.source import Event
 from unperturbed.errors import HostError, SpecError
 
 _HARDWARE, _SOFTWARE, _TRACEPOINT, _CACHE, _RAW = range(5)
@@ -35,6 +36,12 @@ class PerfCode:
     config2: int = 0
     user: bool = True
     kernel: bool = False
+
+    def as_event(self, name: str) -> Event:
+        """Return what a sampler opens for a metric of a name."""
+        return Event(
+            name, self.type, self.config, config1=self.config1, config2=self.config2, user=self.user, kernel=self.kernel
+        )
 
 
 @dataclass(frozen=True)

@@ -127,3 +127,13 @@ def test_what_cannot_be_measured_is_one_fault_at_its_place(metric: str, why: str
         parse_spec(SPEC.replace("perf-metric:ipc", f"perf-metric:{metric}"), "s.yaml", tmp_path)
     assert str(caught.value).startswith(f"s.yaml:8:10: {why}")
     assert "\n" not in str(caught.value)
+
+
+def test_a_metric_of_perfs_tables_is_no_hardware_metric(tmp_path: Path) -> None:
+    text = SPEC.partition("  derived:")[0].replace("[perf::instructions]", "[perf::instructions, perf-metric:ipc]")
+    with pytest.raises(SpecError) as caught:
+        parse_spec(text, "s.yaml", tmp_path)
+    assert str(caught.value) == (
+        "s.yaml:6:34: unknown metric `perf-metric:ipc`; a metric of perf's tables is computed: list it under "
+        "`derived`, as in `mine: perf-metric:ipc`"
+    )
