@@ -239,6 +239,8 @@ class _Translation:
             return f"{PREFIX}{event.pmu}/{encoded},name={label}/{mode}"
         if pmu:
             return f"{PREFIX}{pmu}/{','.join((first, *others))}/{mode}"
+        if not any(unit.core for unit in units.values()):
+            raise _Untranslated(f"it needs {first}, and this host has no PMU of a processor's cores")
         raise _Untranslated(f"it needs {first}, which is not in perf's tables of events for this processor")
 
     def _has_one(self, name: str) -> bool:

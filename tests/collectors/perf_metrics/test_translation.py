@@ -101,6 +101,11 @@ def test_what_has_no_counterpart_is_refused_with_the_reason(sapphire: Path, name
     assert str(caught.value).startswith(f"perf's metric {name} cannot be measured here: {why}")
 
 
+def test_a_host_without_a_pmu_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"it needs INST_RETIRED\.ANY, and this host has no PMU of a processor's cores"):
+        translate("ipc", PerfTables("7", metrics=(PerfMetric("ipc", "INST_RETIRED.ANY / cycles"),)), tmp_path)
+
+
 def test_an_unknown_name_gets_the_nearest(sapphire: Path) -> None:
     with pytest.raises(SpecError, match=r"no metric tma_retirin for this processor; did you mean tma_retiring\b"):
         of_sapphire("tma_retirin", sapphire)
