@@ -4,7 +4,7 @@ python = .venv/bin/python
 campaign ?= campaigns/quickstart
 MINUTES ?= 60
 
-.PHONY: help quickstart test test-pmu attack check docs docs-pictures dev bench validate clean
+.PHONY: help quickstart test test-pmu attack check docs docs-pictures dev bench validate validate-processor clean
 
 help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
@@ -14,6 +14,7 @@ help:
 	@echo 'make check        ruff, clang-format, mypy strict, wheel and sdist, documentation'
 	@echo 'make docs-pictures  draw the pictures of the documentation again'
 	@echo 'make validate     long evidence, written to docs/evidence (hours)'
+	@echo 'make validate-processor  evidence that needs counters of a processor (2.5 hours, can be stopped and resumed)'
 	@echo 'make dev          set up for working on the code'
 
 quickstart:
@@ -87,11 +88,12 @@ validate:
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
 	$(python) docs/evidence/calibration.py --campaigns 1000 --seed 1
 	$(python) -m pytest -m long
-	$(python) docs/evidence/nodes.py --campaigns 4000 --families 250 --seed 1
+	$(python) docs/evidence/nodes.py --campaigns 4000 --families 1000 --seed 1
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
 	$(python) -m experiments.perturbation.evaluate
+	$(python) -m experiments.perturbation.layouts
 	$(python) -m experiments.alignment.evaluate --pairs 9
 	$(python) -m experiments.alignment.unaligned
 	@tools/setup.sh attack
@@ -102,7 +104,11 @@ validate:
 	$(python) -m experiments.structure.evaluate
 	$(python) -m experiments.structure.second_run --pairs 40
 	$(python) -m experiments.causal.evaluate
-	@echo 'on a host whose processor counts, also: $(python) -m experiments.alignment.evaluate --processor'
+	@echo 'on a host whose processor counts, also: make validate-processor'
+
+validate-processor:
+	@tools/setup.sh bench
+	$(python) -m experiments.processor
 
 clean:
 	rm -rf .venv .venv-peers build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

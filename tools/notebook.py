@@ -1,7 +1,7 @@
 """Execute the notebook tutorial, on a short campaign of the quickstart's own program and metrics.
 
 The site's build calls `execute`, and fails if a cell fails or shows another text than the page. The tests use the same
-folder. The campaign takes about ten seconds of processor time; it is kept in `.cache/notebook` until the code, the
+folder. The campaign takes about ten seconds of CPU time; it is kept in `.cache/notebook` until the code, the
 quickstart or this module changes.
 """
 

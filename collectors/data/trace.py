@@ -122,7 +122,7 @@ class Trace:
         Read-only mapping, name to `Metric`, in column order.
     begin_ns, end_ns : array of int64
         Int64, shape (intervals,). Bounds of each interval, ns since the first record, on the clock that
-        intervals are taken from (`attributes["clock"]`): wall-clock time, or the process's processor time.
+        intervals are taken from (`attributes["clock"]`): wall-clock time, or the process's CPU time.
     overruns : array of int64
         Int64, shape (intervals,). Timer ticks that were missed inside the interval.
     attributes : mapping of str to object, optional

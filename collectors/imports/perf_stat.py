@@ -43,7 +43,7 @@ _NOT_COUNTED, _NOT_SUPPORTED = "<not counted>", "<not supported>"
 _PLACES = ("cpu", "thread", "core", "die", "cluster", "cache", "socket", "node")
 """Keys of JSON rows that say which processor or thread a row counts."""
 _MODIFIERS = re.compile(r":(?P<letters>[ukhGHpPIDWSe]+)$")
-_CLOCKS = {"duration_time": "wall time", "user_time": "processor time in user space", "system_time": "in the kernel"}
+_CLOCKS = {"duration_time": "wall time", "user_time": "CPU time in user space", "system_time": "in the kernel"}
 _UNITS = {"msec": "ms", "": "events"}
 
 

@@ -282,7 +282,7 @@ class Records:
         Function call interrupts that the program's processors took while an observer watched, the kernel's own
         among them.
     user_us, system_us, wall_ns : int
-        Processor time and duration of the program as its observer saw them; 0 inside.
+        CPU time and duration of the program as its observer saw them; 0 inside.
     observer_cpu : int
         Processor that the observer kept for itself, or negative.
     os_columns : tuple of str

@@ -71,7 +71,7 @@ class Tally:
     enabled_ns, running_ns : int, default 0
         How long perf_event's counters were wanted, and counted.
     other_threads_ns : int, default 0
-        Processor time of the worker's other threads meanwhile, which no counter of its main thread holds.
+        CPU time of the worker's other threads meanwhile, which no counter of its main thread holds.
     """
 
     scope: str

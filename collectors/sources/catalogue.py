@@ -123,8 +123,8 @@ OS_GROUPS = (
                 "major_faults": "page faults that read a disk",
                 "voluntary_switches": "times the process gave up the processor",
                 "involuntary_switches": "times the processor was taken from the process",
-                "user_time_us": "processor time in the program, microseconds",
-                "system_time_us": "processor time in the kernel for the program, microseconds",
+                "user_time_us": "CPU time in the program, microseconds",
+                "system_time_us": "CPU time in the kernel for the program, microseconds",
                 "blocks_read": "blocks of 512 bytes read from a disk",
                 "blocks_written": "blocks of 512 bytes written to a disk",
             }

@@ -413,7 +413,7 @@ Task = tuple[str, Callable[..., Iterator[Any]], tuple[Any, ...]]
 
 
 def execute(_common: None, task: Task) -> tuple[list[Any], float]:
-    """Make the rows of one task, in whatever process; return them, and the processor time that they took."""
+    """Make the rows of one task, in whatever process; return them, and the CPU time that they took."""
     _, function, arguments = task
     started = time.process_time()
     return list(function(*arguments)), time.process_time() - started

@@ -333,7 +333,7 @@ Command: `{command}`; commit {commit}; {runs} runs, and {seconds:.0f} s of one c
 {python}; counters: {source}.
 
 The quickstart's program (`experiments/quickstart/blocksort`) on a smaller input, six hardware metrics (15 pairs within
-a run, six metrics after alignment), intervals of processor time. One campaign gives each configuration one layout of
+a run, six metrics after alignment), intervals of CPU time. One campaign gives each configuration one layout of
 its code, the other gives each run a layout of its own ([how events are
 counted](../explanation/software.md#layout)). Besides the baseline there are the anchor alone ({milestones} events a
 run) and *rare* (the anchor and others, {events:,} events in all), and a sham of each:

@@ -22,6 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not installed
+
+from experiments.common.provenance import made_here
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.planning import plan_passes
@@ -146,6 +149,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
+    made = made_here()
     found: dict[str, list[Trace]] = {"outside": [], "outside again": [], "inside": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -170,6 +174,7 @@ def main() -> None:
         f"ms a run, tolerance ±{TOLERANCE}.",
         "The baseline are runs observed from outside."
         + ("" if is_pmu else " This host has no PMU: the kernel's counters stand for hardware events here."),
+        made,
     ]
     for kind, title in (("outside again", "Outside against outside: the null"), ("inside", "Inside against outside")):
         verdict = baseline.inner(found[kind])

@@ -21,6 +21,7 @@ import numpy as np
 from experiments.alignment.figures import draw_all
 from experiments.alignment.pairs import PROCESSOR_WORKLOADS, WAYS, WORKLOADS, Pair, Workload, own, pairs_of
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
+from experiments.common.provenance import recorded
 from experiments.common.tables import markdown_table, right
 from unperturbed.analysis.alignment import align, map_region, milestone_positions, summarise_scores
 from unperturbed.collectors.data import Trace
@@ -182,7 +183,7 @@ def _range(shares: Sequence[float]) -> str:
     return f"{100 * min(shares):.0f}–{100 * max(shares):.0f}"
 
 
-def page(found: Sequence[Found], command: str, template: str) -> str:
+def page(found: Sequence[Found], command: str, template: str, campaigns: Path = Path()) -> str:
     """Return the page of evidence."""
     flat = found[-1]
     reached = {judge: float(np.median(ways[list(WAYS)[-1]][32])) for judge, ways in flat.ways.items()}
@@ -196,6 +197,7 @@ def page(found: Sequence[Found], command: str, template: str) -> str:
         reached="; ".join(f"{share:.1%} judged by `{judge}`" for judge, share in reached.items()),
         command=command,
         source=_source(found),
+        recorded=recorded(campaigns / one.workload.name for one in found),
     )
 
 
@@ -237,7 +239,7 @@ def main() -> None:
     draw_all(EVIDENCE / name, found, BUDGETS, PENALTIES)
     options = f"--pairs {arguments.pairs}{' --processor' if arguments.processor else ''}"
     command = f"python -m experiments.alignment.evaluate {options}"
-    (EVIDENCE / f"{name}.md").write_text(page(found, command, template))
+    (EVIDENCE / f"{name}.md").write_text(page(found, command, template, arguments.campaigns))
     print(f"written: {EVIDENCE / f'{name}.md'}")
 
 

@@ -2,7 +2,7 @@
 
     python -m experiments.alignment.unaligned [--campaigns FOLDER]
 
-Runs shortened campaigns of records, rules and raytracer twice, with intervals of processor time and with intervals of
+Runs shortened campaigns of records, rules and raytracer twice, with intervals of CPU time and with intervals of
 work (`clock: work`), or continues them. Pairs of runs that collected different metrics are compared element by element
 without any alignment, and by dynamic time warping in the paper's way and in this tool's, without anchors. Milestones
 that were not used judge each. Writes docs/evidence/alignment_work.md.

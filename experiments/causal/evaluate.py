@@ -1,26 +1,39 @@
 """The experiments of "Causal analysis for performance modeling of computer programs" with campaigns of this tool.
 
-    python -m experiments.causal.evaluate [--campaigns FOLDER] [--only NAME …] [--points N] [--no-run]
+    python -m experiments.causal.evaluate [--campaigns FOLDER] [--only NAME …] [--points N] [--no-run] [--stored]
 
 Runs the sweeps of each part into the folder, or goes on with what stands there; learns what causes what from their
 tables, compares it with the paper's claims, and writes docs/evidence/causal.md and its figures. A part that this host
-cannot measure is left out, and the page says so. With --only the other parts of the page are those that were evaluated
-last. With --points all is small, and nothing is written but into the folder.
+cannot measure is left out, and the page says so. With --only the other parts of the page stay.
+With --points all is small, and nothing is written but into the folder.
+
+Each sweep's table is kept in experiments/causal/tables, so that a later learner is evaluated on the same runs: --stored
+takes the tables that are there, and runs nothing. A part that has none keeps its section of the page.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import yaml
 
 from experiments.common.evaluation import EVIDENCE, GOOD, HOST_CANNOT, evaluation_parser, fill_page, run_campaign
+from unperturbed.collectors.data import read_sweep_facts
 
 HERE = Path(__file__).parent
+STORED = HERE / "tables"
+TABLE = "table.parquet"
+END = "end"
+"""The mark behind the last part."""
+LARGEST = 5_000_000
+"""Bytes of a table that the repository takes."""
 COUNTERS = "a processor whose counters can be read"
 
 
@@ -98,10 +111,49 @@ def measured(part: Part, folder: Path, points: int | None) -> bool:
     return all(run_campaign(spec, folder / spec.stem, accept=accept) == GOOD for spec in specs)
 
 
-def page_of(sections: Path) -> str:
-    """Return the page of the parts that have been evaluated."""
-    evaluated = [sections / f"{part.name}.md" for part in PARTS]
-    return fill_page(HERE / "page.md", parts=(path.read_text().rstrip() + "\n" for path in evaluated if path.exists()))
+def store(part: Part, folder: Path) -> None:
+    """Keep the tables of a part's sweeps in the repository.
+
+    Raises
+    ------
+    SystemExit
+        A table is too large to be kept.
+    """
+    for name in part.specs:
+        table = folder / name / TABLE
+        if table.stat().st_size > LARGEST:
+            raise SystemExit(
+                f"{table}: {table.stat().st_size:,} bytes are too many to be kept; {LARGEST:,} are allowed"
+            )
+        (STORED / name).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(table, STORED / name / TABLE)
+
+
+def stored(part: Part) -> bool:
+    """Return whether all tables of a part are kept."""
+    return all((STORED / name / TABLE).exists() for name in part.specs)
+
+
+def sections_of(page: Path) -> dict[str, str]:
+    """Return the sections that a page has, by the name of their part."""
+    if not page.exists():
+        return {}
+    _, *pieces = re.split(r"^<!-- (\w+) -->\n", page.read_text(), flags=re.MULTILINE)
+    return {name: text.strip() for name, text in zip(pieces[::2], pieces[1::2], strict=True) if name != END}
+
+
+def page_of(sections: Mapping[str, str]) -> str:
+    """Return the page of the parts that have a section."""
+    parts = [f"<!-- {part.name} -->\n{sections[part.name].strip()}\n" for part in PARTS if part.name in sections]
+    return fill_page(HERE / "page.md", parts=parts)
+
+
+def _findings(part: Part, folder: Path, evidence: Path) -> str:
+    """Evaluate a part; say when its sweeps were recorded, and by which version they are evaluated."""
+    found: str = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
+    days = sorted(str(read_sweep_facts(folder / name).get("begun", "unknown"))[:10] for name in part.specs)
+    when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
+    return f"{found.strip()}\n\nRecorded {when}; evaluated with version {metadata.version('unperturbed')}."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,22 +166,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--points", type=int, help="points of each sweep, for a trial; its page stays in the folder of the sweeps"
     )
     parser.add_argument("--no-run", action="store_true", help="evaluate the sweeps as they stand, and run nothing")
+    parser.add_argument("--stored", action="store_true", help="evaluate the tables that are kept, and run nothing")
     asked = parser.parse_args(arguments)
     folder: Path = asked.campaigns.resolve() / (f"trial-{asked.points}" if asked.points else "")
     evidence = EVIDENCE if asked.points is None else folder
     (evidence / "causal").mkdir(parents=True, exist_ok=True)
-    sections = folder / "sections"
-    sections.mkdir(parents=True, exist_ok=True)
+    page = evidence / "causal.md"
+    sections = sections_of(page)
     for part in PARTS:
         if asked.only and part.name not in asked.only:
             continue
-        if not asked.no_run and not measured(part, folder, asked.points):
+        if asked.stored:
+            if not stored(part):
+                print(f"{part.name}: no table is kept, its section stays", file=sys.stderr)
+                continue
+            section = _findings(part, STORED, evidence)
+        elif not asked.no_run and not measured(part, folder, asked.points):
             section = f"*{part.name} needs {part.needs}. This host is none: the part was left out.*"
         else:
-            section = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
-        (sections / f"{part.name}.md").write_text(section)
+            section = _findings(part, folder, evidence)
+            if asked.points is None:
+                store(part, folder)
+        sections[part.name] = section
         print(f"{part.name}: evaluated", file=sys.stderr)
-    page = evidence / "causal.md"
     page.write_text(page_of(sections))
     print(f"written: {page}")
 

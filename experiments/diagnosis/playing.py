@@ -35,7 +35,7 @@ class Played:
     duration_s : float
         From its start to its end.
     others_share : float
-        Share of the host's processor time meanwhile that neither the player nor this process used; it includes stress.
+        Share of the host's CPU time meanwhile that neither the player nor this process used; it includes stress.
     """
 
     shown: list[str]
@@ -139,14 +139,14 @@ def missing_tools() -> list[str]:
 
 
 def _busy_s() -> float:
-    """Return the processor time that the host has used since its start, of all processors."""
+    """Return the CPU time that the host has used since its start, of all processors."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     idle = fields[3] + fields[4]
     return (sum(fields) - idle) / os.sysconf("SC_CLK_TCK")
 
 
 def _own_s() -> float:
-    """Return the processor time of this process and of its children that have ended."""
+    """Return the CPU time of this process and of its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

@@ -1,10 +1,14 @@
 """The experiment of "Understanding Measurement Perturbation in Trace-based Data" again, judged by this tool.
 
-    python -m experiments.perturbation.evaluate [--campaigns FOLDER] [--programs bzip2 chess]
+    python -m experiments.perturbation.evaluate [--campaigns FOLDER] [--programs bzip2 chess] [--processor]
 
 Runs the campaigns of four programs into the folder, or continues them; compares every step of a series, in which one
 software metric is added at a time, with the baseline, by this tool's verdicts and by the paper's rule; writes
-docs/evidence/perturbation.md and its figures. Table and figure numbers are the paper's.
+docs/evidence/perturbation.md and its figures, and every change to experiments/perturbation/tables. Table and figure
+numbers are the paper's.
+
+--processor the same with longer runs and a processor's own counters, beside the simulator's table:
+docs/evidence/perturbation_processor.md.
 """
 
 from __future__ import annotations
@@ -16,10 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
+from experiments.common.provenance import recorded
 from experiments.common.tables import markdown_table, right
+from experiments.perturbation.changes import agreement, write_changes
 from experiments.perturbation.figures import draw_all
 from experiments.perturbation.findings import findings
-from experiments.perturbation.series import PROGRAMS, Series, Step, judge
+from experiments.perturbation.series import PROGRAMS, Series, Step, judge, require_processor
+from experiments.perturbation.variants import COUNTERS, write_variant
 from unperturbed.analysis.perturbation import Verdict
 
 HERE = Path(__file__).parent
@@ -94,12 +101,14 @@ def stability_lines(found: Sequence[Series]) -> list[str]:
     return lines
 
 
-def page(found: Sequence[Series], command: str) -> str:
+def page(found: Sequence[Series], command: str, *, processor: bool = False, campaigns: Path = Path()) -> str:
     """Return the page of evidence."""
     missing = [program.name for program in PROGRAMS if program.name not in {series.program.name for series in found}]
     settings = found[0].spec
     return fill_page(
-        HERE / "page.md",
+        HERE / ("page_processor.md" if processor else "page.md"),
+        agreement=agreement(found) if processor else "",
+        recorded=recorded(campaigns / series.program.name for series in found),
         table_1=table_1(found),
         steps=step_tables(found),
         stability=stability_lines(found),
@@ -126,19 +135,31 @@ def main() -> None:
     parser = evaluation_parser(__doc__, "perturbation")
     names = [program.name for program in PROGRAMS]
     parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
+    parser.add_argument("--processor", action="store_true", help="longer runs, counted by this host's processor")
     arguments = parser.parse_args()
+    campaigns: Path = arguments.campaigns.resolve() / ("processor" if arguments.processor else "")
     found = []
     for program in PROGRAMS:
         if program.name in arguments.programs:
-            campaign = arguments.campaigns / program.name
-            run_campaign(program.spec, campaign)
-            found.append(judge(program, campaign))
+            counters = COUNTERS if arguments.processor else None
+            spec = write_variant(campaigns / "specs", program, counters=counters) if counters else program.spec
+            run_campaign(spec, campaigns / program.name)
+            found.append(judge(program, campaigns / program.name, spec))
             print(f"{program.name}: compared {len(found[-1].steps)} steps with the baseline", file=sys.stderr)
-    (EVIDENCE / "perturbation").mkdir(exist_ok=True)
-    draw_all(EVIDENCE / "perturbation", found)
-    chosen = "" if arguments.programs == names else f" --programs {' '.join(series.program.name for series in found)}"
-    (EVIDENCE / "perturbation.md").write_text(page(found, f"python -m experiments.perturbation.evaluate{chosen}"))
-    print(f"written: {EVIDENCE / 'perturbation.md'}")
+    if arguments.processor:
+        require_processor(series.baseline.traces[0] for series in found)
+    name = "perturbation_processor" if arguments.processor else "perturbation"
+    (EVIDENCE / name).mkdir(exist_ok=True)
+    draw_all(EVIDENCE / name, found)
+    command = "python -m experiments.perturbation.evaluate"
+    if arguments.programs == names:
+        write_changes(found, processor=arguments.processor)
+    else:
+        command += f" --programs {' '.join(series.program.name for series in found)}"
+    command += " --processor" if arguments.processor else ""
+    written = page(found, command, processor=arguments.processor, campaigns=campaigns)
+    (EVIDENCE / f"{name}.md").write_text(written)
+    print(f"written: {EVIDENCE / f'{name}.md'}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,16 +181,30 @@ class Series:
         return self.steps[at - 1].traces if at else self.baseline.traces
 
 
-def judge(program: Program, campaign: Path) -> Series:
+def judge(program: Program, campaign: Path, spec_path: Path | None = None) -> Series:
     """Read a campaign's runs and compare every step with the baseline.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    campaign : Path
+        The campaign's folder.
+    spec_path : Path, optional
+        The campaign's spec, where it is another than the program's.
+
+    Returns
+    -------
+    Series
+        Its steps.
 
     Raises
     ------
     ValueError
         A step has no run.
     """
-    spec = load_spec(program.spec)
-    runs, shams = _runs_of(campaign)
+    spec = load_spec(spec_path or program.spec)
+    runs, shams = runs_by_configuration(campaign)
     align_on = tuple(spec.analysis.align_on)
     baseline = _baseline(spec, runs["baseline"])
     instructions = float(np.mean([trace["PAPI_TOT_INS"].sum() for trace in baseline.traces]))
@@ -220,12 +234,35 @@ def judge(program: Program, campaign: Path) -> Series:
     return Series(program, spec, baseline, tuple(steps), left_out, verdicts)
 
 
+def require_processor(traces: Iterable[Trace]) -> None:
+    """Refuse runs whose cycles were not counted by a processor.
+
+    Raises
+    ------
+    SystemExit
+        A run's cycles were simulated.
+    """
+    if any(trace.metrics["PAPI_TOT_CYC"].kind != "hardware" for trace in traces):
+        raise SystemExit("the counters were simulated: this host's processor counts nothing, see `unperturbed doctor`")
+
+
 def _judged(baseline: Baseline, name: str, traces: Sequence[Trace], align_on: Sequence[str]) -> Verdict:
     return combine_checks(name, baseline.inner(traces), baseline.outer(traces, align_on=align_on))
 
 
-def _runs_of(campaign: Path) -> tuple[Mapping[str, list[Trace]], Mapping[str, list[Trace]]]:
-    """Return the runs of each configuration, and those of each one's sham: the pilot is none."""
+def runs_by_configuration(campaign: Path) -> tuple[Mapping[str, list[Trace]], Mapping[str, list[Trace]]]:
+    """Return the runs of each configuration, and those of each one's sham, in the order of their start; no pilot.
+
+    Parameters
+    ----------
+    campaign : Path
+        The campaign's folder.
+
+    Returns
+    -------
+    runs, shams : mapping of str to list of Trace
+        By the name of the configuration; of a sham, by that of the configuration whose code it has.
+    """
     runs: dict[str, list[Trace]] = defaultdict(list)
     shams: dict[str, list[Trace]] = defaultdict(list)
     for path in sorted(campaign.glob("runs/[0-9]*/trace.parquet")):

@@ -86,7 +86,7 @@ def planted_table(seeds: int) -> list[str]:
 
 
 def time_table(sizes: tuple[int, ...] = (1_000, 10_000, 100_000)) -> list[str]:
-    """Return the processor time for runs of 5 phases and 6 metrics."""
+    """Return the CPU time for runs of 5 phases and 6 metrics."""
     rows = []
     for size in sizes:
         rng = np.random.default_rng(1)

@@ -40,11 +40,11 @@ _PILOT_INTERVAL_NS = 20_000_000
 _REHEARSAL_TIMES, _REHEARSAL_SLACK_S = 20, 10
 """With probes, a program is stopped after so many times the duration of the pilot and so many seconds more."""
 _JIFFIES = 2
-"""An interval of processor time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
+"""An interval of CPU time is at least two of the kernel's jiffies: below, its length is mostly rounding."""
 
 
 def _clock(campaign: CampaignSpec, source: str) -> str:
-    """Choose the interval's clock: processor time in a simulator, where wall-clock intervals vary with the load."""
+    """Choose the interval's clock: CPU time in a simulator, where wall-clock intervals vary with the load."""
     if campaign.measure.clock != "auto":
         return campaign.measure.clock
     return "process-cpu" if source == "simulated" else "monotonic"
@@ -190,7 +190,7 @@ def _interval_for(records: int, duration_ns: int, clock: str) -> tuple[int, str]
     if exact >= shortest:
         return int(exact), ""
     return shortest, (
-        f"{records} records were requested; processor time ticks every {jiffy / 1e6:g} ms here, so the shortest "
+        f"{records} records were requested; CPU time ticks every {jiffy / 1e6:g} ms here, so the shortest "
         f"interval is {shortest / 1e6:g} ms and gives about {duration_ns // shortest}. A longer input gives more."
     )
 

@@ -143,7 +143,7 @@ def warm_once(part: str, announce: Callable[[str], None] | None = None) -> None:
     stamp = _stamp(part)
     if stamp is None or stamp.exists():
         return
-    what = f"compiling the loops of the {part}, this once: some 10 s of processor time"
+    what = f"compiling the loops of the {part}, this once: some 10 s of CPU time"
     (announce or (lambda line: logging.getLogger(__name__).info("%s …", line)))(what)
     logger = logging.getLogger("unperturbed")
     level = logger.level

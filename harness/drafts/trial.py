@@ -23,7 +23,7 @@ _EASY_SIMULATED_S = 0.1
 """Simulated 50 times as slowly, 200 intervals of it have six ticks each."""
 _KILLED = 128
 _OWN_SHARE = 0.5
-"""A program that uses less of the processor time itself lets others work."""
+"""A program that uses less of the CPU time itself lets others work."""
 
 
 def try_command(
@@ -76,12 +76,12 @@ def try_command(
     seconds = max(run.seconds for run in runs)
     if follow:
         said += tuple(_elsewhere(spec, last))
-    if spec.hardware.simulated:  # whose intervals are of processor time
+    if spec.hardware.simulated:  # whose intervals are of CPU time
         used = max(run.processor_s for run in runs)
-        _require_length(spec, used, "of processor time", last)
+        _require_length(spec, used, "of CPU time", last)
         if used < _EASY_SIMULATED_S:
             said += (
-                f"the program takes {duration(used)} of processor time: simulated intervals are then as short as two "
+                f"the program takes {duration(used)} of CPU time: simulated intervals are then as short as two "
                 f"ticks of the clock and vary by one; with {duration(_EASY_SIMULATED_S)} or more fewer runs decide",
             )
     else:
@@ -181,7 +181,7 @@ def _elsewhere(spec: CommandSpec, run: _Once) -> Iterator[str]:
     if not child or run.processor_s < spec.shortest_s or own > _OWN_SHARE * run.processor_s:
         return
     said = (
-        f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of processor time, the "
+        f"{Path(spec.words[0]).name} itself uses {duration(own)} of {duration(run.processor_s)} of CPU time, the "
         f"programs that it starts use the rest, and what is measured is {Path(spec.words[0]).name}. To measure what "
         f"it starts: unperturbed run -- {shlex.join(child)}"
     )

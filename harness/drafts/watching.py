@@ -77,7 +77,7 @@ class Watched:
     child : tuple of str
         The command that it started and that ran longest; empty for none.
     own_s : float
-        Processor time of the process itself, without its children, to a clock tick.
+        CPU time of the process itself, without its children, to a clock tick.
     """
 
     image: Image | None

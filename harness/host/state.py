@@ -111,7 +111,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     for name, what in (("steal_s", "stolen by other guests"), ("iowait_s", "waiting for disks")):
         if before.get(name) is not None and after.get(name) is not None:
             # The kernel sums both over the processors.
-            parts.append(f"{after[name] - before[name]:.2f} s of processor time {what}")
+            parts.append(f"{after[name] - before[name]:.2f} s of CPU time {what}")
     parts.append(f"{after['memory_available_mib'] / 1024:.1f} GiB free")
     if after["swap_used_mib"] > before["swap_used_mib"]:
         parts.append(f"{after['swap_used_mib'] - before['swap_used_mib']} MiB swapped out")

@@ -51,7 +51,7 @@ class Outcome:
     seconds : float
         Wall-clock time.
     user_s, system_s : float
-        Processor time with all waited-for children.
+        CPU time with all waited-for children.
     max_rss_kib : int
         Largest resident memory of any of these processes.
     """

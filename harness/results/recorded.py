@@ -27,7 +27,7 @@ Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
 """Pass name to configuration to its traces, in the order of the plan; the main pass first."""
 
 _STOLEN = 0.02
-"""Share that other guests of the machine may take of the processor time that this one had work for."""
+"""Share that other guests of the machine may take of the CPU time that this one had work for."""
 
 _SWITCHES = 5.0
 """A run is disturbed by more than so many times the median rate of context switches …"""
@@ -134,7 +134,7 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
         reasons = []
         stolen = _stolen_share(state)
         if stolen is not None and stolen > _STOLEN:
-            reasons.append(f"{stolen:.0%} of the processor time in demand stolen by other guests of the machine")
+            reasons.append(f"{stolen:.0%} of the CPU time in demand stolen by other guests of the machine")
         swapped = _grown(state, "swap_used_mib")
         if swapped is not None and swapped > 0:
             reasons.append(f"{swapped:.0f} MiB swapped out meanwhile")
@@ -147,7 +147,7 @@ def describe_disturbances(states: Sequence[RunState]) -> dict[str, str]:
 
 
 def _stolen_share(state: RunState) -> float | None:
-    """Return which share of the processor time in demand was stolen; None where it is not known.
+    """Return which share of the CPU time in demand was stolen; None where it is not known.
 
     The kernel sums both times over all processors, and a processor without work has nothing stolen: seconds stolen for
     each second of the run would grow with the number of processors.

@@ -310,7 +310,7 @@ def _provenance(campaign: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapp
             "identity": manifest.fact("program") or "not recorded",
             "result": f"exit code {expected['exit_code']}, sha256 {expected['digest']}",
             "untouched, unmeasured": (
-                f"{native['seconds']:.3f} s, {native['user_s']:.3f} s of processor time, "
+                f"{native['seconds']:.3f} s, {native['user_s']:.3f} s of CPU time, "
                 f"{native['max_rss_kib'] / 1024:.0f} MiB"
             ),
             "inputs": ", ".join(f"{name} ({size:,} bytes)" for name, size in manifest.required_fact("inputs").items())

@@ -166,7 +166,7 @@ def _watch(plan: dict[str, object], memory: mmap.mmap, found: Found) -> bool:
 
 
 def _processor_s(process: int) -> float:
-    """Return the processor time of a process: a busy machine makes no input a hang."""
+    """Return the CPU time of a process: a busy machine makes no input a hang."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -40,7 +40,7 @@ class Part:
     Attributes
     ----------
     runs : runs done.
-    processor_ms : the harness's processor time for each run of the part, without its children.
+    processor_ms : the harness's CPU time for each run of the part, without its children.
     memory_mb : its resident memory.
     files : its open files.
     """
@@ -122,7 +122,7 @@ def _memory_mb(process: int) -> float:
 
 
 def faults_of(parts: list[Part], code: int) -> list[str]:
-    """Return what grew: processor time of a run, memory, open files."""
+    """Return what grew: CPU time of a run, memory, open files."""
     found = [f"exit code {code}"] if code else []
     if len(parts) < 3:
         return [*found, "it ended too soon to be watched"]
@@ -141,7 +141,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10_000)
     asked = parser.parse_args()
-    print(f"{'runs':>7} {'processor time a run':>22} {'memory':>10} {'open files':>11}", flush=True)
+    print(f"{'runs':>7} {'CPU time a run':>22} {'memory':>10} {'open files':>11}", flush=True)
     parts, code = soak(asked.runs)
     faults = faults_of(parts, code)
     print("\n".join(faults) or "no fault")

@@ -240,7 +240,7 @@ def _section(taken: Mapping[Task, Taken], bounds: Sequence[Bound], missing: Sequ
             "Random walks of as many steps as it says, one metric, float64, |x − y|. Each run is a process of its "
             "own, on one thread, after a small "
             "one that loads and compiles everything; the libraries take turns, in random order. Medians of "
-            f"{max(made.runs for made in taken.values())} runs (of one, where it takes minutes): processor time, and "
+            f"{max(made.runs for made in taken.values())} runs (of one, where it takes minutes): CPU time, and "
             "peak memory above what was "
             "resident before. A path's cost is added up anew, in float64, whatever the library minimised. Two threads "
             "are held against one by "
@@ -289,7 +289,7 @@ def _draw(taken: Mapping[Task, Taken], file: Path) -> None:
     span = np.array([_OWN_LENGTHS[0], _MANY])
     times.plot(span, span**2.0 / _LIMIT_CELLS, "k:", label="one core's limit, estimated")
     memory.plot(span, span**2.0 * 8 / 1e6, "k:", label="the whole table")
-    for axes, label in ((times, "processor time [s]"), (memory, "memory above import [MB]")):
+    for axes, label in ((times, "CPU time [s]"), (memory, "memory above import [MB]")):
         axes.set(xscale="log", yscale="log", xlabel="intervals of each series", ylabel=label)
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize=8)

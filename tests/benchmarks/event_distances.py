@@ -72,7 +72,7 @@ def _bounds(taken: Mapping[Run, Taken], scale: float) -> list[tuple[str, float, 
     worst = max(taken[Run("distance", long, types)].seconds for types in (_TYPES, _ONE_TYPE, _MANY_TYPES))
     counts = taken[Run("counts", int(_COUNTED * scale))].elapsed
     bounds = [
-        (f"all cells of {long:,}², Gcells a second of processor time ≥ 1", min(speeds), min(speeds) >= 1),
+        (f"all cells of {long:,}², Gcells a second of CPU time ≥ 1", min(speeds), min(speeds) >= 1),
         (f"temporal distance of {long:,}², slowest of three distributions, processor s ≤ 8", worst, worst <= 8),
         (
             f"occurrence and dropping of {int(_COUNTED * scale):,} events, elapsed s ≤ 1 (the paper: less than 10)",
@@ -139,7 +139,7 @@ def main() -> None:
             "V such that 0.1 s costs as "
             "much as a deletion and an insertion. Each run is a process of its own, on one thread, after small ones "
             "that load and compile all. "
-            f"Medians of {times} runs: processor time, elapsed time, and peak memory above what was resident before. "
+            f"Medians of {times} runs: CPU time, elapsed time, and peak memory above what was resident before. "
             "No other library computes this "
             "distance: a plain compiled loop does, the others compute what is nearest. Gcells/s count all cells, "
             "computed or not."

@@ -216,7 +216,7 @@ def main() -> int:
     ]
     seconds, memory = own["seconds"] * 4_000_000 / lines, own["peak"] / size
     verdicts = [
-        f"processor time of 4,000,000 lines ≤ {_MOST_SECONDS} s: {seconds:.2f} s, "
+        f"CPU time of 4,000,000 lines ≤ {_MOST_SECONDS} s: {seconds:.2f} s, "
         f"{'holds' if seconds <= _MOST_SECONDS else 'MISSED'}",
         f"peak memory ≤ {_MOST_MEMORY} × the file: {memory:.2f}, "
         f"{'holds' if memory <= _MOST_MEMORY or arguments.quick else 'MISSED'}",

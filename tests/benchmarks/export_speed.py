@@ -1,4 +1,4 @@
-"""What an export costs: events a second of processor time, by format.
+"""What an export costs: events a second of CPU time, by format.
 
 ::
 

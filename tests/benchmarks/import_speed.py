@@ -1,4 +1,4 @@
-"""What importing perf's CSV costs, and reading the campaign: processor time and memory, beside polars' bare reader.
+"""What importing perf's CSV costs, and reading the campaign: CPU time and memory, beside polars' bare reader.
 
 ::
 
@@ -60,16 +60,16 @@ def main() -> int:
     rows = arguments.runs * arguments.intervals * arguments.metrics
     seconds = used.ru_utime + used.ru_stime
     print(
-        f"{rows / 1e6:.1f} million rows: {seconds:.1f} s of processor time, {rows / seconds / 1e6:.2f} million rows a "
+        f"{rows / 1e6:.1f} million rows: {seconds:.1f} s of CPU time, {rows / seconds / 1e6:.2f} million rows a "
         f"second, {used.ru_maxrss / 1e6:.2f} GB"
     )
     for what, taken, values in read:
-        print(f"{what}: {values} intervals in {taken} s of processor time")
+        print(f"{what}: {values} intervals in {taken} s of CPU time")
     return 0
 
 
 def _measured(code: str, campaign: Path) -> tuple[str, str]:
-    """Return the processor time of a reader in a process of its own, without its imports, and how many rows it read."""
+    """Return the CPU time of a reader in a process of its own, without its imports, and how many rows it read."""
     text = f"{IMPORTS}\nbefore = time.process_time()\n{code}\nprint(time.process_time() - before, frame.height)"
     done = subprocess.run([sys.executable, "-c", text, campaign], capture_output=True, text=True, check=True)
     seconds, rows = done.stdout.split()

@@ -217,7 +217,7 @@ def _build_table(builds: Mapping[str, Sequence[tuple[Cost, Cost]]], files: int) 
         )
     return Table(
         f"Builds of {files} files beside the plain build",
-        ["selected", "by the clock", "processor time", "plain, ms a file", "added, ms a file"],
+        ["selected", "by the clock", "CPU time", "plain, ms a file", "added, ms a file"],
         rows,
     )
 
@@ -233,7 +233,7 @@ def _source_table(sources: Mapping[str, Sequence[tuple[Cost, Cost]]]) -> Table:
         ]
         for name, found in sources.items()
     ]
-    return Table("Added to a source that is passed over", ["source", "by the clock, ms", "processor time, ms"], rows)
+    return Table("Added to a source that is passed over", ["source", "by the clock, ms", "CPU time, ms"], rows)
 
 
 def _median(values: Iterable[float]) -> float:

@@ -1,6 +1,6 @@
 """What counters in a real program cost.
 
-Instructions an event, text, and processor time, beside gcc's and the kernel's own means.
+Instructions an event, text, and CPU time, beside gcc's and the kernel's own means.
 
     python tests/benchmarks/instrument_instructions.py [--blocks 15] [--seed 1] [--quick] [--json FILE]
 
@@ -196,7 +196,7 @@ def _increments(program: Path) -> set[int]:
 
 
 def times(programs: Mapping[str, Path], data: Path, blocks: int, seed: int) -> dict[str, list[float]]:
-    """Return each program's processor time in each block, in which all run once, in random order."""
+    """Return each program's CPU time in each block, in which all run once, in random order."""
     order = random.Random(seed)
     found: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(blocks):
@@ -222,7 +222,7 @@ def added(found: Mapping[str, Sequence[float]], name: str, seed: int) -> tuple[f
 class Probed:
     """A uprobe on the first instruction of one function.
 
-    Its hits, and what one costs by the processor's time and by the clock.
+    Its hits, and what one costs by CPU time and by the clock.
     """
 
     function: str
@@ -293,7 +293,7 @@ def main() -> None:
         _time_table(seconds, timed_events, arguments.seed),
         Table(
             "The kernel's probe on one function of the gcc program that counts nothing",
-            ["function", "hits", "processor time, us a hit", "by the clock, us a hit"],
+            ["function", "hits", "CPU time, us a hit", "by the clock, us a hit"],
             [[probed.function, f"{probed.hits:,}", f"{probed.cpu_us:.2f}", f"{probed.wall_us:.2f}"]],
         ),
         Table(
@@ -318,7 +318,7 @@ def main() -> None:
             "shipped, asleep; each way beside the "
             "same program with nothing counted. Instructions of the whole run under callgrind; executed: at "
             "the addresses of the counters' own "
-            "instructions, for each event. Time: processor time of interleaved runs, median of the ratios "
+            "instructions, for each event. Time: CPU time of interleaved runs, median of the ratios "
             "within a block, 95 % by bootstrap."
         ),
         tables=tables,
@@ -381,7 +381,7 @@ def _time_table(
                     each,
                 ]
             )
-    return Table("Processor time of interleaved runs", ["way", "median, s", "added", "95 %", "ns an event"], rows)
+    return Table("CPU time of interleaved runs", ["way", "median, s", "added", "95 %", "ns an event"], rows)
 
 
 def _verdicts(costs: Mapping[str, Mapping[str, Cost]]) -> list[str]:

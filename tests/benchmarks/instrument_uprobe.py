@@ -26,7 +26,7 @@ _DISABLED, _INHERIT = 1 << 0, 1 << 1
 
 @dataclass(frozen=True)
 class ProbedRun:
-    """Hits (0 without a probe), processor time and time by the clock of one run."""
+    """Hits (0 without a probe), CPU time and time by the clock of one run."""
 
     hits: int
     cpu_s: float

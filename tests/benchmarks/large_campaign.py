@@ -1,4 +1,4 @@
-"""What `check` and `report` cost on a large campaign: processor time, memory, the page's size and time to draw.
+"""What `check` and `report` cost on a large campaign: CPU time, memory, the page's size and time to draw.
 
 ::
 
@@ -50,9 +50,7 @@ def main() -> int:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        print(
-            f"{command}: exit code {done.returncode}, {seconds:.1f} s of processor time, {after.ru_maxrss / 1e6:.2f} GB"
-        )
+        print(f"{command}: exit code {done.returncode}, {seconds:.1f} s of CPU time, {after.ru_maxrss / 1e6:.2f} GB")
         if done.returncode not in (0, 4):
             print(done.stderr)
             return 1

@@ -67,10 +67,10 @@ def main() -> None:
             for repetition in range(chosen.repeat + 1):  # the first starts and warms the workers
                 for way, context in ways.items():
                     with context():
-                        before, started = dict(processor_times()), time.perf_counter()
+                        before, started = dict(cpu_times()), time.perf_counter()
                         found[name].add(hashlib.sha256(work()).hexdigest())
                         wall = time.perf_counter() - started
-                        spent = [now - before.get(process, 0.0) for process, now in processor_times()]
+                        spent = [now - before.get(process, 0.0) for process, now in cpu_times()]
                     if repetition:
                         rows[way].append((wall, spent[0] + max(spent[1:], default=0.0), sum(spent)))
             for way, measured in rows.items():
@@ -84,8 +84,8 @@ def distances(traces: Sequence[up.Trace]) -> bytes:
     return up.pairwise(traces, on=traces[0].names("hardware")[:2]).distances.tobytes()
 
 
-def processor_times() -> Iterator[tuple[int, float]]:
-    """Yield the processor time of this process and of each of its workers."""
+def cpu_times() -> Iterator[tuple[int, float]]:
+    """Yield the CPU time of this process and of each of its workers."""
     this = psutil.Process()
     for process in (this, *this.children(recursive=True)):
         times = process.cpu_times()

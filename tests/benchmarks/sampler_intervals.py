@@ -150,7 +150,7 @@ def _section(found: list[dict[str, Any]], runs: int) -> Section:
             "counts intervals against the "
             "program's time: a loaded processor runs the inside sampler only when it runs the program, and perf adds "
             "its own work to each interval. "
-            "A clock of processor time ticks with the kernel's jiffy, and stands still while the program waits for a "
+            "A clock of CPU time ticks with the kernel's jiffy, and stands still while the program waits for a "
             "processor. Alone, each run "
             f"waits until the machine is idle but for a tenth; {sum(cell['disturbed'] for cell in found)} runs began "
             "without."

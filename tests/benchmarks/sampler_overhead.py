@@ -48,7 +48,7 @@ def _percent(found: tuple[float, float, float]) -> str:
 
 
 def _blocks(program: Path, turns: int, blocks: int, seed: int) -> tuple[dict[Variant, NDArray[np.int64]], int]:
-    """Return own time, own processor time and whole duration of each variant [ns], shape (blocks, 3).
+    """Return own time, own CPU time and whole duration of each variant [ns], shape (blocks, 3).
 
     And how many runs did not begin in quiet.
     """
@@ -106,7 +106,7 @@ def _section(took: dict[Variant, NDArray[np.int64]], turns: int, seed: int, dist
     verdicts = []
     for interval_ms in _INTERVALS_MS:
         judged = []
-        for column, words in enumerate(("own time", "own processor time", "whole command")):
+        for column, words in enumerate(("own time", "own CPU time", "whole command")):
             difference = share["outside", interval_ms][:, column] - share["perf", interval_ms][:, column]
             found = median_interval(difference, seed)
             judged.append(f"{words} {_percent(found)}: {_judge(found, spread[column])}")
@@ -132,7 +132,7 @@ def _section(took: dict[Variant, NDArray[np.int64]], turns: int, seed: int, dist
         tables=[
             Table(
                 f"Time above the program alone: median of {blocks} pairs [95 %]",
-                ["variant", "own time", "quartiles of pairs", "own processor time", "whole command"],
+                ["variant", "own time", "quartiles of pairs", "own CPU time", "whole command"],
                 rows,
             )
         ],

@@ -4,7 +4,7 @@ One binary, with the runtime linked in and software counters in four translation
 
 Without a record file in its environment the runtime sleeps, so that the same binary serves every variant. It does as
 many turns as it is told, of some hundred microseconds each: additions all over a table of 4 MiB, two fresh pages, a
-count at each site. It tells its own time and processor time.
+count at each site. It tells its own time and CPU time.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Run:
     Attributes
     ----------
     own_ns : the program's work by its own clock.
-    cpu_ns : the processor time of that, interrupts included: whoever else wants the processor does not move it.
+    cpu_ns : the CPU time of that, interrupts included: whoever else wants the processor does not move it.
     wall_ns : the whole command, from its start to its end, with what starting a sampler costs.
     stamps_ns : when each record was made, shape (records,); without the program's last moments, which its end cut
     short.

@@ -38,7 +38,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Taken:
-    """Medians: processor time and elapsed time [s], peak memory above what was resident before [bytes]; what was found.
+    """Medians: CPU time and elapsed time [s], peak memory above what was resident before [bytes]; what was found.
 
     `ratio` is that of the bits with what was learnt to those with what was planted, 0 for other tasks.
     """
@@ -126,7 +126,7 @@ def main() -> None:
             "16 symbols that have nothing to do with them; for learning, words in a random order with a symbol in 40 "
             "lost and one in 40 replaced, which are then to be found. Each run is a process of its own, on one thread "
             "(distances and shuffled sequences: all cores), after a small one that compiles all. "
-            f"Medians of {times} runs: processor time, elapsed time, and peak memory above what was resident before. "
+            f"Medians of {times} runs: CPU time, elapsed time, and peak memory above what was resident before. "
             "No other library computes an optimal decomposition: a plain compiled loop does, and a loop in Python over "
             "rapidfuzz."
         ),

@@ -57,7 +57,7 @@ enum unperturbed_mark {
     MARK_EXEC = 1,         /* the program replaced itself: its counters ended there */
     MARK_SHARED_FORK = 2,  /* a child made by a bare system call counted into the program's shared counters */
     MARK_SIGNAL_TAKEN = 4, /* the program installed a handler of its own for the sampler's signal */
-    MARK_FROZEN = 8,       /* the kernel stopped counting (a set-uid program): task clock and processor time differ */
+    MARK_FROZEN = 8,       /* the kernel stopped counting (a set-uid program): task clock and CPU time differ */
     MARK_REAL_TIME = 16,   /* the observer ran with real-time priority */
     MARK_PINNED = 32,      /* the observer and the program had processors of their own */
     MARK_USER_READ = 64,   /* counters were read without a system call */
@@ -111,7 +111,7 @@ struct unperturbed_header {
     uint32_t papi_version;
     /* That other processors took for it and others: function call interrupts during the run. */
     uint64_t interrupts;
-    int64_t program_user_us; /* processor time of the program and the children it waited for */
+    int64_t program_user_us; /* CPU time of the program and the children it waited for */
     int64_t program_system_us;
     int64_t program_wall_ns;
     /* Below: written by the runtime or the observer. */

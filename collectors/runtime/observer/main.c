@@ -31,7 +31,7 @@
 #define ENDING_TRIES 200
 #define ENDING_PAUSE_NS 10000
 #define FROZEN_SHARE 0.9
-#define FROZEN_SLACK_US 30000 /* three jiffies of the slowest kernels: processor time may be counted in ticks */
+#define FROZEN_SLACK_US 30000 /* three jiffies of the slowest kernels: CPU time may be counted in ticks */
 
 struct observed {
     pid_t pid;
@@ -123,13 +123,13 @@ static pid_t start_waiting(char **arguments, const cpu_set_t *processors, int go
     return pid;
 }
 
-/* The kernel's own clock of the program's threads: processor time goes on where counters stop silently. */
+/* The kernel's own clock of the program's threads: CPU time goes on where counters stop silently. */
 static void open_task_clock(struct observed *observed)
 {
     static struct unperturbed_header clock;
     clock.source = SOURCE_PERF;
     clock.events = 1;
-    clock.options = OPTION_CHILDREN; /* as the processor time that wait4(2) tells */
+    clock.options = OPTION_CHILDREN; /* as the CPU time that wait4(2) tells */
     clock.event[0].type = PERF_TYPE_SOFTWARE;
     clock.event[0].config = PERF_COUNT_SW_TASK_CLOCK;
     if (unperturbed_open(&observed->task_clock, &clock, observed->pid) != 0)

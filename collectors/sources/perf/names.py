@@ -67,8 +67,8 @@ _HARDWARE_EVENTS: Mapping[str, tuple[int, str, str]] = {
     "ref-cycles": (9, "cycles at the clock's nominal rate", "cycles"),
 }
 _SOFTWARE_EVENTS: Mapping[str, tuple[int, str, str]] = {
-    "cpu-clock": (0, "processor time by the high-resolution timer", "ns"),
-    "task-clock": (1, "processor time of the thread", "ns"),
+    "cpu-clock": (0, "CPU time by the high-resolution timer", "ns"),
+    "task-clock": (1, "CPU time of the thread", "ns"),
     "page-faults": (2, "page faults", "events"),
     "context-switches": (3, "context switches", "events"),
     "cpu-migrations": (4, "moves to another processor", "events"),

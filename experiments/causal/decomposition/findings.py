@@ -143,7 +143,7 @@ def _measured(table: Measured) -> str:
     cost = (
         "Costs are cycles of the processor"
         if table.cost == "C_op"
-        else "The cycles would be simulated; costs are processor time of untouched runs (`cpu_s`) in nanoseconds"
+        else "The cycles would be simulated; costs are CPU time of untouched runs (`cpu_s`) in nanoseconds"
     )
     mixed = table.cost == "C_op" and table.columns[table.misses].kind == "simulated"
     lines = [

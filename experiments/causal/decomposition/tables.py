@@ -26,10 +26,10 @@ class Measured:
     ----------
     frame : polars.DataFrame
         A row a run: the parameters; `elementsize` in bytes; an operation `instr_op`, `L1M_op`, `L2M_op` and the cost;
-        `op`, the operations of a decomposition, which n alone tells; `T`, its processor time in seconds, less what
+        `op`, the operations of a decomposition, which n alone tells; `T`, its CPU time in seconds, less what
         starting any process takes; and logarithms.
     cost : str
-        "C_op", cycles an operation, where a processor counted them; else "ns_op", nanoseconds of processor time.
+        "C_op", cycles an operation, where a processor counted them; else "ns_op", nanoseconds of CPU time.
     unit : str
         Of the cost.
     misses : str

@@ -31,7 +31,7 @@ paper's 4 to 64, and layers 1 or 12, the paper's 2 to 12: with many layers small
 picture.
 
 {lossless} points without loss and {lossy} with. Instructions and misses were counted by {by}. `CPI` is {cpi}. \
-`T_ppel` is processor time in ns of an
+`T_ppel` is CPU time in ns of an
 untouched run of its own, less what starting any process takes. `_ppel` says: a pixel. Of a point's repetitions the \
 least of each was taken.
 {spread}{impossible}
@@ -76,7 +76,7 @@ def findings(campaign: Path, figures: Path) -> str:
 def _section(lossless: Models, plain: Models, lossy: Models) -> list[str]:
     runs = lossless.runs
     cycles = "cycles an instruction"
-    time = "ns of processor time an instruction, as cycles were simulated"
+    time = "ns of CPU time an instruction, as cycles were simulated"
     return [
         "## JPEG 2000: what compression depends on (section 8.5, figure 14)",
         "",

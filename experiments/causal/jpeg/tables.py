@@ -44,7 +44,7 @@ class Runs:
     frame : polars.DataFrame
         A row a point: the parameters; `bits_ppel`, bits of a pixel; `written_ppel`, those that the encoder wrote;
         `instr_ppel`, `L1M_ppel` and `L2M_ppel`, instructions and misses of the first and second level of data caches a
-        pixel; `CPI`; `T_ppel`, ns of processor time a pixel, less what starting any process takes. Of a point's
+        pixel; `CPI`; `T_ppel`, ns of CPU time a pixel, less what starting any process takes. Of a point's
         repetitions the least of each: whatever else runs on a host only adds.
     unit : str
         Of CPI: "cycles" where the processor counted them, else "ns": simulated cycles are a formula of other events,
@@ -124,7 +124,7 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, s
     way : {"lossless", "lossy"}
         Lossless or lossy.
     start_s : float
-        Processor time that starting any process takes on the host, in seconds.
+        CPU time that starting any process takes on the host, in seconds.
 
     Returns
     -------

@@ -43,7 +43,7 @@ def findings(campaign: Path, figures: Path) -> str:
     if not views:
         raise DataError(f"{campaign}: lu, matmul and mergesort are not all there, their misses counted in the same way")
     curves = next(iter(views.values()))
-    # Cycles of the processor follow its own misses; processor time, all that there is beside simulated counts, is held
+    # Cycles of the processor follow its own misses; CPU time, all that there is beside simulated counts, is held
     # against theirs.
     costing = views.get("processor", curves)
     draw_misses(figures / "kernels_misses.svg", curves.measured.frame)
@@ -128,7 +128,7 @@ def _counting(views: Mapping[str, Evaluated], costing: Evaluated) -> list[str]:
     said = [
         "Instructions, cycles and branches are the processor's."
         if costing.measured.unit == "cycles"
-        else "All counts are simulated; cost is processor time."
+        else "All counts are simulated; cost is CPU time."
     ]
     if "simulated" in views:
         said.append("The simulated cache has 256 KiB, as in lu.yaml.")

@@ -66,7 +66,7 @@ class Measured:
     misses : {"simulated", "hardware"}
         Simulated, or counted by the processor.
     unit : str
-        Of `C_op`: "cycles" where the processor counted them, else "ns" of processor time.
+        Of `C_op`: "cycles" where the processor counted them, else "ns" of CPU time.
     impossible : int
         Rows that are left out, as a processor's counter gave a negative count.
     """

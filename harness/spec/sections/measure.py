@@ -110,9 +110,9 @@ class Measure(Section):
     )
     clock: Literal["auto", "monotonic", "process-cpu", "thread-cpu", "work"] = Field(
         default="auto",
-        description="Clock of the interval timer: wall-clock time (`monotonic`), processor time of the process or of "
+        description="Clock of the interval timer: wall-clock time (`monotonic`), CPU time of the process or of "
         "the sampled thread (`process-cpu`, `thread-cpu`: they tick with the kernel's jiffy, 1 to 10 ms), or work done "
-        "(`work`: quanta of 100,000 basic blocks of the simulator, the same in every run). `auto` takes processor time "
+        "(`work`: quanta of 100,000 basic blocks of the simulator, the same in every run). `auto` takes CPU time "
         "when counts are simulated, wall-clock time otherwise.",
     )
     sampler: Literal["inside", "outside"] = Field(

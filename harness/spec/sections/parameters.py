@@ -17,7 +17,7 @@ from unperturbed.harness.spec.values.text import PARAMETER_PATTERN, ParameterNam
 from unperturbed.harness.spec.yaml.positions import YamlPath
 
 TIME_COLUMNS = ("time_s", "cpu_s")
-"""Columns of every sweep's table: wall-clock and processor time of the untouched program."""
+"""Columns of every sweep's table: wall-clock and CPU time of the untouched program."""
 
 NODE_COLUMN = "node"
 """Column of the table of a sweep over nodes: which node measured the point."""

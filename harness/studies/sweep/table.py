@@ -358,9 +358,7 @@ def _frame(
             "clock",
             "wall-clock time of the untouched program, from its start to its end, without any sampler",
         ),
-        Column(
-            "cpu_s", "time", "s", "wait4", "processor time (user and system) of the same run, with that of its children"
-        ),
+        Column("cpu_s", "time", "s", "wait4", "CPU time (user and system) of the same run, with that of its children"),
     ]
     measured = [name for name in (*measure.hardware, *measure.os, *measure.software) if name in metrics]
     columns += [_column(metrics[name]) for name in measured]

@@ -108,7 +108,7 @@ class ReportPage:
         )
 
     def busy_seconds(self) -> float:
-        """Return the processor time that the page's thread has spent since it was opened: on a busy host too."""
+        """Return the CPU time that the page's thread has spent since it was opened: on a busy host too."""
         found = self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
         return float(next(metric["value"] for metric in found if metric["name"] == "TaskDuration"))
 

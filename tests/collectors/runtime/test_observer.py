@@ -302,7 +302,7 @@ def test_without_rights_the_kernels_events_are_refused_not_zero(open_folder: Pat
 
 
 def test_a_set_uid_program_that_the_kernel_stops_counting_is_told(open_folder: Path) -> None:
-    """Pitfall 9: perf stands still over a set-uid exec, while processor time goes on."""
+    """Pitfall 9: perf stands still over a set-uid exec, while CPU time goes on."""
     program = compile_program(open_folder, BUSY + "int main(void) { busy(400000000); return 0; }")
     program.chmod(0o4755)
     user = Event("perf::task-clock", 1, 1)

@@ -227,7 +227,7 @@ def test_the_hook_loads_nothing_slow() -> None:
         check=True,
     ).stdout.split()
     assert "unperturbed.collectors.self_counting.process" in loaded
-    # numpy's threads turn their first 25 ms of idleness into processor time, in the middle of what is measured.
+    # numpy's threads turn their first 25 ms of idleness into CPU time, in the middle of what is measured.
     assert not {"numpy", "polars", "numba", "pydantic", "scipy", "rapidfuzz", "rich"} & set(loaded)
 
 

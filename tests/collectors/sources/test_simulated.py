@@ -157,7 +157,7 @@ def test_callgrind_takes_the_whole_command_line(tmp_path: Path) -> None:
     assert list(tmp_path.glob("dumps.*"))
 
 
-def test_intervals_of_processor_time_do_not_shrink_under_load(tmp_path: Path) -> None:
+def test_intervals_of_cpu_time_do_not_shrink_under_load(tmp_path: Path) -> None:
     """A wall-clock timer would tick as often while the program gets a fraction of the processor."""
     quiet, _ = _measure(tmp_path, Machine())
     burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]

@@ -143,7 +143,7 @@ def test_costs_are_those_of_the_system(tmp_path: Path) -> None:
     assert by_lu == pytest.approx(expected, rel=0.05)
 
 
-def test_where_cycles_are_simulated_cost_is_processor_time(tmp_path: Path) -> None:
+def test_where_cycles_are_simulated_cost_is_cpu_time(tmp_path: Path) -> None:
     measured = programs.measured
     folder = _campaigns(tmp_path, Planted(kinds=SIMULATED), rows=24)
     found = measured(folder, "simulated")

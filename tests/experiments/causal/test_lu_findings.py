@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -221,3 +222,39 @@ def test_a_part_that_the_host_cannot_do_is_left_out(tmp_path: Path, monkeypatch:
     ended["lu"] = 3
     with pytest.raises(SystemExit, match="lu: the campaign ended with 3"):
         evaluate.measured(by_name["lu"], tmp_path, None)
+
+
+def test_the_parts_that_are_not_evaluated_again_keep_their_section(tmp_path: Path) -> None:
+    written = evaluate.sections_of(evaluation.EVIDENCE / "causal.md")
+    assert list(written) == [part.name for part in evaluate.PARTS]
+    assert evaluate.page_of(written) == (evaluation.EVIDENCE / "causal.md").read_text()
+    (tmp_path / "page.md").write_text(evaluate.page_of(written | {"lu": "## Again\n\nAnother text."}))
+    assert evaluate.sections_of(tmp_path / "page.md") == written | {"lu": "## Again\n\nAnother text."}
+    assert evaluate.sections_of(tmp_path / "none.md") == {}
+
+
+def test_a_table_is_kept_and_evaluated_again_without_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(evaluate, "STORED", tmp_path / "stored")
+    monkeypatch.setattr(evaluate, "EVIDENCE", tmp_path / "evidence")
+    evaluated = SimpleNamespace(findings=lambda campaign, _: f"## {tables.measured(campaign).frame.height} rows")
+    monkeypatch.setattr(evaluate.importlib, "import_module", lambda _: evaluated)
+    part = next(part for part in evaluate.PARTS if part.name == "lu_processor")
+    assert not evaluate.stored(part)
+    sweep = tmp_path / "sweeps" / part.name
+    sweep.mkdir(parents=True)
+    _campaign(sweep, Planted())
+    evaluate.store(part, sweep.parent)
+    assert evaluate.stored(part)
+    evaluate.main(["--stored", "--campaigns", str(tmp_path / "none")])
+    told = capsys.readouterr().err
+    assert "lu_processor: evaluated" in told
+    assert "kernels: no table is kept, its section stays" in told
+    page = (tmp_path / "evidence" / "causal.md").read_text()
+    assert list(evaluate.sections_of(tmp_path / "evidence" / "causal.md")) == ["lu_processor"]
+    assert "## 300 rows" in page
+    assert "; evaluated with version " in page
+    monkeypatch.setattr(evaluate, "LARGEST", 10)
+    with pytest.raises(SystemExit, match="bytes are too many to be kept; 10 are allowed"):
+        evaluate.store(part, sweep.parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from experiments.common.claims import Claim, agreement, claims_table
 from experiments.common.evaluation import evaluation_parser, fill_page, run_campaign
 from experiments.common.figures import panels, save
+from experiments.common.provenance import MANIFEST, made_here, recorded
 from experiments.common.tables import markdown_table, right
+from unperturbed.harness.campaign import Manifest, PlannedRun
 
 
 def test_a_table_has_a_line_a_row_whatever_is_in_its_cells() -> None:
@@ -62,3 +65,25 @@ def test_a_campaign_that_cannot_run_ends_the_evaluation_unless_that_is_accepted(
     with pytest.raises(SystemExit, match="missing: the campaign ended with 2"):
         run_campaign(tmp_path / "missing.yaml", tmp_path / "campaign")
     assert run_campaign(tmp_path / "missing.yaml", tmp_path / "campaign", accept=(2,)) == 2
+
+
+def test_a_page_says_where_and_when_its_campaigns_ran(tmp_path: Path) -> None:
+    description = {
+        "host": {"name": "h", "system": "s", "kernel": "Linux 6.1.0 #1 SMP", "virtual machine": "kvm"},
+        "processor": {"model": "Some CPU"},
+        "packages": {"unperturbed": "1.2.3"},
+    }
+    for name, day, load in (("one", "2026-01-02", 0.5), ("two", "2026-01-03", 2.0)):
+        (tmp_path / name).mkdir()
+        with Manifest(tmp_path / name / MANIFEST) as manifest:
+            manifest.set_facts(description=description)
+            run = PlannedRun("0001", "baseline", "main", 1, 1, 0)
+            manifest.plan([run])
+            manifest.start(run, attempt=1, started=f"{day}T10:00:00", host={"load_1min": load})
+            manifest.finish(run, seconds=1, intervals=9, host={}, totals=None)
+    assert recorded(tmp_path / name for name in ("one", "two", "none")) == (
+        "Recorded from 2026-01-02 to 2026-01-03 with version 1.2.3 on Some CPU, Linux 6.1.0, virtual machine (kvm), "
+        "at a load average of 1.2 (at most 2.0)."
+    )
+    assert recorded([tmp_path / "none"]) == ""
+    assert made_here().startswith(f"Made on {date.today().isoformat()} with version ")

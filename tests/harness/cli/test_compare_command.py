@@ -39,7 +39,7 @@ __attribute__((constructor)) static void divide(void)
         slow = 1 + 1 / slow;
 }
 """
-"""Much processor time for few instructions, which are simulated: `run` and `compare` refuse programs of some ms."""
+"""Much CPU time for few instructions, which are simulated: `run` and `compare` refuse programs of some ms."""
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def test_a_program_that_waits_is_told_from_one_that_is_short(folder: Path) -> No
     spec = describe_command([str(folder / "sleeps")], Choices(stdin="null"))
     if not spec.hardware.simulated:
         pytest.skip("this processor counts: an interval is of time that passes")
-    with pytest.raises(RunError, match=r"of processor time. It ran for .* and mostly waited"):
+    with pytest.raises(RunError, match=r"of CPU time. It ran for .* and mostly waited"):
         spec.tried()
 
 

@@ -120,5 +120,5 @@ def test_ten_thousand_runs(tmp_path: Path) -> None:
     database.close()
     started = time.process_time()
     status = read_status(folder)
-    assert time.process_time() - started < 1  # processor time, which does not depend on who else works here
+    assert time.process_time() - started < 1  # CPU time, which does not depend on who else works here
     assert status.runs == {"done": 9000, "failed": 1, "planned": 999} and status.seconds_left == 1998

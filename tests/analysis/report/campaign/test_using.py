@@ -43,7 +43,7 @@ def press(opened: ReportPage, *keys: str) -> None:
         ActionChains(opened.driver).send_keys(key).perform()
 
 
-def test_the_page_is_drawn_within_a_second_of_processor_time(content: ReportContent, tmp_path: Path):
+def test_the_page_is_drawn_within_a_second_of_cpu_time(content: ReportContent, tmp_path: Path):
     write_report(tmp_path / "report.html", content)
     with open_report(tmp_path / "report.html") as page:
         page.wait_drawn()

@@ -21,7 +21,7 @@ from unperturbed.errors import RunError
 
 
 @pytest.mark.parametrize("clock", ["process-cpu", "thread-cpu"])
-def test_clocks_of_processor_time_stand_still_while_the_program_sleeps(build: Build, clock: str) -> None:
+def test_clocks_of_cpu_time_stand_still_while_the_program_sleeps(build: Build, clock: str) -> None:
     text = BUSY + "#include <unistd.h>\nint main(void) { busy(100000000); usleep(300000); busy(100000000); return 0; }"
     records, _ = run(build(text), Setup("none", 4_000_000, clock))
     rows = records.rows
@@ -33,7 +33,7 @@ def test_clocks_of_processor_time_stand_still_while_the_program_sleeps(build: Bu
     assert len(rows) > 5
 
 
-def test_each_clock_of_processor_time_counts_whose_it_is(build: Build) -> None:
+def test_each_clock_of_cpu_time_counts_whose_it_is(build: Build) -> None:
     text = BUSY + "#include <pthread.h>\nstatic void *f(void *p) { busy(100000000); return p; }\n"
     text += "int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0); busy(30000000); return 0; }"
     program = build(text)

@@ -1,0 +1,352 @@
+"""Does the counting perturb, or the code that comes with it? Steps and their shams, each in many layouts.
+
+    python -m experiments.perturbation.layouts [--campaigns FOLDER] [--programs bzip2 chess] [--processor]
+
+Runs shortened campaigns of the perturbation experiment's programs, with three steps each (the first, the middle and
+the last) and their shams: every run of a configuration has a layout of its own, and a sham has its step's, run by run.
+The size of the environment varies as well. Layouts are drawn again with replacement, 400 times, for the intervals.
+Writes docs/evidence/perturbation_layouts.md and its figure; with --processor the same with longer runs and a
+processor's own counters, perturbation_layouts_processor.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
+from experiments.common.figures import COLOURS, panels, save
+from experiments.common.provenance import recorded
+from experiments.common.tables import markdown_table, right
+from experiments.perturbation.series import HERE, PROGRAMS, Program, require_processor, runs_by_configuration
+from experiments.perturbation.variants import COUNTERS, LAYOUTS, write_variant
+from unperturbed.analysis.perturbation import Baseline, Verdict
+from unperturbed.collectors.data import Trace
+
+DRAWS = 400
+LEVEL = 95
+"""Level of the intervals [%]."""
+
+SIMULATED = """!!! note "Simulated counters"
+    Counters are simulated (`clock: work`). The simulated machine has caches and a branch predictor, and no
+    prefetcher, no out-of-order core, no branch target buffer and no neighbours. A real processor feels a layout in
+    more ways. The same experiment on a processor still awaits a host whose counters can be read
+    (`make validate-processor`)."""
+ON_PROCESSOR = "Counters are a processor's, at intervals of 2 ms by the clock."
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A configuration and its sham in the same layouts.
+
+    Attributes
+    ----------
+    metric : str
+        The software metric that came in last.
+    added : float
+        Increments that it executes, as a share of the baseline's instructions.
+    counting, sham : Verdict
+        Inner changes against the baseline; the pairs of both are in the same order.
+    shared : array of bool, shape (draws, 2, pairs)
+        What is called perturbed when the layouts are drawn again: in the step, in its sham.
+    parts : array of float64, shape (draws,)
+        How much of the changes the sham shows, see `part_of`.
+    """
+
+    metric: str
+    added: float
+    counting: Verdict
+    sham: Verdict
+    shared: BoolArray
+    parts: FloatArray
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """A program in its layouts.
+
+    Attributes
+    ----------
+    program : Program
+        The program.
+    baseline : Baseline
+        Its runs that count nothing, each in a layout of its own.
+    intervals : tuple of int
+        The shortest and the longest run.
+    steps : tuple of Step
+        From the rarest metric to all.
+    """
+
+    program: Program
+    baseline: Baseline
+    intervals: tuple[int, int]
+    steps: tuple[Step, ...]
+
+
+def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRAWS) -> Layouts:
+    """Judge each step and its sham against the baseline, and again with layouts drawn with replacement.
+
+    Parameters
+    ----------
+    program : Program
+        The program.
+    spec : Path
+        Of its campaign, which has ended.
+    campaign : Path
+        The campaign's folder.
+    draws : int
+        How often layouts are drawn.
+
+    Returns
+    -------
+    Layouts
+        What was found.
+    """
+    settings = yaml.safe_load(spec.read_text())
+    metrics = settings["measure"]["hardware"]
+    runs, shams = runs_by_configuration(campaign)
+    base = runs["baseline"]
+    instructions = float(np.mean([trace["PAPI_TOT_INS"].sum() for trace in base]))
+    subsets = settings["campaign"]["subsets"]
+    chance = np.random.default_rng(settings["campaign"]["seed"])
+    baseline = Baseline(base, metrics=metrics)
+    found = {name: _judged(baseline, runs[name], _same_layouts(runs[name], shams[name])) for name in subsets}
+    again: dict[str, list[tuple[Verdict, Verdict]]] = {name: [] for name in subsets}
+    for _ in range(draws):
+        drawn = Baseline(_drawn(base, chance.integers(len(base), size=len(base))), metrics=metrics)
+        for name in subsets:
+            rows = chance.integers(len(runs[name]), size=len(runs[name]))
+            paired = _same_layouts(runs[name], shams[name])
+            again[name].append(_judged(drawn, _drawn(runs[name], rows), _drawn(paired, rows)))
+    steps = []
+    for name, counted in subsets.items():
+        events = np.mean([sum(int(trace[metric].sum()) for metric in counted) for trace in runs[name]])
+        steps.append(
+            Step(
+                metric=counted[-1],
+                added=float(events) / instructions,
+                counting=found[name][0],
+                sham=found[name][1],
+                shared=np.array([[perturbed(one) for one in pair] for pair in again[name]]).reshape(draws, 2, -1),
+                parts=np.array([part_of(*pair) for pair in again[name]]),
+            )
+        )
+    lengths = [len(trace) for trace in base]
+    return Layouts(program, baseline, (min(lengths), max(lengths)), tuple(steps))
+
+
+def part_of(counting: Verdict, sham: Verdict) -> float:
+    """Return how much of a step's changes its sham shows: the slope of the sham's changes over the step's.
+
+    All pairs are taken, so that no pair is chosen for its large change. Changes are on Fisher's scale, weighted
+    alike; 1 says that the sham changes everything as the step does, 0 that it changes nothing.
+    """
+    changed, alone = (
+        np.array([np.mean(np.arctanh(one.observed)) - np.mean(np.arctanh(one.reference)) for one in verdict.changes])
+        for verdict in (counting, sham)
+    )
+    return float(changed @ alone / (changed @ changed))
+
+
+def perturbed(verdict: Verdict) -> list[bool]:
+    """Return for each change whether it is called perturbed."""
+    return [change.verdict == "perturbed" for change in verdict.changes]
+
+
+def against_mean(verdict: Verdict) -> float:
+    """Return the share of single layouts that tell another story of a pair than the mean over layouts does.
+
+    A layout tells that a pair changed when its run deviates from the baseline's mean by more than the tolerance.
+    """
+    apart = []
+    for change in verdict.changes:
+        mean = np.tanh(np.mean(np.arctanh(change.reference)))
+        single = np.abs(np.array(change.observed) - mean) > change.tolerance
+        apart.append(np.mean(single != (abs(change.effect) > change.tolerance)))
+    return float(np.mean(apart))
+
+
+def table(found: Sequence[Layouts]) -> list[str]:
+    """Return a row for each step of each program."""
+    heads = [
+        "program",
+        "counted up to",
+        *right(
+            "added, %",
+            "pairs perturbed",
+            "… by the sham",
+            "… by both",
+            f"share of the change in the sham [{LEVEL} %]",
+            "single layouts that tell otherwise",
+        ),
+    ]
+    rows = []
+    for one in found:
+        for step in one.steps:
+            own, alone = np.array(perturbed(step.counting)), np.array(perturbed(step.sham))
+            rows.append(
+                (
+                    one.program.name,
+                    step.metric,
+                    f"{100 * step.added:.2g}",
+                    f"{own.sum()} of {len(own)}",
+                    int(alone.sum()),
+                    int((own & alone).sum()),
+                    f"{part_of(step.counting, step.sham):.2f} [{_interval(step.parts, '.2f')}]",
+                    f"{against_mean(step.counting):.1%}",
+                )
+            )
+    return markdown_table(heads, rows)
+
+
+def headline(found: Sequence[Layouts]) -> str:
+    """State the share of perturbed correlations that are perturbed by the shams, with its interval."""
+    steps = [step for one in found for step in one.steps]
+    own = np.concatenate([perturbed(step.counting) for step in steps])
+    alone = np.concatenate([perturbed(step.sham) for step in steps])
+    if not own.any():
+        return f"No correlation of {own.size} is perturbed in a step."
+    shared = np.concatenate([step.shared for step in steps], axis=2)
+    counts = shared[:, 0].sum(axis=1)
+    shares = (shared[:, 0] & shared[:, 1]).sum(axis=1)[counts > 0] / counts[counts > 0]
+    only = int((alone & ~own).sum())
+    return (
+        f"**Of {own.sum()} correlations that are perturbed in a step, {(own & alone).sum()} are perturbed in its sham "
+        f"as well, which counts nothing: {(own & alone).sum() / own.sum():.0%}, "
+        f"with a {LEVEL} % interval over layouts of {_interval(100 * shares, '.0f')} %.** {only} more "
+        f"{'is' if only == 1 else 'are'} perturbed in a sham alone. {own.size} correlations were compared: "
+        f"{len(steps)} steps of {len(found)} programs."
+    )
+
+
+def spread(found: Sequence[Layouts]) -> list[str]:
+    """Return how far layouts alone move correlations of the baseline."""
+    rows = []
+    for one in found:
+        deviation = one.baseline.correlations.std(axis=0, ddof=1)
+        at = int(deviation.argmax())
+        pair = " – ".join(name.removeprefix("PAPI_") for name in one.baseline.pairs[at])
+        low, high = one.baseline.correlations[:, at].min(), one.baseline.correlations[:, at].max()
+        rows.append(
+            (
+                one.program.name,
+                f"{one.intervals[0]:,} to {one.intervals[1]:,}",
+                f"{np.median(deviation):.3f}",
+                f"{deviation.max():.3f}",
+                f"{pair}: {low:.2f} to {high:.2f}",
+            )
+        )
+    heads = ["program", *right("intervals a run", "standard deviation of ρ, median pair", "… largest"), "that pair"]
+    return markdown_table(heads, rows)
+
+
+def draw(path: Path, found: Sequence[Layouts]) -> None:
+    """Draw each pair's change in the step and in its sham, a panel a program."""
+    figure, axes = panels(len(found), columns=2, height=3.8)
+    for place, one in zip(axes, found, strict=True):
+        widest = 0.0
+        for step, colour in zip(one.steps, COLOURS, strict=False):
+            x, y = ([change.effect for change in verdict.changes] for verdict in (step.counting, step.sham))
+            for verdict, values, others, horizontal in ((step.counting, x, y, True), (step.sham, y, x, False)):
+                error = np.array(
+                    [(value - c.low, c.high - value) for value, c in zip(values, verdict.changes, strict=True)]
+                )
+                error = np.clip(error.T, 0, None)
+                bars = {"xerr": error} if horizontal else {"yerr": error}
+                at = (values, others) if horizontal else (others, values)
+                place.errorbar(*at, **bars, fmt="none", ecolor=colour, elinewidth=0.4, alpha=0.6)
+            place.scatter(x, y, s=9, color=colour, label=f"up to {step.metric}, {100 * step.added:.2g} % added")
+            widest = max(widest, *np.abs([*x, *y]))
+        widest *= 1.15
+        tolerance = one.steps[0].counting.changes[0].tolerance
+        place.axvspan(-tolerance, tolerance, color="#eeeeee", zorder=0)
+        place.axhspan(-tolerance, tolerance, color="#eeeeee", zorder=0)
+        place.plot([-widest, widest], [-widest, widest], color="#999999", linewidth=0.8, zorder=1)
+        place.set(
+            title=one.program.name,
+            xlim=(-widest, widest),
+            ylim=(-widest, widest),
+            xlabel="change of ρ in the step",
+            ylabel="change of ρ in its sham",
+        )
+        place.legend(frameon=False, fontsize=7)
+    save(figure, path)
+
+
+def _judged(baseline: Baseline, counting: Sequence[Trace], sham: Sequence[Trace]) -> tuple[Verdict, Verdict]:
+    return baseline.inner(counting), baseline.inner(sham)
+
+
+def _same_layouts(counting: Sequence[Trace], sham: Sequence[Trace]) -> list[Trace]:
+    """Return the sham's runs in the order of the layouts of the step's runs."""
+    by_layout = {trace.attributes["layout"]: trace for trace in sham}
+    return [by_layout[trace.attributes["layout"]] for trace in counting]
+
+
+def _drawn(traces: Sequence[Trace], rows: NDArray[np.int64]) -> list[Trace]:
+    """Return runs by their rows, each with a name of its own: a baseline refuses the same run twice."""
+    return [
+        replace(traces[row], attributes={**traces[row].attributes, "run": f"drawn {place}"})
+        for place, row in enumerate(rows)
+    ]
+
+
+def _interval(values: FloatArray, form: str) -> str:
+    tail = (100 - LEVEL) / 2
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return f"{low:{form}} to {high:{form}}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing, evaluate, write the page and its figure."""
+    parser = evaluation_parser(__doc__, "perturbation-layouts")
+    names = [program.name for program in PROGRAMS]
+    parser.add_argument("--processor", action="store_true", help="longer runs, counted by this host's processor")
+    parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
+    options = parser.parse_args(arguments)
+    campaigns: Path = options.campaigns.resolve() / ("processor" if options.processor else "")
+    found = []
+    for program in PROGRAMS:
+        if program.name in options.programs:
+            counters = COUNTERS if options.processor else None
+            spec = write_variant(campaigns / "specs", program, layouts=True, counters=counters)
+            run_campaign(spec, campaigns / program.name)
+            found.append(in_layouts(program, spec, campaigns / program.name))
+            print(f"{program.name}: evaluated", file=sys.stderr)
+    if options.processor:
+        require_processor(one.baseline.traces[0] for one in found)
+    name = "layouts_processor" if options.processor else "layouts"
+    (EVIDENCE / "perturbation").mkdir(exist_ok=True)
+    draw(EVIDENCE / "perturbation" / f"{name}.svg", found)
+    command = "python -m experiments.perturbation.layouts"
+    command += " --processor" if options.processor else ""
+    command += "" if options.programs == names else f" --programs {' '.join(one.program.name for one in found)}"
+    page = fill_page(
+        HERE / "page_layouts.md",
+        title="Counting, or the code that comes with it?" + (" On a processor" if options.processor else ""),
+        counted=ON_PROCESSOR if options.processor else SIMULATED,
+        figure=f"perturbation/{name}.svg",
+        headline=headline(found),
+        table=table(found),
+        spread=spread(found),
+        layouts=LAYOUTS,
+        recorded=recorded(campaigns / one.program.name for one in found),
+        draws=DRAWS,
+        level=LEVEL,
+        command=command,
+    )
+    (EVIDENCE / f"perturbation_{name}.md").write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
