@@ -7,6 +7,8 @@ encoding alone, and perf_event counts: also where the installed PAPI is missing 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 
 from unperturbed.collectors.sources.catalogue import preset_unit
@@ -21,6 +23,10 @@ _KERNEL, _USER = 1, 8  # privilege levels, PFM_PLM0 and PFM_PLM3
 _PRESENT = 1
 _EXCLUDE_USER, _EXCLUDE_KERNEL = 1 << 4, 1 << 5
 _MOST_PMUS = 1024
+_FIRST_EVENT, _ATTRIBUTES = 3, 3  # of the numbers in pfm_pmu_info_t and pfm_event_info_t
+_UNIT_MASK = 1  # of enum pfm_attr_t
+_KERNELS = ("perf",)
+"""Begin of PMUs by which libpfm4 names the kernel's own events; perf's names have these."""
 
 
 class _Attributes(ctypes.Structure):
@@ -65,6 +71,20 @@ class _EventInfo(ctypes.Structure):
         ("code", ctypes.c_uint64),
         ("numbers", ctypes.c_int * 5),
         ("flags", ctypes.c_uint),
+    )
+
+
+class _AttributeInfo(ctypes.Structure):
+    """The begin of pfm_event_attr_info_t (pfm_get_event_attr_info(3)), and room for what follows."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("description", ctypes.c_char_p),
+        ("equivalent", ctypes.c_char_p),
+        ("size", ctypes.c_size_t),
+        ("code", ctypes.c_uint64),
+        ("type", ctypes.c_int),
+        ("more", ctypes.c_uint64 * 8),
     )
 
 
@@ -118,8 +138,8 @@ def find(name: str) -> PerfEvent:
         raise SpecError(_refusal(library, text, status))
     info = _EventInfo(size=ctypes.sizeof(_EventInfo))
     known = library.pfm_get_event_info(argument.index, _PERF_EVENT, ctypes.byref(info)) == 0
-    described = (info.description or b"").decode(errors="replace") if known else ""
-    whole = (full_name.value or text.encode()).decode(errors="replace")  # libpfm4's memory: a few bytes an event
+    described = _text(info.description) if known else ""
+    whole = _text(full_name.value) or text  # libpfm4's memory: a few bytes an event
     user = not attributes.flags & _EXCLUDE_USER
     kernel = not attributes.flags & _EXCLUDE_KERNEL
     code = PerfCode(attributes.type, attributes.config, attributes.config1, attributes.config2, user, kernel)
@@ -135,13 +155,49 @@ def present_pmus() -> tuple[str, ...]:
     HostError
         It is not installed, or cannot be initialised.
     """
-    library = _library()
-    found = []
+    return tuple(_text(info.name) for info in _pmus(_library()))
+
+
+def own_events() -> Iterator[tuple[str, PerfEvent]]:
+    """Yield the names and events of the processors' own PMUs of this host; none without libpfm4.
+
+    An event that counts nothing without a unit mask is there with each of them.
+    """
+    try:
+        library = _library()
+    except HostError:
+        return
+    for pmu in _pmus(library):
+        number = -1 if _text(pmu.name).startswith(_KERNELS) else pmu.numbers[_FIRST_EVENT]
+        while number >= 0:
+            info = _EventInfo(size=ctypes.sizeof(_EventInfo))
+            if library.pfm_get_event_info(number, _PERF_EVENT, ctypes.byref(info)) == 0:
+                yield from _with_masks(library, f"{_text(pmu.name)}::{_text(info.name)}", number, info)
+            number = library.pfm_get_event_next(number)
+
+
+def _with_masks(library: ctypes.CDLL, name: str, number: int, info: _EventInfo) -> Iterator[tuple[str, PerfEvent]]:
+    with suppress(SpecError):
+        yield name, find(name)
+        return
+    for index in range(info.numbers[_ATTRIBUTES]):
+        attribute = _AttributeInfo()
+        status = library.pfm_get_event_attr_info(number, index, _PERF_EVENT, ctypes.byref(attribute))
+        if status == 0 and attribute.type == _UNIT_MASK:
+            masked = f"{name}:{_text(attribute.name)}"
+            with suppress(SpecError):  # a mask that needs another one
+                yield masked, find(masked)
+
+
+def _pmus(library: ctypes.CDLL) -> Iterator[_PmuInfo]:
     for number in range(_MOST_PMUS):
         info = _PmuInfo(size=ctypes.sizeof(_PmuInfo))
         if library.pfm_get_pmu_info(number, ctypes.byref(info)) == 0 and info.flags & _PRESENT:
-            found.append(info.name.decode(errors="replace"))
-    return tuple(found)
+            yield info
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode(errors="replace")
 
 
 def _refusal(library: ctypes.CDLL, text: str, status: int) -> str:
@@ -160,6 +216,7 @@ def _library() -> ctypes.CDLL:
     library.pfm_strerror.restype = ctypes.c_char_p
     library.pfm_get_os_event_encoding.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
     library.pfm_get_event_info.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+    library.pfm_get_event_attr_info.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
     library.pfm_get_pmu_info.argtypes = (ctypes.c_int, ctypes.c_void_p)
     status = library.pfm_initialize()
     if status != 0:

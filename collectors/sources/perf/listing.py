@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
 from unperturbed.collectors.sources.perf.events import NEAREST_GENERIC, PREFIX
+from unperturbed.collectors.sources.perf.libpfm import own_events
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, PerfCode, PerfEvent, of_pmus, parse
 from unperturbed.collectors.sources.perf.sysfs import pmus, tracepoints
 from unperturbed.collectors.sources.perf.topdown import leader
@@ -181,6 +182,8 @@ class KernelSurvey:
         Why tracepoints cannot be counted; empty when they can.
     answers : KernelAnswers
         The kernel's answers.
+    vendors : mapping of str to PerfEvent, optional
+        The processor's own events, by libpfm4's names.
     """
 
     host: Host
@@ -188,6 +191,7 @@ class KernelSurvey:
     points: tuple[str, ...]
     point_problem: str
     answers: KernelAnswers
+    vendors: Mapping[str, PerfEvent] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=1)
@@ -203,13 +207,16 @@ def survey_kernel(trials: Trials) -> KernelSurvey:
     events = dict(_named_events(trials.root))
     points, problem = _tracepoints(trials.root)
     tried = _TRIED_TRACEPOINT if _TRIED_TRACEPOINT in points else next(iter(points), None)
+    # libpfm4 looks at this host alone.
+    vendors = dict(own_events()) if trials.root == Path("/") else {}
     codes = {PREFIX + name: item.event.code for name, item in events.items() if item.event is not None}
+    codes |= {name: event.code for name, event in vendors.items()}
     if tried is not None:
         codes[PREFIX + tried] = parse(tried, trials.root).code
     answers = ask_kernel(trials, codes)
     if tried is not None:
         problem = host.refusal(answers.events[PREFIX + tried])
-    return KernelSurvey(host, events, points, problem, answers)
+    return KernelSurvey(host, events, points, problem, answers, vendors)
 
 
 def catalogue(trials: Trials) -> SourceCatalogue:
@@ -221,7 +228,12 @@ def catalogue(trials: Trials) -> SourceCatalogue:
         No C compiler.
     """
     survey = survey_kernel(trials)
-    entries = [*_presets(survey), *_events(survey), *(_point(name, survey.point_problem) for name in survey.points)]
+    entries = [
+        *_presets(survey),
+        *_events(survey),
+        *_vendors(survey),
+        *(_point(name, survey.point_problem) for name in survey.points),
+    ]
     return SourceCatalogue(
         _state(survey), entries, Counter(name.partition(":")[0] for name in survey.points), survey.point_problem
     )
@@ -271,6 +283,14 @@ def _events(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
         problem = survey.host.refusal(survey.answers.events[name])
         way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, problem)
         yield CatalogueEntry(name, item.family, (way,), item.aliases)
+
+
+def _vendors(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
+    """Yield the processor's own events; PAPI may have a way of counting them too."""
+    for name, event in survey.vendors.items():
+        problem = survey.host.refusal(survey.answers.events[name])
+        way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, problem)
+        yield CatalogueEntry(name, "processor's own event", (way,), searched_only=True)
 
 
 def _point(name: str, problem: str) -> CatalogueEntry:

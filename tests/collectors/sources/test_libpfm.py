@@ -70,6 +70,25 @@ def test_a_vendors_name_is_encoded_and_described(processor: str, name: str, conf
     assert not meaning.startswith("native event")
 
 
+_LIST = """
+from unperturbed.collectors.sources.perf.events import describe
+from unperturbed.collectors.sources.perf.libpfm import own_events
+for name, event in own_events():
+    assert describe(name) == event
+    print(name)
+"""
+
+
+@needs_libpfm
+def test_all_events_of_a_processor_are_listed_with_the_masks_that_they_need() -> None:
+    environment = {**os.environ, "LIBPFM_FORCE_PMU": "spr"}
+    done = subprocess.run([sys.executable, "-c", _LIST], env=environment, capture_output=True, text=True, check=True)
+    names = done.stdout.split()
+    assert len(names) == len(set(names)) > 300
+    assert {"spr::INSTRUCTION_RETIRED", "spr::BR_INST_RETIRED:NEAR_TAKEN", "spr::TOPDOWN:SLOTS"} <= set(names)
+    assert {name.partition("::")[0] for name in names} == {"spr"}
+
+
 @needs_libpfm
 def test_modifiers_choose_where_it_counts() -> None:
     kernel, both = ask("amd64_fam19h_zen4", "pfm::RETIRED_INSTRUCTIONS:k", "pfm::RETIRED_INSTRUCTIONS:u:k")
