@@ -17,6 +17,7 @@ from typing import Literal
 
 from unperturbed.collectors.planning.groups import Leaders, pack
 from unperturbed.collectors.records.file import (
+    MOST_EVENTS,
     OVERFLOW_SIGNAL,
     SIGNAL,
     Setup,
@@ -251,7 +252,9 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
 
     def together(events: Sequence[Event]) -> str | None:
         arranged = leaders.arrange(events)
-        return arranged if isinstance(arranged, str) else _trial(source.name, arranged, request)
+        if isinstance(arranged, str):
+            return arranged
+        return _too_many(arranged) or _trial(source.name, arranged, request)
 
     if possible and (problem := together(possible[:1])) and len(possible) > 1 and _same_everywhere(problem):
         return [], {**why, **{event.name: problem for event in possible}}
@@ -294,11 +297,16 @@ def _take_turns(
     """
     arranged = _arranged(leaders, events, turns=True)
     problem = (
-        _trial(source.name, arranged, request, multiplexed=True)
+        _too_many(arranged) or _trial(source.name, arranged, request, multiplexed=True)
         if source.timed
         else "multiplexed counts are read through perf_event, which reports how long each event ran"
     )
     return ([], {event.name: problem for event in events}) if problem else ([arranged], {})
+
+
+def _too_many(events: Sequence[Event]) -> str | None:
+    """Return why a record cannot hold so many events, or None when it can."""
+    return f"a record holds {MOST_EVENTS} hardware events, not {len(events)}" if len(events) > MOST_EVENTS else None
 
 
 def _same_everywhere(problem: str) -> bool:

@@ -37,6 +37,16 @@ def test_the_kernels_events_fit_one_run_under_either_sampler(sampler: Any) -> No
     assert not found[0].multiplexed
 
 
+def test_events_that_need_no_counter_fill_a_record_and_go_to_further_passes() -> None:
+    kinds = ("page-faults", "cs", "migrations", "minor-faults", "major-faults", "alignment-faults")
+    asked = [f"perf::{kind}{mode}" for kind in kinds for mode in (":u", ":k", ":uk")]
+    try:
+        found = plan(asked)
+    except HostError as error:
+        pytest.skip(f"not all may be counted here: {error}")
+    assert [len(item.metrics) for item in found.passes] == [16, 2]
+
+
 def test_a_name_that_perf_does_not_know_is_refused_with_the_nearest() -> None:
     with pytest.raises(HostError, match="perf::page-faults"):
         plan(["perf::page-falts"])
