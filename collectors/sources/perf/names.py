@@ -209,7 +209,8 @@ def _without_colon(name: str, root: Path) -> PerfEvent | None:
     """Return a generic, raw or PMU's event by its bare name."""
     if generic := _generic(name):
         home = own_core(root) if generic.kind == "hardware" else None
-        return generic if home is None else _generic_on(home, generic)
+        # Arm's kernels before 6.8 refuse a generic event that names a PMU.
+        return _generic_on(home, generic) if home is not None and home.name.startswith("cpu_") else generic
     if match := _RAW_NAME.fullmatch(name):
         return PerfEvent(PerfCode(_RAW, int(match[1], 16)), f"raw event 0x{match[1].lower()} of the processor")
     holders = [pmu for pmu in pmus(root).values() if name in pmu.events]

@@ -400,6 +400,9 @@ def test_a_process_on_one_kind_of_core_has_names_counted_there(tmp_path: Path) -
         "campaign to one kind with taskset -c 0-15"
     )
     assert confinement(processor(tmp_path / "alike", ZEN_4, cpus="0-7")) == ""
+    arm = {"armv8_cortex_a53/type": "8", "armv8_cortex_a53/cpus": "0-3", "armv8_cortex_a72/type": "9"}
+    board = processor(tmp_path / "board", {**arm, "armv8_cortex_a72/cpus": "4-5"}, cpus="4")
+    assert parse("cycles", board).code == PerfCode(0, 0), "not every kernel of Arm's takes a generic event for a PMU"
 
 
 def test_a_term_names_an_event_and_does_not_change_it(tmp_path: Path) -> None:
