@@ -48,7 +48,8 @@ def pmu(host: Host) -> Finding:
     for kind, cpus in cores.items():
         if cpus and own <= set(cpus):
             what = f"hybrid processor; this process stays on the cores of {kind} (CPUs {ranges(own)})"
-            return Finding("PMU", "good", what, f"Events that name no PMU count there: perf::cycles is {kind}'s.")
+            x86 = kind.startswith("cpu_")  # elsewhere the kernel chooses
+            return Finding("PMU", "good", what, "Events that name no PMU count there (perf::cycles)." if x86 else "")
     each = ", ".join(f"{kind}: CPUs {ranges(cpus)}" for kind, cpus in cores.items())
     strongest = "cpu_core" if "cpu_core" in cores else max(cores, key=lambda kind: _capacity(host.root, cores[kind]))
     return Finding(
