@@ -139,6 +139,8 @@ class _Translation:
         self._tables = tables
         self._pmu = pmu
         self._root = root
+        self._units = pmus(root)
+        self._found: dict[str, str] = {}  # formulas name an event often
 
     def of(self, node: Node, within: tuple[str, ...]) -> Node:  # noqa: PLR0911  one for each kind of node
         """Return a tree of numbers, names of a spec, arithmetic, `min`, `max` and choices."""
@@ -198,6 +200,11 @@ class _Translation:
 
     def _event(self, text: str) -> str:
         """Return the name that a spec has for an event."""
+        if text not in self._found:
+            self._found[text] = self._event_of_spec(text)
+        return self._found[text]
+
+    def _event_of_spec(self, text: str) -> str:
         if text in _NO_EVENT:
             raise _Untranslated(f"it needs {text}, {_NO_EVENT[text]}")
         if "?" in text:
@@ -218,7 +225,7 @@ class _Translation:
 
     def _named(self, pmu: str, terms: str, mode: str) -> str:
         first, *others = (term for term in terms.split(",") if not term.startswith(_NO_TERM))
-        units = pmus(self._root)
+        units = self._units
         if pmu and pmu not in units and self._in_tables(pmu, ""):  # EVENT/term=number/
             pmu, first, others = "", pmu, [first, *others]
         if pmu == _SOFTWARE and not others and (first in GENERIC or first in ALIASES):
@@ -245,7 +252,7 @@ class _Translation:
 
     def _has_one(self, name: str) -> bool:
         """Tell whether a PMU of the cores has an event of a name of its own."""
-        return any(unit.core and name in unit.events for unit in pmus(self._root).values())
+        return any(unit.core and name in unit.events for unit in self._units.values())
 
     def _in_tables(self, name: str, pmu: str) -> TableEvent | None:
         alike = self._tables.events.get(name.casefold(), ())
@@ -253,11 +260,11 @@ class _Translation:
         own = [event for event in alike if event.pmu == wanted]
         if own or pmu:
             return own[0] if own else None
-        cores = {unit.name for unit in pmus(self._root).values() if unit.core}
+        cores = {unit.name for unit in self._units.values() if unit.core}
         return next((event for event in alike if event.pmu in cores), alike[0] if alike else None)
 
     def _check_own(self, pmu: str, event: str) -> None:
-        unit = pmus(self._root).get(pmu)
+        unit = self._units.get(pmu)
         if unit is not None and unit.whole_package:
             raise _Untranslated(
                 f"it needs {event} of the PMU {pmu}, which counts for a whole processor or package, not for one program"

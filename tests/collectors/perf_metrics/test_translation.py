@@ -15,7 +15,7 @@ from hypothesis import given
 
 from tests.collectors.perf_metrics import listings
 from tests.collectors.perf_metrics.test_formula import TREES, in_parentheses
-from tests.collectors.sources.processors import ALDER_LAKE, DEVICES, SAPPHIRE_RAPIDS, ZEN_4, processor
+from tests.collectors.sources.processors import ALDER_LAKE, DEVICES, SAPPHIRE_RAPIDS, ZEN_4, ZEN_5, Devices, processor
 from unperturbed.collectors.perf_metrics import PerfMetric, PerfTables, Translated, translate
 from unperturbed.collectors.perf_metrics.formula import Binary, Call, Choice, Literal, Name, Negative, Node, Number
 from unperturbed.collectors.perf_metrics.tables import parse_json, parse_text
@@ -212,10 +212,21 @@ def named(text: str) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("perf") is None or os.geteuid() != 0, reason="needs perf, and root to show it PMUs")
-def test_what_the_installed_perf_lists_on_a_sapphire_rapids(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("devices", "cpuid", "sought", "least"),
+    [
+        (SAPPHIRE_RAPIDS, "GenuineIntel-6-8F-8", "perf::topdown-retiring", 100),
+        (ALDER_LAKE, "GenuineIntel-6-97-2", "perf::cpu_core/topdown-retiring/", 100),
+        (ZEN_4, "AuthenticAMD-25-11-1", ",name=ex_ret_brn_misp/", 5),
+        (ZEN_5, "AuthenticAMD-26-2-1", ",name=ex_ret_brn_misp/", 5),
+    ],
+    ids=["Sapphire Rapids", "Alder Lake", "Zen 4", "Zen 5"],
+)
+def test_what_the_installed_perf_lists(devices: Devices, cpuid: str, sought: str, least: int, tmp_path: Path) -> None:
     """perf runs in a mount namespace of its own, in which sysfs has the PMUs of that processor."""
-    root = processor(tmp_path, SAPPHIRE_RAPIDS)
+    root = processor(tmp_path, devices)
     shown = 'mount --bind "$0" /sys/bus/event_source/devices && exec perf list "$@"'
+    environment = {**os.environ, "PERF_CPUID": cpuid, "LC_ALL": "C"}
     listed = {}
     for option in ("--json", "--details"):
         done = subprocess.run(
@@ -223,16 +234,14 @@ def test_what_the_installed_perf_lists_on_a_sapphire_rapids(tmp_path: Path) -> N
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "PERF_CPUID": "GenuineIntel-6-8F-8", "LC_ALL": "C"},
+            env=environment,
         )
         listed[option] = done.stdout
-    json_text = listed["--json"]
-    tables = parse_json(json_text) if json_text.lstrip().startswith("[") else parse_text(listed["--details"])
+    whole = listed["--json"].lstrip().startswith("[")
+    tables = parse_json(listed["--json"]) if whole else parse_text(listed["--details"])
     if not tables.events or not tables.metrics:
         pytest.skip("this perf has no tables of that processor, or no mount namespace is allowed")
-    retiring = translate("tma_retiring", tables, root)
-    assert "perf::topdown-retiring" in retiring.events
-    translated = 0
+    events, translated = set[str](), 0
     for metric in tables.metrics:
         try:
             found = translate(metric.asked, tables, root)
@@ -240,5 +249,7 @@ def test_what_the_installed_perf_lists_on_a_sapphire_rapids(tmp_path: Path) -> N
             assert "cannot be measured here: " in str(error)
             continue
         translated += 1
-        assert all(perf_event.event(name, root) is not None for name in found.events)
-    assert translated > 100
+        events |= set(found.events)
+    assert all(perf_event.event(name, root) is not None for name in events)
+    assert any(name.endswith(sought) for name in events)
+    assert translated > least

@@ -75,6 +75,7 @@ ZEN_4 = {
     "amd_l3/format/umask": "config:8-15",
     **_MSR,
 }
+ZEN_5 = {**ZEN_4, "amd_umc_0/type": "13", "amd_umc_0/cpumask": "0", "amd_umc_0/format/event": "config:0-7"}
 
 
 def processor(root: Path, devices: Devices, cpus: str = "") -> Path:
