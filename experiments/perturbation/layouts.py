@@ -56,6 +56,8 @@ class Step:
         Increments that it executes, as a share of the baseline's instructions.
     counting, sham : Verdict
         Inner changes against the baseline; the pairs of both are in the same order.
+    outer, outer_sham : Verdict
+        Outer changes, of each metric with itself after alignment.
     shared : array of bool, shape (draws, 2, pairs)
         What is called perturbed when the layouts are drawn again: in the step, in its sham.
     parts : array of float64, shape (draws,)
@@ -66,6 +68,8 @@ class Step:
     added: float
     counting: Verdict
     sham: Verdict
+    outer: Verdict
+    outer_sham: Verdict
     shared: BoolArray
     parts: FloatArray
 
@@ -112,7 +116,7 @@ def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRA
         What was found.
     """
     settings = yaml.safe_load(spec.read_text())
-    metrics = settings["measure"]["hardware"]
+    metrics, align_on = settings["measure"]["hardware"], settings["analysis"]["align_on"]
     runs, shams = runs_by_configuration(campaign)
     base = runs["baseline"]
     instructions = float(np.mean([trace["PAPI_TOT_INS"].sum() for trace in base]))
@@ -136,6 +140,8 @@ def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRA
                 added=float(events) / instructions,
                 counting=found[name][0],
                 sham=found[name][1],
+                outer=baseline.outer(runs[name], align_on=align_on),
+                outer_sham=baseline.outer(shams[name], align_on=align_on),
                 shared=np.array([[perturbed(one) for one in pair] for pair in again[name]]).reshape(draws, 2, -1),
                 parts=np.array([part_of(*pair) for pair in again[name]]),
             )
@@ -185,6 +191,9 @@ def table(found: Sequence[Layouts]) -> list[str]:
             "pairs perturbed",
             "… by the sham",
             "… by both",
+            "metrics perturbed, outer",
+            "… by the sham",
+            "… by both",
             f"share of the change in the sham [{LEVEL} %]",
             "single layouts that tell otherwise",
         ),
@@ -192,7 +201,9 @@ def table(found: Sequence[Layouts]) -> list[str]:
     rows = []
     for one in found:
         for step in one.steps:
-            own, alone = np.array(perturbed(step.counting)), np.array(perturbed(step.sham))
+            own, alone, outer, outer_alone = (
+                np.array(perturbed(one)) for one in (step.counting, step.sham, step.outer, step.outer_sham)
+            )
             rows.append(
                 (
                     one.program.name,
@@ -201,6 +212,9 @@ def table(found: Sequence[Layouts]) -> list[str]:
                     f"{own.sum()} of {len(own)}",
                     int(alone.sum()),
                     int((own & alone).sum()),
+                    f"{outer.sum()} of {len(outer)}",
+                    int(outer_alone.sum()),
+                    int((outer & outer_alone).sum()),
                     f"{part_of(step.counting, step.sham):.2f} [{_interval(step.parts, '.2f')}]",
                     f"{against_mean(step.counting):.1%}",
                 )

@@ -45,7 +45,7 @@ class Input:
 
 INPUTS: Mapping[str, Input] = {
     "bzip2": Input("prepare", "--size 3000000", "--size 1000000", "--size 30000000"),
-    "chess": Input("chess/positions.txt", "depth 7", "depth 6", "depth 9"),
+    "chess": Input("chess/positions.txt", "depth 7", "depth 5", "depth 9"),
     "network": Input("prepare", "--trips 1080", "--trips 620", "--trips 2600"),
     "redcode": Input("run", "-r 36", "-r 12", "-r 400"),
 }

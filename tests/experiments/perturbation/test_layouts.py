@@ -51,6 +51,7 @@ def found(tmp_path: Path) -> layouts.Layouts:
     """A step whose code alone changes what it changes, and a step whose counting does."""
     spec = yaml.safe_load(write_variant(tmp_path / "specs", PROGRAM, layouts=True).read_text())
     spec["measure"]["hardware"] = list(METRICS)
+    spec["analysis"] = {"align_on": ["PAPI_TOT_INS"]}
     spec["campaign"]["subsets"] = {"by-code": ["rare"], "by-counting": ["rare", "all"]}
     path = tmp_path / "spec.yaml"
     path.write_text(yaml.safe_dump(spec))
