@@ -224,18 +224,23 @@ class _Translation:
         return name
 
     def _named(self, pmu: str, terms: str, mode: str) -> str:
-        first, *others = (term for term in terms.split(",") if not term.startswith(_NO_TERM))
+        given = [term for term in terms.split(",") if term and not term.startswith(_NO_TERM)]
+        if not given:
+            raise _Untranslated(f"it needs {pmu}/{terms}/, which names no event")
         units = self._units
         if pmu and pmu not in units and self._in_tables(pmu, ""):  # EVENT/term=number/
-            pmu, first, others = "", pmu, [first, *others]
-        if pmu == _SOFTWARE and not others and (first in GENERIC or first in ALIASES):
-            pmu = ""
+            pmu, given = "", [pmu, *given]
+        first, *others = given
+        generic = GENERIC.get(ALIASES.get(first, first))
+        by_kernel = generic is not None and generic.kind == "os"
+        if by_kernel and pmu in ("", _SOFTWARE):
+            return f"{PREFIX}{first}{f':{mode}' if mode else ''}"
         if pmu:
             self._check_own(pmu, first)
         home = pmu or self._pmu  # on a hybrid processor, the metric's kind of core
-        if home in units and (first in units[home].events or first in GENERIC or first in ALIASES):
-            return f"{PREFIX}{home}/{','.join((first, *others))}/{mode}"
-        if not pmu and not others and (first in GENERIC or first in ALIASES or self._has_one(first)):
+        if home in units and (first in units[home].events or generic is not None):
+            return f"{PREFIX}{home}/{','.join(given)}/{mode}"
+        if not pmu and not others and (generic is not None or self._has_one(first)):
             return f"{PREFIX}{first}{f':{mode}' if mode else ''}"
         event = self._in_tables(first, pmu)
         if event is not None:
@@ -245,7 +250,7 @@ class _Translation:
             label = re.sub(r"[^\w.]", "_", first)
             return f"{PREFIX}{event.pmu}/{encoded},name={label}/{mode}"
         if pmu:
-            return f"{PREFIX}{pmu}/{','.join((first, *others))}/{mode}"
+            return f"{PREFIX}{pmu}/{','.join(given)}/{mode}"
         if not any(unit.core for unit in units.values()):
             raise _Untranslated(f"it needs {first}, and this host has no PMU of a processor's cores")
         raise _Untranslated(f"it needs {first}, which is not in perf's tables of events for this processor")

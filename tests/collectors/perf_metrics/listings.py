@@ -55,6 +55,7 @@ SAPPHIRE_RAPIDS = json.dumps(
         _metric("bits", "INST_RETIRED.ANY | 3", "Own"),
         _metric("missing", "NO.SUCH_EVENT / 2", "Own"),
         _metric("constant", "1 - 1", "Own"),
+        _metric("nameless", "cpu@@ / 2", "Own"),
     ]
 )
 ALDER_LAKE = json.dumps(
@@ -64,6 +65,7 @@ ALDER_LAKE = json.dumps(
         _event("topdown_fe_bound.all", "event=0x71,period=1000003", "cpu_atom"),
         _metric("tma_frontend_bound", rf"topdown\-fe\-bound / ({SUM})", unit="cpu_core"),
         _metric("tma_frontend_bound", "TOPDOWN_FE_BOUND.ALL / (5 * cpu_atom@cycles@)", unit="cpu_atom"),
+        _metric("switches", r"software@context\-switches\,name\=cs@ / INST_RETIRED.ANY + cs", unit="cpu_core"),
         _metric("per_tsc", r"INST_RETIRED.ANY / msr@tsc\,cpu\=cpu_core@", unit="cpu_core"),
     ]
 )

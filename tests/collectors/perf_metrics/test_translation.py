@@ -92,6 +92,7 @@ def test_what_the_host_decides_is_written_out(sapphire: Path, smt: str, *, divid
         ("circle", "it refers to itself: circle → circle"),
         ("bits", "| between events is not known here"),
         ("missing", "it needs NO.SUCH_EVENT, which is not in perf's tables of events for this processor"),
+        ("nameless", "it needs cpu//, which names no event"),
         ("constant", "`0` names no metric, so it is the same in every interval"),
     ],
 )
@@ -122,6 +123,11 @@ def test_a_hybrid_processor_has_the_metric_of_the_core_that_is_meant(tmp_path: P
     assert translate("cpu_atom/tma_frontend_bound/", tables, free).events == atom
     confined = processor(tmp_path / "confined", ALDER_LAKE, cpus="16-19")
     assert translate("tma_frontend_bound", tables, confined).events == atom
+    assert translate("switches", tables, free).events == (
+        "perf::context-switches",
+        "perf::cpu_core/event=0xc0,name=INST_RETIRED.ANY/",
+        "perf::cs",
+    )
     assert translate("per_tsc", tables, free).events == (
         "perf::cpu_core/event=0xc0,name=INST_RETIRED.ANY/",
         "perf::msr/tsc/",
