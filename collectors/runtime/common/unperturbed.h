@@ -54,15 +54,15 @@ enum unperturbed_os { OS_USAGE = 1, OS_SCHEDULER = 2, OS_IO = 4 };
 
 /* What happened, for the reader to judge. */
 enum unperturbed_mark {
-    MARK_EXEC = 1,         /* the program replaced itself: its counters ended there */
-    MARK_SHARED_FORK = 2,  /* a child made by a bare system call counted into the program's shared counters */
-    MARK_SIGNAL_TAKEN = 4, /* the program installed a handler of its own for the sampler's signal */
-    MARK_FROZEN = 8,       /* the kernel stopped counting (a set-uid program): task clock and CPU time differ */
-    MARK_REAL_TIME = 16,   /* the observer ran with real-time priority */
-    MARK_PINNED = 32,      /* the observer and the program had processors of their own */
-    MARK_USER_READ = 64,   /* counters were read without a system call */
-    MARK_THREADS = 128,    /* the program made threads */
-    MARK_UNSHARED = 256,   /* a library's counters could not be shared with the observer */
+    MARK_EXEC = 1,             /* the program replaced itself: its counters ended there */
+    MARK_SHARED_FORK = 2,      /* a child made by a bare system call counted into the program's shared counters */
+    MARK_SIGNAL_TAKEN = 4,     /* the program installed a handler of its own for the sampler's signal */
+    MARK_FROZEN = 8,           /* the kernel stopped counting (a set-uid program): task clock and CPU time differ */
+    MARK_REAL_TIME = 16,       /* the observer ran with real-time priority */
+    MARK_PINNED = 32,          /* the observer and the program had processors of their own */
+    MARK_USER_READ = 64,       /* counters were read without a system call */
+    MARK_THREADS = 128,        /* the program made threads */
+    MARK_UNSHARED = 256,       /* a library's counters could not be shared with the observer */
     MARK_SIGNAL_BLOCKED = 512, /* the program blocked the sampler's signal */
     MARK_UNEVEN = 1024,    /* on the work clock: system calls that may wait took ticks away from the ends of quanta */
     MARK_THROTTLED = 2048, /* the kernel stopped an event that interrupted too often: counts are missing */
@@ -71,7 +71,8 @@ enum unperturbed_mark {
 /* A hardware event as the source wants it: perf_event's type and configuration, or PAPI's name. */
 struct unperturbed_event {
     uint32_t type;
-    uint32_t flags; /* bit 0: count in the kernel too; bit 1: not in user space */
+    uint32_t flags; /* bit 0: count in the kernel too; bit 1: not in user space; bit 2: in the group of the last event
+                       before it that has not this bit, even where events take turns */
     uint64_t config;
     uint64_t config1;
     uint64_t config2;
