@@ -56,7 +56,7 @@ class Part:
 PARTS = (
     Part(
         "counters",
-        "reads of counters in user space (x86's rdpmc) beside read(2), and intervals by work",
+        "reads of counters in user space (x86's rdpmc) beside read(2), intervals by work, topdown events beside perf's",
         2,
         ("-m pytest -q tests/collectors -m processor",),
     ),

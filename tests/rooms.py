@@ -19,7 +19,17 @@ PARTS = ("errors", "common", "collectors", "instrument", "analysis", "harness")
 
 ORDER: Mapping[str, tuple[str, ...]] = {
     "": PARTS,
-    "collectors": ("data", "sources", "imports", "runtime", "records", "kernel_probes", "planning", "self_counting"),
+    "collectors": (
+        "data",
+        "sources",
+        "perf_metrics",
+        "imports",
+        "runtime",
+        "records",
+        "kernel_probes",
+        "planning",
+        "self_counting",
+    ),
     "collectors/sources": ("perf", "papi"),
     "instrument": ("events", "command_line", "finding", "missing", "layout", "compiler", "binaries", "python"),
     "analysis": ("alignment", "perturbation", "nodes", "partition", "diagnosis", "structure", "causal", "report"),

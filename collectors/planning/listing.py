@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from unperturbed.collectors.perf_metrics import PerfMetric, PerfTables, read_tables
 from unperturbed.collectors.runtime.build import build_trials
 from unperturbed.collectors.sources import (
     Answer,
@@ -30,6 +31,8 @@ from unperturbed.collectors.sources.catalogue import OS_GROUPS
 from unperturbed.common import supervision
 
 _SECONDS = 20.0
+PERF_EVENT = "perf_event"
+"""The source whose events metrics of perf's tables are computed from."""
 
 
 def trials_on_this_host(compiler: str, root: Path = Path("/")) -> Trials:
@@ -87,12 +90,18 @@ class Listing:
         Subsystem to the number of its tracepoints.
     tracepoint_problem : str, default ""
         Why tracepoints cannot be counted here; empty when they can.
+    perf_metrics : tuple of PerfMetric, default ()
+        Metrics of perf's tables for this processor, which a spec asks for under `derived`.
+    perf_metric_problem : str, default ""
+        Why perf lists none; empty when it does.
     """
 
     sources: tuple[SourceState, ...]
     metrics: tuple[CatalogueEntry, ...]
     tracepoints: Mapping[str, int] = field(default_factory=dict)
     tracepoint_problem: str = ""
+    perf_metrics: tuple[PerfMetric, ...] = ()
+    perf_metric_problem: str = ""
 
 
 def list_metrics(
@@ -125,6 +134,7 @@ def list_metrics(
     asked = find_sources()
     catalogues = {name: found.catalogue(trials) for name, found in asked.items()}
     metrics = [*_merge(asked, catalogues), *_process_counters(root)]
+    tables = read_tables() if source in (None, PERF_EVENT) else PerfTables()
     states = (*(one.state for one in catalogues.values()), *_process_states(root))
     shown = [one for name, one in catalogues.items() if source in (None, name)]
     return Listing(
@@ -132,6 +142,8 @@ def list_metrics(
         tuple(_select(metrics, pattern, source)),
         {system: number for one in shown for system, number in one.tracepoints.items()},
         next((one.tracepoint_problem for one in shown if one.tracepoint_problem), ""),
+        tuple(one for one in tables.metrics if pattern is None or _matches(pattern, one.name, one.meaning, one.groups)),
+        tables.problem,
     )
 
 
@@ -155,6 +167,7 @@ def nearest(pattern: str, listing: Listing, *, limit: int = 5) -> tuple[str, ...
     from rapidfuzz import fuzz, process  # noqa: PLC0415  only a mistake needs it
 
     names = [name for metric in listing.metrics for name in (metric.name, *metric.aliases)]
+    names += [metric.name for metric in listing.perf_metrics]
     plain = re.sub(r"[*?\[\]]", "", pattern)
     found = process.extract(plain, names, scorer=fuzz.WRatio, processor=str.casefold, limit=None, score_cutoff=55)
     # Of names that hold what was meant equally well the shortest says it best; sources spell some of them in capitals

@@ -9,13 +9,15 @@ on the counters (multiplexing) only when that is requested.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from unperturbed.collectors.planning.groups import Leaders, pack
 from unperturbed.collectors.records.file import (
+    MOST_EVENTS,
     OVERFLOW_SIGNAL,
     SIGNAL,
     Setup,
@@ -26,6 +28,7 @@ from unperturbed.collectors.runtime.build import build_empty_program, build_obse
 from unperturbed.collectors.sources import NONE, Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.perf.events import PREFIX, describe
+from unperturbed.collectors.sources.perf.sysfs import confinement
 from unperturbed.common import supervision
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError
@@ -78,6 +81,7 @@ def plan_passes(
     sampler: Literal["inside", "outside"] = "inside",
     multiplex: bool = False,
     overflow: tuple[str, int] | None = None,
+    together: Iterable[frozenset[str]] = (),
 ) -> Passes:
     """Assign each hardware metric to the first source that can count it here.
 
@@ -99,11 +103,14 @@ def plan_passes(
         Metrics that do not fit together share the counters in turns instead of going to several passes.
     overflow : tuple of str and int, optional
         The metric whose counts end intervals, and how many do: a source must be able to interrupt by it.
+    together : iterable of frozenset of str, optional
+        Metrics that something is computed from interval by interval: each set is put into one pass where it fits.
 
     Returns
     -------
     Passes
-        Every metric is in one of them, the shared ones in all (but those that do not fit together: see `_pack`).
+        Every metric is in one of them, the shared ones in all (but those that do not fit together: see `groups.pack`).
+        A pass may hold a metric that nobody asked for: the event that must lead a group.
 
     Raises
     ------
@@ -112,30 +119,88 @@ def plan_passes(
     """
     if not names:
         return Passes((Pass("main", NONE, ()),), {})
-    request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow)
-    left = list(names)
-    reasons: dict[str, str] = {}
-    refused: dict[str, list[str]] = {name: [] for name in names}
-    passes: list[Pass] = []
-    for candidate, record in find_sources().items():
-        if source not in ("auto", candidate) or not left:
-            continue
-        again = [name for name in names if name in request.shared and name not in left]
-        counted, why = (record.plan or partial(_plan_by_opening, record))([*again, *left], request)
-        counted = [item for item in counted if any(metric.name in left for metric in item.metrics)]
-        passes += counted
-        taken = {metric.name for item in counted for metric in item.metrics}
-        for name in left:
-            if name not in taken:
-                refused[name].append(f"{candidate}: {why[name]}")
-        missed = [name for name in left if name not in taken]
-        if why and not taken and not all(name.startswith(record.yields_to) for name in missed):
-            reasons[candidate] = _commonest(why.values())
-        left = [name for name in left if name not in taken]
-    if left:
-        lines = [f"{name} cannot be counted on this host ({'; '.join(refused[name])})" for name in left]
+    request = Request(machine, compiler, frozenset(shared), sampler, multiplex, overflow, tuple(together))
+    found = _assign(names, source, request)
+    if found.left and request.together:
+        # Left to a source that cannot count them either: better in several passes than not at all.
+        found = _assign(names, source, replace(request, together=()))
+    if found.left:
+        lines = list(_refusals({name: "; ".join(found.refused[name]) for name in found.left}))
         raise HostError("\n".join([*lines, *_hints(" ".join(lines))]))
-    return Passes(tuple(_name(passes)), {name: ". ".join([why, *_hints(why)]) for name, why in reasons.items()})
+    reasons = {name: ". ".join([why, *_hints(why)]) for name, why in found.reasons.items()}
+    return Passes(tuple(_name(found.passes)), reasons)
+
+
+@dataclass
+class _Assigned:
+    """Metrics assigned to sources so far.
+
+    Attributes
+    ----------
+    left : list of str
+        Metrics that no source has taken.
+    passes : list of Pass
+        What the sources count.
+    refused : dict of str to list of str
+        For each metric, why sources have not taken it.
+    reasons : dict of str to str
+        Each source that was not taken, and why.
+    """
+
+    left: list[str]
+    passes: list[Pass]
+    refused: dict[str, list[str]]
+    reasons: dict[str, str]
+
+
+def _assign(names: Sequence[str], source: str, request: Request) -> _Assigned:
+    """Let each source, in the order of preference, take what it can count."""
+    found = _Assigned(list(names), [], {name: [] for name in names}, {})
+    for candidate, record in find_sources().items():
+        if source not in ("auto", candidate) or not found.left:
+            continue
+        again = [name for name in names if name in request.shared and name not in found.left]
+        counted, why = _offer(record, again, found.left, request)
+        if source == "auto" and (split := _split_sets(counted, found.left, request)):
+            kept = [name for name in found.left if name not in split]
+            counted, why = _offer(record, again, kept, request) if kept else ([], {})
+            why = {**why, **dict.fromkeys(split, "left to a source that counts what it is computed with")}
+        found.passes += counted
+        taken = {metric.name for item in counted for metric in item.metrics}
+        missed = [name for name in found.left if name not in taken]
+        for name in missed:
+            found.refused[name].append(f"{candidate}: {why[name]}")
+        if why and not taken and not all(name.startswith(record.yields_to) for name in missed):
+            found.reasons[candidate] = _commonest(why.values())
+        found.left = missed
+    return found
+
+
+def _offer(record: Source, again: Sequence[str], left: Sequence[str], request: Request) -> Planned:
+    """Have a source plan what is left; of its passes, those count that hold some of it."""
+    counted, why = (record.plan or partial(_plan_by_opening, record))([*again, *left], request)
+    return [item for item in counted if any(metric.name in left for metric in item.metrics)], why
+
+
+def _split_sets(counted: Sequence[Pass], left: Sequence[str], request: Request) -> frozenset[str]:
+    """Return metrics of sets of which a source took a part alone: a pass has one source."""
+    taken = {metric.name for item in counted for metric in item.metrics}
+    split: frozenset[str] = frozenset()
+    for names in request.together:
+        own = names.intersection(left) - request.shared
+        if own & taken and own - taken:
+            split |= own
+    return split
+
+
+def _refusals(reasons: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for the metrics that are refused for one reason, whatever metric it names."""
+    alike: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        alike.setdefault(why.replace(name, "it"), []).append(name)
+    for why, names in alike.items():
+        said = why if len(names) > 1 else reasons[names[0]]
+        yield f"{', '.join(names)} cannot be counted on this host ({said})"
 
 
 def misspelt(names: Iterable[str]) -> Mapping[str, str]:
@@ -183,22 +248,26 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     found = {name: source.event(name) for name in names}
     why = {name: source.refusal(name) or _UNKNOWN for name, event in found.items() if event is None}
     possible = [event for event in found.values() if event is not None]
-    if (
-        possible
-        and (problem := _trial(source.name, possible[:1], request))
-        and len(possible) > 1
-        and _same_everywhere(problem)
-    ):
+    leaders = Leaders.needed(possible, source)
+
+    def together(events: Sequence[Event]) -> str | None:
+        arranged = leaders.arrange(events)
+        if isinstance(arranged, str):
+            return arranged
+        return _too_many(arranged) or _trial(source.name, arranged, request)
+
+    if possible and (problem := together(possible[:1])) and len(possible) > 1 and _same_everywhere(problem):
         return [], {**why, **{event.name: problem for event in possible}}
-    problems = {event: _trial(source.name, [event], request) for event in possible}
+    problems = {event: together([event]) for event in possible}
     why |= {event.name: problem for event, problem in problems.items() if problem is not None}
     single = [event for event, problem in problems.items() if problem is None]
-    if request.multiplex and len(single) > 1 and _trial(source.name, single, request) is not None:
-        groups, refused = _take_turns(single, source, request)
-        multiplexed = True
+    multiplexed = request.multiplex and len(single) > 1 and together(single) is not None
+    if multiplexed:
+        groups, refused = _take_turns(single, leaders, source, request)
     else:
-        groups, refused = _pack(single, source, request)
-        multiplexed = False
+        sets = (*request.together, *leaders.alike(single))
+        groups, refused = pack(single, request.shared, sets, together)
+        groups = [_arranged(leaders, group) for group in groups]
     passes = [
         Pass(
             source.name,
@@ -212,41 +281,32 @@ def _plan_by_opening(source: Source, names: Sequence[str], request: Request) -> 
     return passes, {**why, **refused}
 
 
-def _pack(events: Sequence[Event], source: Source, request: Request) -> tuple[list[list[Event]], dict[str, str]]:
-    """Group events by first fit into what can be counted together all the time, the shared ones in every group."""
-    shared = [event for event in events if event.name in request.shared]
-    while shared and _trial(source.name, shared, request):
-        shared.pop()  # every pass shares as many as fit together, the first ones before the others
-    named = ", ".join(event.name for event in shared)
-    groups: list[list[Event]] = [[*shared]] if shared else []
-    refused = {}
-    for event in events:
-        if event in shared:
-            continue
-        for group in groups:
-            if _trial(source.name, [*group, event], request) is None:
-                group.append(event)
-                break
-        else:
-            problem = _trial(source.name, [*shared, event], request)
-            if problem:
-                refused[event.name] = f"{problem} (with {named}, which every pass shares)"
-            else:
-                groups.append([*shared, event])
-    return groups, refused
+def _arranged(leaders: Leaders, events: Sequence[Event], *, turns: bool = False) -> list[Event]:
+    """Return events in the order in which they are opened; they were tried in it."""
+    arranged = leaders.arrange(events, turns=turns)
+    assert not isinstance(arranged, str), arranged
+    return arranged
 
 
-def _take_turns(events: Sequence[Event], source: Source, request: Request) -> tuple[list[list[Event]], dict[str, str]]:
+def _take_turns(
+    events: Sequence[Event], leaders: Leaders, source: Source, request: Request
+) -> tuple[list[list[Event]], dict[str, str]]:
     """Make one group of events that share the counters by multiplexing.
 
     Only sources that report for how long each event was counted can do so: the counts are scaled by it.
     """
+    arranged = _arranged(leaders, events, turns=True)
     problem = (
-        _trial(source.name, events, request, multiplexed=True)
+        _too_many(arranged) or _trial(source.name, arranged, request, multiplexed=True)
         if source.timed
         else "multiplexed counts are read through perf_event, which reports how long each event ran"
     )
-    return ([], {event.name: problem for event in events}) if problem else ([list(events)], {})
+    return ([], {event.name: problem for event in events}) if problem else ([arranged], {})
+
+
+def _too_many(events: Sequence[Event]) -> str | None:
+    """Return why a record cannot hold so many events, or None when it can."""
+    return f"a record holds {MOST_EVENTS} hardware events, not {len(events)}" if len(events) > MOST_EVENTS else None
 
 
 def _same_everywhere(problem: str) -> bool:
@@ -305,6 +365,8 @@ def _hints(text: str) -> list[str]:
         hints.append(
             f"perf_event_paranoid is {level}; allow counting with: sysctl kernel.perf_event_paranoid=1{user_only}"
         )
+    if _NO_ROOM in text and (hybrid := confinement()):
+        hints.append(f"{hybrid[0].upper()}{hybrid[1:]}.")
     kernel_refuses = "No such file or directory" in text or "not supported" in text
     if not permission and (kernel_refuses or ("no PMU" in text and "perf_event:" not in text)):
         hints.append(

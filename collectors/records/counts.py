@@ -15,6 +15,7 @@ import numpy as np
 from unperturbed.collectors.data.trace import Metric
 from unperturbed.collectors.records.file import Records, deltas
 from unperturbed.collectors.sources import Pass
+from unperturbed.collectors.sources.perf.sysfs import confinement
 from unperturbed.errors import RunError
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def _check_complete(records: Records) -> None:
     enabled_ns, running_ns = (records.rows[name].astype(np.float64) for name in ("enabled_ns", "running_ns"))
     if (running_ns < _WHOLE * enabled_ns).any():
         share = running_ns.max() / enabled_ns.max()
+        if hybrid := confinement():
+            raise RunError(f"the events were on the counters in {share:.1%} of the time only: {hybrid}")
         raise RunError(
             f"the events were on the counters in {share:.1%} of the time only: somebody else counts on this host too "
             "(another profiler, the NMI "

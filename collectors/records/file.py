@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAGIC = b"UNPREC04"
-_EVENTS = 16
+MOST_EVENTS = 16
+"""Hardware events that a record holds."""
 _PROBES = 32
 _NAME_BYTES = 111
 _CLOCKS = {"monotonic": 0, "process-cpu": 1, "thread-cpu": 2, "work": 3, "event": 4}
@@ -98,7 +99,7 @@ HEADER = np.dtype(
         ("threads", "<u8"),
         ("marks", "<u8"),
         ("message", "S240"),
-        ("event", _EVENT, (_EVENTS,)),
+        ("event", _EVENT, (MOST_EVENTS,)),
         ("probes", "<u4"),
         ("interval_event", "<u4"),
         ("probe", _PROBE, (_PROBES,)),
@@ -322,9 +323,10 @@ def create_record_file(path: Path, setup: Setup) -> None:
     HostError
         More events or probes than one record holds, probes under the simulator, or the disk is full.
     """
-    if len(setup.events) > _EVENTS:
+    if len(setup.events) > MOST_EVENTS:
         raise HostError(
-            f"{len(setup.events)} hardware events in one run; a record holds {_EVENTS}. Ask for fewer, or split them"
+            f"{len(setup.events)} hardware events in one run; a record holds {MOST_EVENTS}. Ask for fewer, or split "
+            "them"
         )
     if len(setup.probes) > _PROBES:
         raise HostError(
@@ -355,8 +357,15 @@ def create_record_file(path: Path, setup: Setup) -> None:
     header["papi"] = setup.papi.encode()
     header["observer_cpu"] = setup.observer_cpu
     for index, event in enumerate(setup.events):
-        flags = int(event.kernel) | int(not event.user) << 1
-        header["event"][index] = (event.type, flags, event.config, event.config1, event.config2, event.name.encode())
+        flags = int(event.kernel) | int(not event.user) << 1 | int(event.follows) << 2
+        header["event"][index] = (
+            event.type,
+            flags,
+            event.config,
+            event.config1,
+            event.config2,
+            event.name.encode()[:_NAME_BYTES],
+        )
     header["interval_event"] = setup.interval_index
     header["probes"] = len(setup.probes)
     for index, probe in enumerate(setup.probes):

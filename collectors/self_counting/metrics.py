@@ -11,6 +11,7 @@ from unperturbed.collectors.self_counting.process import ProcessCounters, Thread
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PRESETS, is_native
 from unperturbed.collectors.sources.perf.events import PREFIX, describe
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, PerfCode
+from unperturbed.collectors.sources.perf.topdown import leader
 from unperturbed.common.wording import did_you_mean
 from unperturbed.errors import HostError, SpecError, UnperturbedError
 
@@ -110,9 +111,14 @@ def _perf_event(names: Sequence[str], _children: bool) -> _Candidates:
             refused[name] = "it has no simulated events; campaigns have"
             continue
         try:
-            events[name] = describe(name).code
+            code = describe(name).code
         except UnperturbedError as error:
             refused[name] = str(error)
+            continue
+        if leader(code.as_event(name)) is None:
+            events[name] = code
+        else:
+            refused[name] = "a topdown event needs a group that perf::slots leads; campaigns have one"
     return events, refused
 
 

@@ -33,6 +33,8 @@ class Event:
         Count in the kernel.
     user : bool, default True
         Count in user space.
+    follows : bool, default False
+        Open it in the group of the last event before it that does not follow, even where events take turns.
     """
 
     name: str
@@ -42,6 +44,12 @@ class Event:
     config1: int = 0
     config2: int = 0
     user: bool = True
+    follows: bool = False
+
+    @property
+    def counted(self) -> tuple[int, int, int, int, bool, bool]:
+        """Return what it counts, whatever it is called."""
+        return self.type, self.config, self.config1, self.config2, self.user, self.kernel
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,8 @@ class Request:
         Metrics that do not fit together share the counters in turns instead of going to several passes.
     overflow : tuple of str and int, optional
         The metric whose counts end intervals, and how many do.
+    together : tuple of frozenset of str, default ()
+        Metrics that something is computed from interval by interval: each set is put into one pass where it fits.
     """
 
     machine: Machine
@@ -98,6 +108,7 @@ class Request:
     sampler: Literal["inside", "outside"] = "inside"
     multiplex: bool = False
     overflow: tuple[str, int] | None = None
+    together: tuple[frozenset[str], ...] = ()
 
 
 Planned = tuple[list[Pass], dict[str, str]]
@@ -266,6 +277,10 @@ def _refuses_nothing(_name: str) -> str | None:
     return None
 
 
+def _needs_no_leader(_event: Event) -> Event | None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """A source of hardware counts.
@@ -289,6 +304,8 @@ class Source:
         Takes `Trials`; returns the `SourceCatalogue` of this host.
     refusal : callable, optional
         Takes a name that `event` does not know; returns why, or None.
+    leader : callable, optional
+        Takes an `Event`; returns the one that must lead its group, or None where any may.
     sentence : str, default "Counted by {title} {place}."
         What the report says of the numbers; `{place}` becomes how they were read.
     prefix : str, default ""
@@ -324,6 +341,7 @@ class Source:
     metric: Callable[[str], Metric]
     catalogue: Callable[[Trials], SourceCatalogue]
     refusal: Callable[[str], str | None] = _refuses_nothing
+    leader: Callable[[Event], Event | None] = _needs_no_leader
     sentence: str = "Counted by {title} {place}."
     prefix: str = ""
     yields_to: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Metrics computed from others interval by interval, `PAPI_TOT_INS / PAPI_TOT_CYC`: the arithmetic of the language."""
+"""Metrics computed from others interval by interval, `PAPI_TOT_INS / PAPI_TOT_CYC`: arithmetic, extremes, choices."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.common.expressions.syntax import DEEPEST, ExpressionError, name_at, parse
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-_LONGEST = 1_000
+_LONGEST = 10_000
 _LARGEST = 1e300
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -26,6 +27,15 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
 }
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_EXTREMES = ("min", "max")
 _SIGNS: Mapping[type[ast.AST], str] = {
     ast.FloorDiv: "//",
     ast.Mod: "%",
@@ -40,7 +50,7 @@ _SIGNS: Mapping[type[ast.AST], str] = {
     ast.Invert: "~",
 }
 
-_ALLOWED = "an expression consists of metric names, numbers, + - * / and parentheses"
+_ALLOWED = "an expression consists of metric names, numbers, + - * /, parentheses, min, max and `A if B > C else D`"
 
 
 @dataclass(frozen=True)
@@ -98,8 +108,9 @@ def parse_metric_expression(text: str) -> MetricExpression:
     Parameters
     ----------
     text : str
-        Metric names, numbers, ``+ - * /`` and parentheses. A name that is no plain identifier is put in quotes or
-        backquotes: ``'perf::page-faults' / PAPI_TOT_INS``.
+        Metric names, numbers, ``+ - * /`` and parentheses; ``min(a, b)`` and ``max(a, b)``; ``a if b > c else d``, with
+        one comparison, of which the part that is not chosen may be undefined. A name that is no plain identifier is
+        put in quotes or backquotes: ``'perf::page-faults' / PAPI_TOT_INS``.
 
     Returns
     -------
@@ -140,6 +151,15 @@ def _checked(node: ast.expr, text: str, names: dict[str, None], *, depth: int) -
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             node.operand = _checked(operand, text, names, depth=depth + 1)
             return node
+        case ast.IfExp(test=ast.Compare(ops=[op], comparators=[other]) as test) if type(op) in _COMPARISONS:
+            node.body = _checked(node.body, text, names, depth=depth + 1)
+            test.left = _checked(test.left, text, names, depth=depth + 1)
+            test.comparators = [_checked(other, text, names, depth=depth + 1)]
+            node.orelse = _checked(node.orelse, text, names, depth=depth + 1)
+            return node
+        case ast.Call(func=ast.Name(id=function), args=[_, _, *_], keywords=[]) if function in _EXTREMES:
+            node.args = [_checked(argument, text, names, depth=depth + 1) for argument in node.args]
+            return node
         case ast.Name():
             metric = name_at(text, node)
         case ast.Constant(value=str() as metric) if metric:
@@ -163,11 +183,24 @@ def _describe(node: ast.expr, text: str) -> str:
 
 
 def _evaluate(node: ast.expr, arrays: Mapping[str, Any], defined: Callable[[Any], Any]) -> Any:
+    import numpy as np  # noqa: PLC0415  as in `MetricExpression.evaluate`
+
     match node:
         case ast.BinOp(left=left, op=op, right=right):
             return defined(_BINARY[type(op)](_evaluate(left, arrays, defined), _evaluate(right, arrays, defined)))
         case ast.UnaryOp(op=op, operand=operand):
             return _UNARY[type(op)](_evaluate(operand, arrays, defined))
+        case ast.IfExp(body=body, test=ast.Compare(left=left, ops=[compared], comparators=[right]), orelse=orelse):
+            first, second = _evaluate(left, arrays, defined), _evaluate(right, arrays, defined)
+            value = np.where(
+                _COMPARISONS[type(compared)](first, second),
+                _evaluate(body, arrays, defined),
+                _evaluate(orelse, arrays, defined),
+            )
+            return np.where(np.isnan(first) | np.isnan(second), np.nan, value)
+        case ast.Call(func=ast.Name(id=function), args=arguments):
+            extreme = np.minimum if function == "min" else np.maximum  # NaN wherever one of them is
+            return reduce(extreme, [_evaluate(argument, arrays, defined) for argument in arguments])
         case ast.Name(id=name):
             return defined(arrays[name])
         case ast.Constant(value=number):

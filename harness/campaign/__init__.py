@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         check_probes,
         check_processor,
         check_sampled_program,
+        never_computed,
         no_verdict,
         plan_counting,
     )
@@ -110,6 +111,7 @@ __all__ = [
     "lost_note",
     "make_empty_folder",
     "make_layouts",
+    "never_computed",
     "no_verdict",
     "phase_of",
     "plan_batch",
@@ -150,6 +152,7 @@ __getattr__, __dir__ = lazy_names(
             "check_probes",
             "check_processor",
             "check_sampled_program",
+            "never_computed",
             "no_verdict",
             "plan_counting",
         ),

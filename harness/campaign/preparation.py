@@ -26,6 +26,7 @@ from unperturbed.harness.campaign.requirements import (
     check_sampled_program,
     check_verdict_possible,
     check_wrapped,
+    never_computed,
     no_verdict,
     plan_counting,
     refuse_misspelt,
@@ -63,7 +64,7 @@ def prepare(
     check_probes(campaign, passes)
     check_wrapped(campaign, passes)
     check_budget(campaign, len(passes.passes))
-    if why := no_verdict(campaign, passes):
+    for why in filter(None, (no_verdict(campaign, passes), never_computed(campaign, passes))):
         progress.note(why)
     wanted = configurations(campaign)
     if without := configurations_without_sham(campaign):

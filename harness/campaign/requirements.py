@@ -42,6 +42,7 @@ def plan_counting(campaign: CampaignSpec, names: Sequence[str] | None = None, so
         sampler=measure.sampler,
         multiplex=measure.multiplex,
         overflow=overflow_of(campaign),
+        together=_computed_together(campaign),
     )
 
 
@@ -77,6 +78,14 @@ def _shared(campaign: CampaignSpec) -> tuple[str, ...]:
     ]
     wanted = dict.fromkeys([campaign.measure.interval_event, *aligning, "PAPI_TOT_INS", "PAPI_TOT_CYC"])
     return tuple(name for name in wanted if name in campaign.measure.hardware)
+
+
+def _computed_together(campaign: CampaignSpec) -> Iterable[frozenset[str]]:
+    """Return the hardware metrics that each derived metric needs in one run; a sweep computes them from several."""
+    if campaign.parameters:
+        return ()
+    counted = frozenset(campaign.measure.hardware)
+    return [counted.intersection(expression.names) for expression in campaign.measure.derived.values()]
 
 
 def check_sampled_program(campaign: CampaignSpec) -> None:
@@ -188,6 +197,26 @@ def no_verdict(campaign: CampaignSpec, passes: Passes) -> str:
     if len(configurations(campaign)) == 1:
         return "the baseline is the only configuration: this campaign gives traces, and no verdict"
     return ""
+
+
+def never_computed(campaign: CampaignSpec, passes: Passes) -> str:
+    """Return which derived metrics will have no values, as no run holds all that they need; empty when there is none.
+
+    A sweep computes its metrics from several runs.
+    """
+    if campaign.parameters:
+        return ""
+    held = [{metric.name for metric in item.metrics} for item in passes.passes]
+    counted = frozenset().union(*held)
+    lines = []
+    for name, expression in campaign.measure.derived.items():
+        needed = counted.intersection(expression.names)
+        if needed and not any(needed <= names for names in held):
+            lines.append(
+                f"{name} will have no values: no run holds all {len(needed)} hardware metrics that it is computed from"
+            )
+    advice = "; `multiplex: true` has metrics that do not fit the counters take turns"
+    return "; ".join(lines) + (advice if lines and not campaign.measure.multiplex else "")
 
 
 def check_verdict_possible(campaign: CampaignSpec, passes: Passes) -> None:

@@ -18,6 +18,7 @@ from unperturbed.harness.spec.sections.measure import MEASURE, Measure
 from unperturbed.harness.spec.sections.name import NAME
 from unperturbed.harness.spec.sections.nodes import NODES, Nodes
 from unperturbed.harness.spec.sections.parameters import PARAMETERS, Parameters
+from unperturbed.harness.spec.sections.perf_metrics import PERF_METRICS, PerfMetrics
 from unperturbed.harness.spec.sections.program import PROGRAM, Program
 from unperturbed.harness.spec.sections.programs import PROGRAMS, Programs
 from unperturbed.harness.spec.sections.version import VERSION, SchemaVersion
@@ -54,6 +55,8 @@ class CampaignSpec(Section):
         Parameters of a sweep; empty for other campaigns.
     nodes : Nodes or None
         The nodes that share the runs; None where one host makes them.
+    perf_metrics : mapping of str to MetricExpression
+        Formulas of the metrics of perf's tables that `measure.derived` asks for.
     """
 
     model_config = ConfigDict(
@@ -72,6 +75,7 @@ class CampaignSpec(Section):
     parameters: Parameters = PARAMETERS.as_field()
     programs: Programs = PROGRAMS.as_field()
     nodes: Annotated[Nodes | None, ADDED_LATER] = NODES.as_field()
+    perf_metrics: Annotated[PerfMetrics, ADDED_LATER] = PERF_METRICS.as_field()
     schema_version: Annotated[SchemaVersion, ADDED_LATER] = VERSION.as_field()
 
     _path: Path = PrivateAttr(default=Path())
@@ -93,7 +97,7 @@ class CampaignSpec(Section):
 
     @property
     def text(self) -> str:
-        """Return the spec as it was read."""
+        """Return the spec as it was read, followed by the formulas that perf gave for it."""
         return self._text
 
     @property

@@ -19,6 +19,7 @@ from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
 from unperturbed.harness.spec.messages import validate
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE
+from unperturbed.harness.spec.perf_metrics import put_in_perf_metrics
 from unperturbed.harness.spec.sections.analysis import default_align_on
 from unperturbed.harness.spec.sections.campaign import default_subsets
 from unperturbed.harness.spec.sections.measure import DEFAULT_RECORDS
@@ -96,6 +97,7 @@ def parse_spec(text: str, name: str, folder: Path, *, recorded: bool = False) ->
         fault = Diagnostic(document.places[()].value, f"{what}; `unperturbed schema` describes it")
         raise InvalidSpec(name, [*document.diagnostics, fault])
     draft = Draft(document, folder.resolve(), recorded=recorded)
+    text = put_in_perf_metrics(draft, text)
     draft.spec = validate(draft)
     for key in spec_keys().values():
         if key.rules is not None:

@@ -20,6 +20,7 @@ from unperturbed.harness.campaign import (
     check_processor,
     check_sampled_program,
     configurations,
+    never_computed,
     no_verdict,
     plan_counting,
 )
@@ -102,6 +103,11 @@ class Readiness:
     def no_verdict(self) -> str:
         """Return why the campaign would give traces and no verdict; empty when it would, and for sweeps."""
         return "" if self.campaign.parameters else no_verdict(self.campaign, self.passes)
+
+    @property
+    def never_computed(self) -> str:
+        """Return which derived metrics would have no values; empty when all would."""
+        return never_computed(self.campaign, self.passes)
 
     @property
     def planned(self) -> Mapping[str, int]:

@@ -23,7 +23,7 @@ from unperturbed.errors import DataError, HostError
 from unperturbed.harness.results.judge import judge
 from unperturbed.harness.results.recorded import recorded_campaign
 
-WAYS = ("threading", "loky", "dask")
+WAYS = ("threading", "loky", pytest.param("dask", marks=pytest.mark.long))
 
 # A warning that was raised in the threads of dask's cluster would end the cluster.
 pytestmark = pytest.mark.filterwarnings("default::ResourceWarning")
@@ -117,6 +117,7 @@ def test_inner_and_outer_checks(shared):
         assert [verdict.to_dict() for verdict in verdicts()] == alone
 
 
+@pytest.mark.parametrize("shared", ["threading", "loky", "dask"], indirect=True)
 def test_the_check_of_a_campaign_and_its_report(shared, tmp_path):
     folder = tmp_path / "campaign"
     make(folder, 32, 5, 4, intervals=80)

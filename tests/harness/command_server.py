@@ -8,6 +8,8 @@ a user's does.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import json
 import os
@@ -15,9 +17,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import traceback
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 __all__ = ["run_command"]
 
@@ -29,6 +34,8 @@ _LOADED = (
     "unperturbed.harness.results.recorded",
     "unperturbed.harness.results.reporting",
     "llvmlite.binding",
+    "numba",
+    "scipy.special",
 )
 
 
@@ -59,18 +66,65 @@ def _serve() -> None:
     for name in _LOADED:
         importlib.import_module(name)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
+    loaded = False
     # Not through sys.stdin, whose buffer a forked process would share: the lines' file is closed there at once.
     with os.fdopen(os.dup(0)) as lines:
         for line in lines:
             asked = json.loads(line)
+            loaded = loaded or _load_kernels()
+            gc.collect()
+            gc.freeze()  # collecting what was loaded would copy all of it into each process
             process = os.fork()
             if not process:
                 lines.close()
                 answers.close()
                 _become(asked)
-                main = importlib.import_module("unperturbed.harness.cli").main
-                sys.exit(main(asked["argv"]))
+                _run(asked["argv"])
             answers.write(f"{_ended(process)}\n")
+
+
+def _run(words: list[str]) -> NoReturn:
+    """Run a command and end this process as Python does, but for the memory, which ends with the process."""
+    main = importlib.import_module("unperturbed.harness.cli").main
+    code: object = 1
+    try:
+        code = main(words)
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:  # noqa: BLE001  the interpreter would print it, too
+        traceback.print_exc()
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 1)
+
+
+@cache
+def _kernels() -> Path:
+    """Return the folder of compiled kernels, which is that of the commands."""
+    from unperturbed.common.user_cache import user_cache
+
+    return user_cache() / "kernels"
+
+
+def _load_kernels() -> bool:
+    """Load what a verdict calls once some command has compiled it: that takes longer than to judge a few runs.
+
+    No thread is started here, which a process that is forked later would miss.
+    """
+    if not any(_kernels().glob("alignment-*.ready")):
+        return False
+    import numpy as np
+
+    from unperturbed.analysis.alignment.dtw import kernels
+    from unperturbed.analysis.perturbation.correlation import compiled_correlate_along
+
+    for function in ("path_through", "pair_costs"):
+        for element in (np.float64, np.int32):
+            kernels.prepare(function, np.zeros((1, 1), element))
+    compiled_correlate_along()
+    return True
 
 
 def _ended(process: int) -> int:

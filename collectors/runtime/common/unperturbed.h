@@ -71,7 +71,8 @@ enum unperturbed_mark {
 /* A hardware event as the source wants it: perf_event's type and configuration, or PAPI's name. */
 struct unperturbed_event {
     uint32_t type;
-    uint32_t flags; /* bit 0: count in the kernel too; bit 1: not in user space */
+    uint32_t flags; /* bit 0: count in the kernel too; bit 1: not in user space; bit 2: in the group of the last event
+                       before it that has not this bit, even where events take turns */
     uint64_t config;
     uint64_t config1;
     uint64_t config2;

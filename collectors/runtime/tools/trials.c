@@ -3,6 +3,7 @@
  *
  * Questions, one a line:
  *   perf TYPE CONFIG CONFIG1 CONFIG2 USER KERNEL NAME   open the event on this thread
+ *   perf-led CONFIG perf's arguments                    the same behind an event of its type that leads its group
  *   fit TYPE CONFIG [TYPE CONFIG]...                    how many of these run together, all the time, in one pinned
  *                                                       group; at most 16
  *   papi NAME                                           add the event to an event set
@@ -63,7 +64,8 @@ static int open_event(const struct perf_event_attr *asked, int leader, int pinne
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, leader, PERF_FLAG_FD_CLOEXEC);
 }
 
-static void try_perf(char *arguments)
+/* `leads`: the configuration of the event that leads, or NULL. */
+static void try_perf(char *arguments, const uint64_t *leads)
 {
     struct perf_event_attr attr;
     unsigned type;
@@ -83,13 +85,32 @@ static void try_perf(char *arguments)
     attr.exclude_user = !user;
     attr.exclude_kernel = !kernel;
     attr.exclude_hv = !kernel; /* a PMU that cannot leave the kernel out refuses every exclusion */
-    int fd = open_event(&attr, -1, 0);
+    int leader = -1;
+    if (leads) {
+        struct perf_event_attr first = attr;
+        first.config = *leads;
+        first.config1 = first.config2 = 0;
+        leader = open_event(&first, -1, 0);
+    }
+    int fd = leads && leader < 0 ? -1 : open_event(&attr, leader, 0), error = errno;
+    if (leader >= 0)
+        close(leader);
     if (fd < 0) {
-        answer("perf", arguments + name, strerror(errno), errno, "", "");
+        answer("perf", arguments + name, strerror(error), error, "", "");
         return;
     }
     close(fd);
     answer("perf", arguments + name, "ok", 0, "", "");
+}
+
+static void try_led(char *arguments)
+{
+    uint64_t config;
+    int used = 0;
+    if (sscanf(arguments, "%" SCNi64 " %n", (int64_t *)&config, &used) < 1 || !used)
+        answer("perf", arguments, "not understood", EINVAL, "", "");
+    else
+        try_perf(arguments + used, &config);
 }
 
 /* Tells whether the group of `leader` counts whenever this thread runs. A pinned group that does not fit is in error:
@@ -154,7 +175,9 @@ int main(void)
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "perf ", 5) == 0)
-            try_perf(line + 5);
+            try_perf(line + 5, NULL);
+        else if (strncmp(line, "perf-led ", 9) == 0)
+            try_led(line + 9);
         else if (strncmp(line, "fit ", 4) == 0)
             fit_perf(line + 4);
         else if (strncmp(line, "papi ", 5) == 0)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from unperturbed.collectors.data.trace import Metric
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
+from unperturbed.collectors.sources.perf.libpfm import ANY
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
 from unperturbed.collectors.sources.source import Event
 from unperturbed.errors import HostError
@@ -80,7 +81,7 @@ def wheel_library() -> str:
 
 def event(name: str) -> Event | None:
     """Return the event to add to the event set: PAPI takes presets and native names as they are."""
-    return None if name.startswith("callgrind::") else Event(name)
+    return None if name.startswith(("callgrind::", ANY)) else Event(name)
 
 
 def metric(name: str) -> Metric:

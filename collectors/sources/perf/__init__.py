@@ -6,6 +6,7 @@ from pathlib import Path
 
 from unperturbed.collectors.sources.perf.events import PREFIX, event, metric, refusal
 from unperturbed.collectors.sources.perf.listing import catalogue
+from unperturbed.collectors.sources.perf.topdown import leader
 from unperturbed.collectors.sources.source import Source
 
 PERF_EVENT = Source(
@@ -17,6 +18,7 @@ PERF_EVENT = Source(
     metric=metric,
     catalogue=catalogue,
     refusal=refusal,
+    leader=leader,
     prefix=PREFIX,
     c_file=Path(__file__).with_name("group.c"),
     c_name="unperturbed_perf",

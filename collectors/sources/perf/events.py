@@ -1,4 +1,4 @@
-"""Events by perf's names (`perf::page-faults`), and the kernel's generic event that is nearest to a PAPI preset."""
+"""Events by perf's names and libpfm4's, and the kernel's generic event that is nearest to a PAPI preset."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from unperturbed.collectors.data.trace import Metric
-from unperturbed.collectors.sources.catalogue import PRESETS
+from unperturbed.collectors.sources.catalogue import PRESETS, is_native
+from unperturbed.collectors.sources.perf import libpfm
 from unperturbed.collectors.sources.perf import names as perf_names
 from unperturbed.collectors.sources.perf.names import PerfEvent
 from unperturbed.collectors.sources.source import Event
@@ -15,6 +16,9 @@ from unperturbed.errors import SpecError, UnperturbedError
 
 PREFIX = "perf::"
 """Before every name of perf's in a spec."""
+
+_OTHERS = ("callgrind::",)
+"""Before names that are neither perf's nor libpfm4's; PAPI's components have `:::` in theirs."""
 
 NEAREST_GENERIC: Mapping[str, str] = MappingProxyType(
     {
@@ -45,7 +49,8 @@ def describe(name: str, root: Path = Path("/")) -> PerfEvent:
     Parameters
     ----------
     name : str
-        A PAPI preset, or `perf::` and one of perf's names.
+        A PAPI preset, `perf::` and one of perf's names, or a name of libpfm4's (`skl::INST_RETIRED:ANY`,
+        `pfm::INST_RETIRED:ANY`).
     root : Path, default Path("/")
         Where sysfs and tracefs are looked for.
 
@@ -54,11 +59,13 @@ def describe(name: str, root: Path = Path("/")) -> PerfEvent:
     SpecError
         There is no such event; the nearest names are proposed.
     HostError
-        The host lacks the PMU, or tracepoints may not be read.
+        The host lacks the PMU, tracepoints may not be read, or libpfm4 is needed and not installed.
     """
     if name in NEAREST_GENERIC:
         return perf_names.parse(NEAREST_GENERIC[name], root)
     if not name.startswith(PREFIX):
+        if is_native(name) and not name.startswith(_OTHERS) and ":::" not in name:
+            return libpfm.find(name)
         raise SpecError("the kernel has no generic event for it")
     try:
         return perf_names.parse(name.removeprefix(PREFIX), root)
@@ -71,18 +78,9 @@ def describe(name: str, root: Path = Path("/")) -> PerfEvent:
 def event(name: str, root: Path = Path("/")) -> Event | None:
     """Return what the runtime opens for a metric, or None when perf_event has no such event here."""
     try:
-        code = describe(name, root).code
+        return describe(name, root).code.as_event(name)
     except UnperturbedError:
         return None
-    return Event(
-        name,
-        type=code.type,
-        config=code.config,
-        config1=code.config1,
-        config2=code.config2,
-        user=code.user,
-        kernel=code.kernel,
-    )
 
 
 def refusal(name: str, root: Path = Path("/")) -> str | None:

@@ -15,6 +15,7 @@
 
 #define KERNEL_TOO 1
 #define NOT_USER 2
+#define FOLLOWS 4
 #define ARM64_USER_ACCESS 2 /* attr.config1, bit 1: the kernel may let the thread read the counter itself */
 
 struct single_reading {
@@ -117,9 +118,10 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
 {
     uint32_t options = header->options;
     int user_read = (options & OPTION_USER_READ) && !pid && !(options & (OPTION_MULTIPLEX | OPTION_RESET));
+    int leads = -1; /* the group's descriptor; of those that take turns, of the last group */
     for (uint32_t i = 0; i < header->events; i++) {
         const struct unperturbed_event *event = &header->event[i];
-        int leader = i == 0 || (options & OPTION_MULTIPLEX) ? -1 : counters->fd[0];
+        int leader = (options & OPTION_MULTIPLEX) && !(event->flags & FOLLOWS) ? -1 : leads;
         int ends_intervals = i + 1 == counters->overflow, fd = -1;
         uint64_t period = ends_intervals ? header->interval_ns : 0;
 #if defined(__aarch64__)
@@ -131,6 +133,7 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
         if (fd < 0)
             return ends_intervals ? no_overflow(header, event->name) : no_event(header, event, pid);
         counters->fd[i] = fd;
+        leads = leader < 0 ? fd : leader;
         /* The kernel maps no buffer of events that are inherited. */
         int readable = (user_read || (ends_intervals && !pid)) && map_page(counters, i);
         if (ends_intervals && !pid && !counters->page[i])
@@ -146,9 +149,13 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
 }
 
 #if defined(__x86_64__) || defined(__i386__)
+#define TOPDOWN_METRICS (1u << 29) /* not a count: fractions of the slots, from which the kernel alone makes counts */
+
 static int read_register(uint32_t index, uint64_t *value)
 {
     uint32_t low, high;
+    if (index == TOPDOWN_METRICS)
+        return -1;
     __asm__ __volatile__("rdpmc" : "=a"(low), "=d"(high) : "c"(index));
     *value = low | (uint64_t)high << 32;
     return 0;

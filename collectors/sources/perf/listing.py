@@ -9,14 +9,16 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
 from unperturbed.collectors.sources.perf.events import NEAREST_GENERIC, PREFIX
+from unperturbed.collectors.sources.perf.libpfm import own_events
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, PerfCode, PerfEvent, of_pmus, parse
 from unperturbed.collectors.sources.perf.sysfs import pmus, tracepoints
+from unperturbed.collectors.sources.perf.topdown import leader
 from unperturbed.collectors.sources.source import (
     Answer,
     CatalogueEntry,
@@ -118,12 +120,9 @@ def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
     HostError
         No C compiler.
     """
-    tries = [
-        f"perf {code.type} {code.config} {code.config1} {code.config2} {code.user:d} {code.kernel:d} {name}"
-        for name, code in codes.items()
-    ]
+    tries = [_question(name, code, trials.root) for name, code in codes.items()]
     # Repeated, an event takes a further counter: the counters are filled on processors that have few of the events too.
-    together = [GENERIC[name].code for name in (*_FIT, *("instructions",) * MOST_TOGETHER)]
+    together = [parse(name, trials.root).code for name in (*_FIT, *("instructions",) * MOST_TOGETHER)]
     fit = " ".join(f"{code.type} {code.config}" for code in together)
     answers, problem = trials.ask([*tries, f"fit {fit}"], "")
     unanswered = Answer("", problem or "no answer", errno.EIO)
@@ -132,6 +131,13 @@ def ask_kernel(trials: Trials, codes: Mapping[str, PerfCode]) -> KernelAnswers:
         {name: events.get(name, unanswered) for name in codes},
         next((answer for what, answer in answers if what == "fit"), unanswered),
     )
+
+
+def _question(name: str, code: PerfCode, root: Path) -> str:
+    """Return the question whether the kernel opens an event: alone, or behind the one that must lead its group."""
+    asked = f"{code.type} {code.config} {code.config1} {code.config2} {code.user:d} {code.kernel:d} {name}"
+    lead = leader(code.as_event(name), root)
+    return f"perf {asked}" if lead is None else f"perf-led {lead.config} {asked}"
 
 
 _SOURCE = "perf_event"
@@ -176,6 +182,8 @@ class KernelSurvey:
         Why tracepoints cannot be counted; empty when they can.
     answers : KernelAnswers
         The kernel's answers.
+    vendors : mapping of str to PerfEvent, optional
+        The processor's own events, by libpfm4's names.
     """
 
     host: Host
@@ -183,6 +191,7 @@ class KernelSurvey:
     points: tuple[str, ...]
     point_problem: str
     answers: KernelAnswers
+    vendors: Mapping[str, PerfEvent] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=1)
@@ -198,13 +207,16 @@ def survey_kernel(trials: Trials) -> KernelSurvey:
     events = dict(_named_events(trials.root))
     points, problem = _tracepoints(trials.root)
     tried = _TRIED_TRACEPOINT if _TRIED_TRACEPOINT in points else next(iter(points), None)
+    # libpfm4 looks at this host alone.
+    vendors = dict(own_events()) if trials.root == Path("/") else {}
     codes = {PREFIX + name: item.event.code for name, item in events.items() if item.event is not None}
+    codes |= {name: event.code for name, event in vendors.items()}
     if tried is not None:
         codes[PREFIX + tried] = parse(tried, trials.root).code
     answers = ask_kernel(trials, codes)
     if tried is not None:
         problem = host.refusal(answers.events[PREFIX + tried])
-    return KernelSurvey(host, events, points, problem, answers)
+    return KernelSurvey(host, events, points, problem, answers, vendors)
 
 
 def catalogue(trials: Trials) -> SourceCatalogue:
@@ -216,14 +228,20 @@ def catalogue(trials: Trials) -> SourceCatalogue:
         No C compiler.
     """
     survey = survey_kernel(trials)
-    entries = [*_presets(survey), *_events(survey), *(_point(name, survey.point_problem) for name in survey.points)]
+    entries = [
+        *_presets(survey),
+        *_events(survey),
+        *_vendors(survey),
+        *(_point(name, survey.point_problem) for name in survey.points),
+    ]
     return SourceCatalogue(
         _state(survey), entries, Counter(name.partition(":")[0] for name in survey.points), survey.point_problem
     )
 
 
 def _named_events(root: Path) -> Iterator[tuple[str, NamedEvent]]:
-    for name, event in GENERIC.items():
+    for name in GENERIC:
+        event = parse(name, root)  # on a hybrid processor, of the kind of core that this process is confined to
         others = tuple(PREFIX + alias for alias, target in ALIASES.items() if target == name)
         yield name, NamedEvent("software event" if event.kind == "os" else "hardware event", event, aliases=others)
     for name, pmu, _ in of_pmus(root):
@@ -265,6 +283,14 @@ def _events(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
         problem = survey.host.refusal(survey.answers.events[name])
         way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, problem)
         yield CatalogueEntry(name, item.family, (way,), item.aliases)
+
+
+def _vendors(survey: KernelSurvey) -> Iterator[CatalogueEntry]:
+    """Yield the processor's own events; PAPI may have a way of counting them too."""
+    for name, event in survey.vendors.items():
+        problem = survey.host.refusal(survey.answers.events[name])
+        way = SourceSupport(_SOURCE, event.kind, event.unit, event.meaning, problem)
+        yield CatalogueEntry(name, "processor's own event", (way,), searched_only=True)
 
 
 def _point(name: str, problem: str) -> CatalogueEntry:

@@ -16,7 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from unperturbed.collectors.sources.perf.sysfs import Pmu, encode, pmus, tracepoint_id, tracepoints
+from unperturbed.collectors.sources.perf import topdown
+from unperturbed.collectors.sources.perf.sysfs import Pmu, encode, label, own_core, pmus, tracepoint_id, tracepoints
+from unperturbed.collectors.sources.source import Event
 from unperturbed.errors import HostError, SpecError
 
 _HARDWARE, _SOFTWARE, _TRACEPOINT, _CACHE, _RAW = range(5)
@@ -34,6 +36,12 @@ class PerfCode:
     config2: int = 0
     user: bool = True
     kernel: bool = False
+
+    def as_event(self, name: str) -> Event:
+        """Return what a sampler opens for a metric of a name."""
+        return Event(
+            name, self.type, self.config, config1=self.config1, config2=self.config2, user=self.user, kernel=self.kernel
+        )
 
 
 @dataclass(frozen=True)
@@ -178,6 +186,10 @@ def parse(name: str, root: Path = Path("/")) -> PerfEvent:
     Without a modifier the cores' events count in user space alone, as PAPI's do; perf would count the kernel too
     (`:uk`). Software events, tracepoints and the events of other PMUs count in both: most of these cannot tell the two
     apart.
+
+    On a hybrid processor, an event without a PMU counts on the kind of core that this process is confined to. A process
+    that may run on all kinds has generic events counted on performance cores, which is the kernel's choice, and topdown
+    events on those that have `slots`; for other events a PMU must be named.
     """
     if match := _PMU_NAME.fullmatch(name):
         event = _of_pmu(match[1], match[2], root)
@@ -196,11 +208,19 @@ def parse(name: str, root: Path = Path("/")) -> PerfEvent:
 def _without_colon(name: str, root: Path) -> PerfEvent | None:
     """Return a generic, raw or PMU's event by its bare name."""
     if generic := _generic(name):
-        return generic
+        home = own_core(root) if generic.kind == "hardware" else None
+        # Arm's kernels before 6.8 refuse a generic event that names a PMU.
+        return _generic_on(home, generic) if home is not None and home.name.startswith("cpu_") else generic
     if match := _RAW_NAME.fullmatch(name):
         return PerfEvent(PerfCode(_RAW, int(match[1], 16)), f"raw event 0x{match[1].lower()} of the processor")
     holders = [pmu for pmu in pmus(root).values() if name in pmu.events]
     chosen = [pmu for pmu in holders if pmu.core] or holders
+    if len(chosen) > 1 and (home := own_core(root)) in chosen:
+        chosen = [pmu for pmu in chosen if pmu == home]
+    elif len(chosen) > 1 and name in topdown.NAMES:
+        chosen = [pmu for pmu in chosen if topdown.SLOTS in pmu.events]
+    if not chosen and (absence := topdown.absence(name, root)):
+        raise absence
     if len(chosen) > 1:
         raise SpecError(
             f"several PMUs have an event {name!r}; name one: {', '.join(f'{pmu.name}/{name}/' for pmu in chosen[:4])}"
@@ -234,16 +254,24 @@ def _of_pmu(pmu_name: str, terms: str, root: Path) -> PerfEvent:
     generic = _generic(terms)
     if pmu.core and terms not in pmu.events and generic is not None and generic.kind == "hardware":
         several = sum(unit.core for unit in units.values()) > 1
-        config = generic.code.config | (pmu.type << _PMU_TYPE_SHIFT if several else 0)
-        return replace(generic, code=replace(generic.code, config=config), meaning=f"{generic.meaning}, on {pmu.name}")
+        return _generic_on(pmu, generic) if several else replace(generic, meaning=f"{generic.meaning}, on {pmu.name}")
+    if terms not in pmu.events and pmu.core and (absence := topdown.absence(terms, root)):
+        raise absence
     return _described(pmu, terms)
+
+
+def _generic_on(pmu: Pmu, generic: PerfEvent) -> PerfEvent:
+    """Return a generic event for one of several kinds of core."""
+    config = generic.code.config | pmu.type << _PMU_TYPE_SHIFT
+    return replace(generic, code=replace(generic.code, config=config), meaning=f"{generic.meaning}, on {pmu.name}")
 
 
 def _described(pmu: Pmu, terms: str) -> PerfEvent:
     config, config1, config2 = encode(pmu, terms)
     code = PerfCode(pmu.type, config, config1, config2, kernel=not pmu.core)
-    encoding = f" ({pmu.events[terms]})" if terms in pmu.events else ""
-    return PerfEvent(code, f"{terms or 'event 0'} of the PMU {pmu.name}{encoding}", pmu.unit(terms))
+    called = label(terms)
+    encoding = f" ({pmu.events[terms]})" if terms in pmu.events else f" ({terms})" if called else ""
+    return PerfEvent(code, f"{called or terms or 'event 0'} of the PMU {pmu.name}{encoding}", pmu.unit(called or terms))
 
 
 def _tracepoint(system: str, event: str, root: Path) -> PerfEvent:

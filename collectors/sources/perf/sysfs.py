@@ -20,6 +20,7 @@ _CONFIGS = ("config", "config1", "config2")
 _FORMAT = re.compile(r"(config[0-9]?):([0-9,\-]+)")
 _TERM = re.compile(r"([A-Za-z0-9_.\-]+)(?:=(0x[0-9A-Fa-f]+|[0-9]+|\?))?")
 _RAW_TERM = re.compile(r"r[0-9A-Fa-f]{1,16}")
+_LABEL = re.compile(r"name=([\w.:\-]+)")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,12 @@ class Pmu:
     def core(self) -> bool:
         """Tell whether it belongs to the processor's cores, by perf's rule: `cpu`, or one that names its cores."""
         return self.name == "cpu" or (self.folder / "cpus").exists()
+
+    @property
+    def cpus(self) -> frozenset[int]:
+        """Processors of the kind of core that it belongs to; none where the kernel names none."""
+        file = self.folder / "cpus"
+        return cpu_list(file.read_text()) if file.exists() else frozenset()
 
     @property
     def whole_package(self) -> bool:
@@ -92,6 +99,47 @@ def pmus(root: Path = Path("/")) -> dict[str, Pmu]:
     return {pmu.name: pmu for pmu in sorted(found, key=lambda pmu: (not pmu.core, pmu.name))}
 
 
+def own_core(root: Path = Path("/")) -> Pmu | None:
+    """Return the PMU of the one kind of core that this process may run on; None where all are alike, or it may on all.
+
+    Parameters
+    ----------
+    root : Path, default Path("/")
+        Where sysfs and procfs are looked for.
+    """
+    kinds = _kinds(root)
+    if len(kinds) < 2:
+        return None
+    status = root / "proc/self/status"
+    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", status.read_text() if status.exists() else "", re.MULTILINE)
+    own = cpu_list(allowed[1]) if allowed else frozenset()
+    return next((pmu for pmu in kinds if own and own <= pmu.cpus), None)
+
+
+def confinement(root: Path = Path("/")) -> str:
+    """Return how to confine a program to one kind of core, for messages; empty where that is so, or all are alike."""
+    kinds = _kinds(root)
+    if len(kinds) < 2 or own_core(root) is not None:
+        return ""
+    first = next((pmu for pmu in kinds if pmu.name == "cpu_core"), kinds[0])
+    file = first.folder / "cpus"
+    named, chosen = ", ".join(pmu.name for pmu in kinds), file.read_text().strip() if file.exists() else "CPUS"
+    return (
+        f"this processor is hybrid, and an event counts on one kind of core alone ({named}): confine the campaign to "
+        f"one kind with taskset -c {chosen}"
+    )
+
+
+def _kinds(root: Path) -> list[Pmu]:
+    return [pmu for pmu in pmus(root).values() if pmu.core]
+
+
+def cpu_list(text: str) -> frozenset[int]:
+    """Return the numbers of a list such as `0-3,8`."""
+    ranges = (part.partition("-") for part in text.strip().split(",") if part)
+    return frozenset(cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1))
+
+
 def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
     """Return perf_event's config, config1 and config2 for the terms of an event.
 
@@ -101,7 +149,7 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
         The unit that counts.
     terms : str
         As between perf's slashes: names of the unit's events, `term=number` with the unit's terms or
-        `config=number`, `rNNN`; joined by commas.
+        `config=number`, `rNNN`, and `name=NAME`, which says what people call it; joined by commas.
 
     Raises
     ------
@@ -134,9 +182,16 @@ def encode(pmu: Pmu, terms: str) -> tuple[int, int, int]:
     return configs["config"], configs["config1"], configs["config2"]
 
 
+def label(terms: str) -> str:
+    """Return what people call an event, by the term `name=NAME`; empty where it has none."""
+    return next((found[1] for text in terms.split(",") if (found := _LABEL.fullmatch(text))), "")
+
+
 def _pairs(pmu: Pmu, terms: str) -> Iterator[tuple[str, str]]:
     """Yield each term and its number, the unit's named events written out."""
     for text in filter(None, terms.split(",")):
+        if _LABEL.fullmatch(text):
+            continue
         match = _TERM.fullmatch(text)
         if match is None:
             raise SpecError(f"{pmu.name}: {text!r} is no term; terms are written name=0x1f, joined by commas")

@@ -48,7 +48,7 @@ class Command:
         from unperturbed.errors import SpecError
 
         listing = list_metrics(arguments.compiler, pattern=arguments.pattern, source=arguments.source)
-        if not listing.metrics:
+        if not listing.metrics and not listing.perf_metrics:
             names = nearest(arguments.pattern, list_metrics(arguments.compiler, source=arguments.source))
             proposal = (
                 f"; nearest are {', '.join(names)}" if names else "; `unperturbed metrics --all` lists every metric"
@@ -81,6 +81,8 @@ def _as_json(listing: Listing) -> dict[str, Any]:
         ],
         "tracepoints": dict(listing.tracepoints),
         "tracepoint_problem": listing.tracepoint_problem,
+        "perf_metrics": [vars(metric) for metric in listing.perf_metrics],
+        "perf_metric_problem": listing.perf_metric_problem,
     }
 
 
@@ -105,8 +107,12 @@ def _show(listing: Listing, *, refused: bool, whole: bool) -> None:
         console.print("[bold]cannot be counted here[/bold] (--all lists them)")
         for line in _summary(dead):
             console.print(f"  {escape(line)}", soft_wrap=True)
+    if refused:
+        _show_perf_metrics(console, listing)
     if whole:
         _show_tracepoints(console, listing)
+        if not refused:
+            _summarise_perf_metrics(console, listing)
         console.print("[bold]fits one run[/bold]")
         for state in listing.sources:
             name = f"{state.name} {state.version}".strip()
@@ -152,6 +158,33 @@ def _show_tracepoints(console: Console, listing: Listing) -> None:
             f"unperturbed metrics 'sched:*')\n  {escape(systems)}",
             soft_wrap=True,
         )
+
+
+def _show_perf_metrics(console: Console, listing: Listing) -> None:
+    """Print metrics of perf's tables, which a spec asks for under `derived`."""
+    from unperturbed.common.table import Column, Table
+
+    rows = [
+        (f"perf-metric:{metric.asked}", ", ".join(metric.groups), metric.meaning) for metric in listing.perf_metrics
+    ]
+    if rows:
+        columns = [Column("metric", whole=True), Column("groups"), Column("meaning")]
+        console.print(Table(columns, rows, f"perf's metrics, for derived: ({len(rows)})").to_rich())
+
+
+def _summarise_perf_metrics(console: Console, listing: Listing) -> None:
+    from rich.markup import escape
+
+    if listing.perf_metric_problem:
+        console.print(f"[bold]perf's metrics[/bold]: {escape(listing.perf_metric_problem)}", soft_wrap=True)
+        return
+    groups = Counter(group for metric in listing.perf_metrics for group in metric.groups)
+    named = ", ".join(f"{group} {number}" for group, number in groups.items())
+    console.print(
+        f"[bold]perf's metrics[/bold] ({len(listing.perf_metrics)} in {len(groups)} groups; list some with: "
+        f"unperturbed metrics {next(iter(groups), 'GROUP')})\n  {escape(named)}",
+        soft_wrap=True,
+    )
 
 
 def _table(

@@ -123,8 +123,8 @@ def _show_spec(console: Console, spec: Readiness) -> None:
         if spec.campaign.parameters:
             each = f" at {count_points(spec.campaign):,} points ({', '.join(spec.planned)})"
         console.print(f"[green]{GOOD} can run here[/green]: {spec.runs} runs{each}", soft_wrap=True)
-        if spec.no_verdict:
-            console.print(f"[yellow]{NOTE} but[/yellow] {escape(spec.no_verdict)}", soft_wrap=True)
+        for but in filter(None, (spec.no_verdict, spec.never_computed)):
+            console.print(f"[yellow]{NOTE} but[/yellow] {escape(but)}", soft_wrap=True)
 
 
 def _source(name: str) -> Cell:

@@ -40,14 +40,16 @@ def pmu(host: Host) -> Finding:
         )
         return Finding("PMU", "bad", where, still, mend)
     if len(kinds) == 1:
-        return Finding("PMU", "good", f"the processor's counters are there ({kinds[0]})")
+        topdown = (host.root / _DEVICES / kinds[0] / "events/slots").exists()
+        what = f"the processor's counters are there ({kinds[0]})"
+        return Finding("PMU", "good", f"{what}, with topdown events (perf::slots, …)" if topdown else what)
     cores = {kind: cpu_list(text(host.root / _DEVICES / kind / "cpus") or "") for kind in kinds}
     own = set(own_cpus(host.root))
     for kind, cpus in cores.items():
         if cpus and own <= set(cpus):
-            return Finding(
-                "PMU", "good", f"hybrid processor; this process stays on the cores of {kind} (CPUs {ranges(own)})"
-            )
+            what = f"hybrid processor; this process stays on the cores of {kind} (CPUs {ranges(own)})"
+            x86 = kind.startswith("cpu_")  # elsewhere the kernel chooses
+            return Finding("PMU", "good", what, "Events that name no PMU count there (perf::cycles)." if x86 else "")
     each = ", ".join(f"{kind}: CPUs {ranges(cpus)}" for kind, cpus in cores.items())
     strongest = "cpu_core" if "cpu_core" in cores else max(cores, key=lambda kind: _capacity(host.root, cores[kind]))
     return Finding(

@@ -13,6 +13,8 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.yaml.positions import YamlPath
 
+PERF_METRIC = "perf-metric:"
+"""Before the name of a metric of perf's tables, under `derived`."""
 NATIVE_PATTERN = r"^[^\s:]+::\S+$"
 KINDS = {"hardware": "a hardware metric", "os": "an operating-system metric", "software": "a software metric"}
 """What a metric is called that is listed under a key of `measure`."""
@@ -103,6 +105,8 @@ def _check_listed(draft: Draft, key: str) -> None:
 
 def _hint(draft: Draft, key: str, name: str) -> str:
     """Return what an unknown hardware or operating-system metric may have been meant to be."""
+    if name.startswith(PERF_METRIC):
+        return f"a metric of perf's tables is computed: list it under `derived`, as in `mine: {name}`"
     if name in PERF_WORDS:
         return f"perf's name; here it is `{PERF_WORDS[name]}`{'' if key == 'hardware' else ' (under `hardware`)'}"
     meant = draft.nearest(name, [*PRESETS, *OS_METRICS, *(PERF_WORDS if key == "hardware" else ())])
@@ -111,7 +115,10 @@ def _hint(draft: Draft, key: str, name: str) -> str:
     if meant is not None:
         return f"did you mean `{meant}`{'' if key_of(meant) == key else f' (under `{key_of(meant)}`)'}?"
     if key == "hardware":
-        return "give a PAPI preset (PAPI_TOT_INS) or a native event (perf::page-faults, callgrind::D1mw)"
+        return (
+            "give a PAPI preset (PAPI_TOT_INS) or a native event (perf::page-faults, pfm::RETIRED_INSTRUCTIONS, "
+            "callgrind::D1mw)"
+        )
     return f"known are {', '.join(OS_METRICS)}"
 
 

@@ -184,9 +184,10 @@ class Measure(Section):
     )
     derived: Annotated[Mapping[MetricName, Derived], Frozen] = Field(
         default_factory=empty,
-        description="Metrics computed from others interval by interval, with + - * / and parentheses. Division by zero "
-        "gives no value in that interval. A name that is no identifier needs single quotes.",
-        examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}],
+        description="Metrics computed from others interval by interval, with + - * /, parentheses, `min(a, b)`, "
+        "`max(a, b)` and `a if b > c else d`. Division by zero gives no value in that interval. A name that is no "
+        "identifier needs single quotes. `perf-metric:NAME` is a metric of perf's own tables.",
+        examples=[{"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"}, {"retiring": "perf-metric:tma_retiring"}],
         json_schema_extra={"default": {}},
     )
     simulator: Simulator = Field(
@@ -410,7 +411,7 @@ measure:
     depth: {gauge: "stack.c::depth"}
     allocations: {preload: malloc}
     reads: {probe: {uprobe: "libc.so.6:read", max_rate: 20000}}
-  derived: {IPC: PAPI_TOT_INS / PAPI_TOT_CYC}
+  derived: {IPC: PAPI_TOT_INS / PAPI_TOT_CYC, retiring: perf-metric:tma_retiring}
   simulator: {I1: 32 KiB 8-way 64 B, D1: 32 KiB 8-way 64 B, LL: 1 MiB 16-way 64 B}
 """,
     notes="""\

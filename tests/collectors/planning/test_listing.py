@@ -8,19 +8,22 @@ from __future__ import annotations
 import errno
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.collectors.sources.processors import ALDER_LAKE, SAPPHIRE_RAPIDS, processor
+from unperturbed.collectors.perf_metrics import read_tables
 from unperturbed.collectors.planning import Listing, list_metrics, nearest
 from unperturbed.collectors.planning import listing as planning
 from unperturbed.collectors.runtime import build_trials
-from unperturbed.collectors.sources import Answer, CatalogueEntry, source_names
+from unperturbed.collectors.sources import Answer, CatalogueEntry, Trials, source_names
 from unperturbed.collectors.sources import callgrind as simulated
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PRESETS, is_native
 from unperturbed.collectors.sources.papi.listing import PapiAnswers, ask_papi
 from unperturbed.collectors.sources.perf.listing import Host, KernelAnswers, ask_kernel
-from unperturbed.collectors.sources.perf.names import GENERIC, PerfCode
+from unperturbed.collectors.sources.perf.names import GENERIC, PerfCode, parse
 
 
 @pytest.fixture(scope="module")
@@ -182,15 +185,37 @@ def test_events_of_another_hosts_pmus(tmp_path: Path) -> None:
 
 
 def test_the_program_answers_one_line_a_question() -> None:
-    faults, unknown, misread, fit, strange = ask(
-        "perf 1 2 0 0 1 1 perf::page-faults", "perf 1 999 0 0 1 1 a name", "perf x", "fit 1 2 1 3 1 0", "sing"
+    faults, unknown, misread, led, leaderless, misled, fit, strange = ask(
+        "perf 1 2 0 0 1 1 perf::page-faults",
+        "perf 1 999 0 0 1 1 a name",
+        "perf x",
+        "perf-led 3 1 2 0 0 1 1 perf::page-faults",
+        "perf-led 999 1 2 0 0 1 1 perf::page-faults",
+        "perf-led x",
+        "fit 1 2 1 3 1 0",
+        "sing",
     )
     assert faults == ["perf", "perf::page-faults", "ok", "0", "", ""]
     assert unknown[:2] == ["perf", "a name"]
     assert int(unknown[3]) in (errno.ENOENT, errno.EINVAL)
-    assert misread[2] == "not understood"
+    assert misread[2] == misled[2] == "not understood"
+    assert led == faults
+    assert leaderless[2] == unknown[2], "an event is not counted without its leader"
     assert fit == ["fit", "perf_event", "ok", "3", "all that were tried", ""]
     assert strange == ["question", "sing", "not understood", str(errno.EINVAL), "", ""]
+
+
+def test_a_topdown_event_is_tried_behind_its_leader(tmp_path: Path) -> None:
+    root = processor(tmp_path, SAPPHIRE_RAPIDS)
+    asked: list[str] = []
+
+    def ask(questions: Sequence[str], _library: str) -> tuple[list[tuple[str, Answer]], str]:
+        asked.extend(questions)
+        return [], "not asked"
+
+    names = ["cpu/topdown-retiring/", "cpu/slots/"]
+    ask_kernel(Trials(root, "gcc", ask), {name: parse(name, root).code for name in names})
+    assert asked[:2] == ["perf-led 1024 4 32768 0 0 1 0 cpu/topdown-retiring/", "perf 4 1024 0 0 1 0 cpu/slots/"]
 
 
 def test_a_group_holds_no_more_events_than_a_record() -> None:
@@ -310,3 +335,29 @@ def test_an_old_papi_a_missing_permission_and_a_missing_pmu_are_told_apart() -> 
         PapiAnswers("7.0.0").refusal(Answer("x", "Event does not exist", -7), OPEN, counting)
         == "PAPI 7.0.0: Event does not exist"
     )
+
+
+def test_a_hybrid_processor_is_listed_by_the_kind_of_core_that_is_meant(tmp_path: Path) -> None:
+    metrics = by_name(list_metrics(root=processor(tmp_path, ALDER_LAKE, cpus="16-19"), source="perf_event"))
+    assert metrics["perf::cycles"].best.meaning == "cycles of the processor, on cpu_atom"
+    assert "(event=0x00,umask=0x80)" in metrics["perf::cpu_core/topdown-retiring/"].best.meaning
+    assert "(event=0xc2,umask=0x0)" in metrics["perf::cpu_atom/topdown-retiring/"].best.meaning
+    assert "perf::cpu_atom/slots/" not in metrics
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")
+def test_metrics_of_perfs_tables_are_listed_with_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERF_CPUID", "GenuineIntel-6-8F-8")
+    read_tables.cache_clear()
+    try:
+        level_1 = list_metrics(pattern="TopdownL1")
+        if level_1.perf_metric_problem:
+            pytest.skip(level_1.perf_metric_problem)
+        names = {metric.name for metric in level_1.perf_metrics}
+        assert {"tma_retiring", "tma_frontend_bound", "tma_backend_bound", "tma_bad_speculation"} <= names
+        assert all("TopdownL1" in metric.groups for metric in level_1.perf_metrics if metric.name == "tma_retiring")
+        assert not level_1.metrics
+        assert "tma_retiring" in nearest("tma_retirin", list_metrics())
+        assert not list_metrics(source="papi").perf_metrics
+    finally:
+        read_tables.cache_clear()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.collectors.sources.processors import SAPPHIRE_RAPIDS, ZEN_4, processor
 from unperturbed.collectors.planning import Passes, passes, plan_passes
 from unperturbed.collectors.sources import Event, Request, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
+from unperturbed.collectors.sources.perf import events as perf_events
+from unperturbed.collectors.sources.perf import topdown
 from unperturbed.errors import HostError
 
 KERNEL = ("perf::task-clock", "perf::page-faults", "perf::context-switches")
@@ -31,6 +35,16 @@ def test_the_kernels_events_fit_one_run_under_either_sampler(sampler: Any) -> No
     found = plan(KERNEL, sampler=sampler).passes
     assert [tuple(metric.name for metric in item.metrics) for item in found] == [KERNEL]
     assert not found[0].multiplexed
+
+
+def test_events_that_need_no_counter_fill_a_record_and_go_to_further_passes() -> None:
+    kinds = ("page-faults", "cs", "migrations", "minor-faults", "major-faults", "alignment-faults")
+    asked = [f"perf::{kind}{mode}" for kind in kinds for mode in (":u", ":k", ":uk")]
+    try:
+        found = plan(asked)
+    except HostError as error:
+        pytest.skip(f"not all may be counted here: {error}")
+    assert [len(item.metrics) for item in found.passes] == [16, 2]
 
 
 def test_a_name_that_perf_does_not_know_is_refused_with_the_nearest() -> None:
@@ -123,6 +137,35 @@ def test_a_later_source_gets_the_shared_metrics_too(monkeypatch: pytest.MonkeyPa
     assert by_source == {"papi": ["PAPI_TOT_INS", "PAPI_L1_DCM"], "perf_event": ["PAPI_TOT_INS", "perf::r1"]}
 
 
+def test_what_is_computed_together_has_one_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_trial", counters(8))
+    sources = find_sources()
+    known = sources["papi"].event
+
+    def no_raw_events(name: str) -> Event | None:
+        return None if name.startswith("perf::r") else known(name)
+
+    changed = {**sources, "papi": replace(sources["papi"], event=no_raw_events)}
+    monkeypatch.setattr(passes, "find_sources", lambda: changed)
+    asked = ("PAPI_TOT_INS", "PAPI_BR_INS", "PAPI_L1_DCM", "perf::r1")
+
+    def by_source(*together: frozenset[str]) -> dict[str, list[str]]:
+        found = plan(asked, "auto", together=together)
+        return {item.source: [metric.name for metric in item.metrics] for item in found.passes}
+
+    alone = {"papi": ["PAPI_TOT_INS", "PAPI_BR_INS", "PAPI_L1_DCM"], "perf_event": ["perf::r1"]}
+    assert by_source() == by_source(frozenset({"PAPI_TOT_INS", "PAPI_BR_INS"})) == alone
+    assert by_source(frozenset({"PAPI_TOT_INS", "perf::r1"})) == {
+        "papi": ["PAPI_BR_INS", "PAPI_L1_DCM"],
+        "perf_event": ["PAPI_TOT_INS", "perf::r1"],
+    }
+    asked = ("PAPI_TOT_INS", "PAPI_FP_OPS", "perf::r1")
+    assert by_source(frozenset({"PAPI_FP_OPS", "perf::r1"})) == {
+        "papi": ["PAPI_TOT_INS", "PAPI_FP_OPS"],
+        "perf_event": ["perf::r1"],
+    }, "what no single source counts is counted by several"
+
+
 @given(
     room=st.integers(1, 6),
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12),
@@ -162,3 +205,127 @@ def test_what_was_passed_over_is_said_in_one_line_without_the_libraries_words() 
     assert "allow counting with: sysctl kernel.perf_event_paranoid=1" in refused
     assert passes.Passes((), {"papi": "never on a counter: x"}).passed_over == "not papi: never on a counter: x."
     assert passes.Passes((), {}).passed_over == ""
+
+
+def intel(root: Path, monkeypatch: pytest.MonkeyPatch, *, room: int = 4) -> list[list[Event]]:
+    """Have perf_event plan for a Sapphire Rapids whose kernel holds to its rules; return what it was asked to open.
+
+    The rules are those of arch/x86/events/intel/core.c: topdown events take no counter, and `slots` leads their group.
+    """
+    processor(root, SAPPHIRE_RAPIDS)
+    perf = replace(
+        find_sources()["perf_event"],
+        event=partial(perf_events.event, root=root),
+        metric=partial(perf_events.metric, root=root),
+        refusal=partial(perf_events.refusal, root=root),
+        leader=partial(topdown.leader, root=root),
+    )
+    monkeypatch.setattr(passes, "find_sources", lambda: {"perf_event": perf})
+    opened: list[list[Event]] = []
+
+    def is_slots(event: Event) -> bool:
+        return event.config == 0x400
+
+    def is_topdown(event: Event) -> bool:
+        return event.config & 0xFF == 0 and event.config >= 0x8000
+
+    def trial(source: str, events: Sequence[Event], request: Request, *, multiplexed: bool = False) -> str | None:
+        opened.append(list(events))
+        lead: Event | None = None
+        for event in events:
+            if not (event.follows if multiplexed else lead is not None):
+                lead = event
+            if is_topdown(event) and not (lead and is_slots(lead) and lead.user == event.user):
+                return "perf_event_open: Invalid argument"
+        general = sum(not is_topdown(event) and not is_slots(event) for event in events)
+        return None if multiplexed or general <= room else "the events do not fit the counters together"
+
+    monkeypatch.setattr(passes, "_trial", trial)
+    return opened
+
+
+def test_slots_leads_topdown_events_and_is_added_where_nobody_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    intel(tmp_path, monkeypatch)
+    found = plan(["perf::instructions", "perf::topdown-retiring", "perf::topdown-bad-spec"])
+    assert names(found) == [["perf::slots", "perf::topdown-retiring", "perf::topdown-bad-spec", "perf::instructions"]]
+    assert [event.name for event in found.passes[0].events] == names(found)[0]
+    found = plan(["perf::instructions", "perf::topdown-retiring", "perf::cpu/slots/"])
+    assert names(found) == [["perf::cpu/slots/", "perf::topdown-retiring", "perf::instructions"]], "its name is kept"
+
+
+def test_a_topdown_group_is_whole_in_one_pass_and_takes_no_counter(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    intel(tmp_path, monkeypatch)
+    group = [f"perf::topdown-{part}" for part in ("retiring", "bad-spec", "fe-bound", "be-bound")]
+    mixed = [*EVENTS[:3], group[0], *EVENTS[3:6], *group[1:], "perf::slots"]
+    found = plan(mixed)
+    assert len(found.passes) == 2
+    (whole,) = [held for held in names(found) if group[0] in held]
+    assert whole[0] == "perf::slots"
+    assert set(group) < set(whole)
+    assert len(whole) == 1 + len(group) + 4
+    assert {name for held in names(found) for name in held} == set(mixed)
+
+
+def test_a_processor_without_topdown_events_is_said_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    intel(tmp_path, monkeypatch)
+    perf = passes.find_sources()["perf_event"]
+    amd = processor(tmp_path / "amd", ZEN_4)
+    changed = replace(perf, event=partial(perf_events.event, root=amd), refusal=partial(perf_events.refusal, root=amd))
+    monkeypatch.setattr(passes, "find_sources", lambda: {"perf_event": changed})
+    with pytest.raises(HostError) as caught:
+        plan(["perf::slots", "perf::topdown-retiring", "perf::instructions"])
+    assert str(caught.value) == (
+        "perf::slots, perf::topdown-retiring cannot be counted on this host (perf_event: the PMU cpu of this processor "
+        "has no topdown events (slots, topdown-retiring, …): Intel's processors have them from Ice Lake on; perf's own "
+        "metrics may say the same (`unperturbed metrics frontend_bound`))"
+    )
+
+
+def test_topdown_events_of_user_space_and_of_the_kernel_have_a_run_each(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    intel(tmp_path, monkeypatch)
+    found = plan(["perf::topdown-retiring", "perf::topdown-retiring:k"])
+    assert names(found) == [
+        ["perf::slots", "perf::topdown-retiring"],
+        ["perf::slots:k", "perf::topdown-retiring:k"],
+    ]
+
+
+def test_topdown_events_follow_their_leader_even_where_events_take_turns(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    intel(tmp_path, monkeypatch)
+    found = plan([*EVENTS[:6], "perf::topdown-retiring", "perf::topdown-retiring:k"], multiplex=True)
+    (turns,) = found.passes
+    assert turns.multiplexed
+    assert [(event.name, event.follows) for event in turns.events[:4]] == [
+        ("perf::slots", False),
+        ("perf::topdown-retiring", True),
+        ("perf::slots:k", False),
+        ("perf::topdown-retiring:k", True),
+    ]
+    assert not any(event.follows for event in turns.events[4:])
+
+
+def test_an_event_that_follows_is_opened_in_the_group_before_it() -> None:
+    """With real events of this kernel: a follower of a group that cannot be opened is refused with it."""
+    lead, follower = Event("perf::page-faults", 1, 2, kernel=True), Event("perf::cs", 1, 3, kernel=True, follows=True)
+    request = Request(Machine(), "gcc")
+    assert passes._trial("perf_event", [lead, follower], request, multiplexed=True) is None
+    broken = replace(follower, config=999)
+    assert "perf_event_open of perf::cs" in str(passes._trial("perf_event", [lead, broken], request, multiplexed=True))
+
+
+def test_metrics_that_something_is_computed_from_share_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_trial", counters(3))
+    pairs = [frozenset({EVENTS[0], EVENTS[5]}), frozenset({EVENTS[1], EVENTS[4]}), frozenset({EVENTS[0], EVENTS[1]})]
+    held = [set(found) for found in names(plan(EVENTS[:6], together=pairs))]
+    assert all(any(pair <= one for one in held) for pair in pairs)
+    assert set().union(*held) == set(EVENTS[:6])
+    too_large = frozenset(EVENTS[:4])
+    assert {name for found in names(plan(EVENTS[:4], together=[too_large])) for name in found} == too_large

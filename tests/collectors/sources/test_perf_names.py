@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.collectors.sources.processors import ALDER_LAKE, ZEN_4, processor
 from unperturbed.collectors.sources import Event
 from unperturbed.collectors.sources.catalogue import PRESETS
 from unperturbed.collectors.sources.perf import events as perf_event
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, PerfCode, nearest, parse
-from unperturbed.collectors.sources.perf.sysfs import Pmu, encode, pmus, tracepoints
+from unperturbed.collectors.sources.perf.sysfs import Pmu, confinement, encode, pmus, tracepoints
 from unperturbed.errors import HostError, SpecError
 
 DEVICES = "sys/bus/event_source/devices"
@@ -378,3 +379,36 @@ def test_metrics_of_one_event_share_it() -> None:
     )
     assert cycles.components == perf_event.metric("perf::cpu-cycles").components
     assert perf_event.metric("perf::task-clock").unit == "ns"
+
+
+def test_a_process_on_one_kind_of_core_has_names_counted_there(tmp_path: Path) -> None:
+    on_core = processor(tmp_path / "core", ALDER_LAKE, cpus="0-3,8")
+    on_atom = processor(tmp_path / "atom", ALDER_LAKE, cpus="16,17")
+    free = processor(tmp_path / "free", ALDER_LAKE, cpus="0-23")
+    assert parse("cycles", on_core).code == PerfCode(0, 4 << 32)
+    assert parse("LLC-load-misses:k", on_atom).code == PerfCode(3, 10 << 32 | 0x10002, user=False, kernel=True)
+    assert parse("cycles", free).code == PerfCode(0, 0), "the kernel chooses: performance cores"
+    assert parse("page-faults", on_atom).code == parse("page-faults", free).code
+    assert parse("cycles", on_atom).meaning == "cycles of the processor, on cpu_atom"
+    assert parse("topdown-fe-bound", on_atom).code == PerfCode(10, 0x71), "an ordinary event of these cores"
+    assert perf_event.event("PAPI_TOT_INS", on_atom) == Event("PAPI_TOT_INS", type=0, config=10 << 32 | 1)
+    by_own_name = perf_event.metric("perf::cpu_atom/instructions/", on_atom)
+    assert perf_event.metric("perf::instructions", on_atom).components == by_own_name.components
+    assert confinement(on_core) == confinement(on_atom) == ""
+    assert confinement(free) == (
+        "this processor is hybrid, and an event counts on one kind of core alone (cpu_atom, cpu_core): confine the "
+        "campaign to one kind with taskset -c 0-15"
+    )
+    assert confinement(processor(tmp_path / "alike", ZEN_4, cpus="0-7")) == ""
+    arm = {"armv8_cortex_a53/type": "8", "armv8_cortex_a53/cpus": "0-3", "armv8_cortex_a72/type": "9"}
+    board = processor(tmp_path / "board", {**arm, "armv8_cortex_a72/cpus": "4-5"}, cpus="4")
+    assert parse("cycles", board).code == PerfCode(0, 0), "not every kernel of Arm's takes a generic event for a PMU"
+
+
+def test_a_term_names_an_event_and_does_not_change_it(tmp_path: Path) -> None:
+    root = host(tmp_path, ZEN)
+    named = parse("cpu/event=0x1ab,umask=3,name=ls_stlf/k", root)
+    assert named.code == parse("cpu/event=0x1ab,umask=3/k", root).code
+    assert named.meaning.startswith("ls_stlf of the PMU cpu (event=0x1ab,umask=3")
+    with pytest.raises(SpecError, match="is no term"):
+        parse("cpu/event=1,name=/", root)

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from unperturbed.common.expressions import MetricExpression, parse_metric_expression
 from unperturbed.errors import DataError, SpecError
 
-ALLOWED = "an expression consists of metric names, numbers, + - * / and parentheses"
+ALLOWED = "an expression consists of metric names, numbers, + - * /, parentheses, min, max and `A if B > C else D`"
 
 
 def test_reads_and_computes_instructions_per_cycle() -> None:
@@ -95,7 +95,7 @@ def test_a_missing_metric_is_named() -> None:
         ("9" * 400 + " * a", "a number in the expression is too large"),
         ("a + " * 150 + "a", "the expression is nested more than 100 deep; write it with fewer terms"),
         ("-" * 900 + "a", "the expression is nested more than 100 deep; write it with fewer terms"),
-        ("a + " * 300 + "a", "the expression has 1,201 characters; 1,000 is the most"),
+        ("a + " * 2_500 + "a", "the expression has 10,001 characters; 10,000 is the most"),
     ],
 )
 def test_refuses_in_one_clear_message(text: str, message: str) -> None:

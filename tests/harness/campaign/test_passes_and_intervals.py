@@ -141,7 +141,7 @@ def test_a_program_that_was_not_built_here_is_measured_natively(tmp_path: Path) 
 name: native
 program:
   run: /usr/bin/sha256sum {inputs}/data
-  prepare: "{python} -c \\"open('{inputs}/data', 'wb').write(bytes(400_000_000))\\""
+  prepare: "{python} -c \\"open('{inputs}/data', 'wb').write(bytes(150_000_000))\\""
 measure:
   interval: 2 ms
   source: perf_event
@@ -213,3 +213,15 @@ def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stderr
     assert "intervals of 100,000 basic blocks, and at least 30 are needed: give the program more work" in done.stderr
+
+
+def test_a_derived_metric_whose_parts_no_run_holds_is_named_before_the_first(tmp_path: Path) -> None:
+    spec = write_spec(
+        tmp_path,
+        measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_TLB_DM"],
+        measure__derived={"per_miss": "PAPI_TLB_DM / PAPI_L1_DCM", "per_instruction": "PAPI_TLB_DM / PAPI_TOT_INS"},
+        measure__source="simulated",
+    )
+    done = unperturbed(tmp_path, "doctor", spec)
+    assert "per_miss will have no values: no run holds all 2 hardware metrics that it is computed from" in done.stdout
+    assert "per_instruction will have" not in done.stdout, "every pass counts instructions"

@@ -23,7 +23,7 @@ OUTSIDE = {
     "measure__derived": None,
     "measure__interval": "4 ms",
     "analysis__align_on": ["perf::task-clock"],
-    "program__run": "{build}/phases 1200",
+    "program__run": "{build}/phases 600",
 }
 
 
@@ -51,8 +51,8 @@ def test_a_campaign_observed_from_outside(tmp_path: Path) -> None:
     assert len(runs) == 3
     for trace in runs:
         assert trace.attributes["sampler"] == "outside"
-        assert trace["rounds"].sum() == 1200
-        assert trace["steps"].sum() == traces(campaign, "steps")[0]["steps"].sum() > 1200
+        assert trace["rounds"].sum() == 600
+        assert trace["steps"].sum() == traces(campaign, "steps")[0]["steps"].sum() > 600
         ran = trace["perf::task-clock"] > (trace.end_ns - trace.begin_ns) / 2  # on a busy host it waits for its turn
         assert (trace["steps"][ran] > 0).mean() > 0.9, "the counter is seen to grow in every interval"
         assert trace["perf::task-clock"].sum() > 0.8e9 * processor_seconds(campaign, trace), "however busy the host is"
@@ -75,7 +75,7 @@ static void *touch(void *n) {
     for (long i = 0; i < (long)n; i++) {
         char *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         p[0] = 1; munmap(p, 4096);
-        for (int k = 0; k < 300000; k++) work += k;
+        for (int k = 0; k < 150000; k++) work += k;
     }
     return 0;
 }

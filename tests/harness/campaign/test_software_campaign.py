@@ -21,7 +21,7 @@ NATIVE = {
     "measure__derived": None,
     "measure__interval": "4 ms",
     "analysis__align_on": ["perf::task-clock"],
-    "program__run": "{build}/phases 1200",
+    "program__run": "{build}/phases 500",
     "campaign__runs": 3,
 }
 PROBES = Path("/sys/bus/event_source/devices/uprobe").is_dir() and os.geteuid() == 0
@@ -53,7 +53,7 @@ def allocating(folder: Path) -> None:
     (folder / "queue" / "queue.c").write_text(ALLOCATING)
 
 
-@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("sampler", ["inside", pytest.param("outside", marks=pytest.mark.long)])
 def test_gauges_and_library_calls_beside_compiled_milestones(tmp_path: Path, sampler: str) -> None:
     allocating(tmp_path)
     software = {
@@ -96,6 +96,9 @@ def test_gauges_and_library_calls_beside_compiled_milestones(tmp_path: Path, sam
 def test_gauges_in_simulated_intervals(tmp_path: Path) -> None:
     spec = write_spec(
         tmp_path,
+        program__run="{build}/phases 40",
+        measure__clock="work",
+        measure__interval={"records": 40},
         measure__software={"rounds": {"enter": "begin_round"}, "seed": {"gauge": "state"}, "steps": {"loop": "walk"}},
         campaign__subsets={"steps": ["steps", "seed"]},
     )
@@ -118,7 +121,7 @@ def test_gauges_in_simulated_intervals(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not PROBES, reason="no uprobe PMU, or not root")
-@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("sampler", [pytest.param("inside", marks=pytest.mark.long), "outside"])
 def test_probes_of_the_kernel_beside_compiled_milestones(tmp_path: Path, sampler: str) -> None:
     software = {
         "rounds": {"enter": "begin_round"},
@@ -139,7 +142,7 @@ def test_probes_of_the_kernel_beside_compiled_milestones(tmp_path: Path, sampler
     assert "hits per second" in done.stderr, "the rehearsal says what the probes cost"
     campaign = tmp_path / "campaigns" / "phases"
     for trace in traces(campaign, "probed"):
-        assert trace["rounds"].sum() == trace["sweeps"].sum() == 1200
+        assert trace["rounds"].sum() == trace["sweeps"].sum() == 500
         assert trace["prints"].sum() == 1
         assert trace.metrics["sweeps"].source == "kernel probe"
     for trace in traces(campaign, "baseline"):
@@ -212,13 +215,13 @@ def read(n):
 
 book = Book()
 total = 0
-for i in range(12000):
+for i in range(5000):
     total += book.lend(4000) + read(i)[2]
 print(total)
 """
 
 
-@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("sampler", ["inside", pytest.param("outside", marks=pytest.mark.long)])
 def test_a_python_program_that_is_not_built(tmp_path: Path, sampler: str) -> None:
     (tmp_path / "work.py").write_text(SCRIPT)
     changed = {
@@ -239,9 +242,9 @@ def test_a_python_program_that_is_not_built(tmp_path: Path, sampler: str) -> Non
     assert done.returncode == 0, done.stderr
     campaign = tmp_path / "campaigns" / "phases"
     for trace in traces(campaign, "own"):
-        assert trace["lends"].sum() == 12000
+        assert trace["lends"].sum() == 5000
     for trace in traces(campaign, "library"):
-        assert trace["decodes"].sum() == 12000
+        assert trace["decodes"].sum() == 5000
         assert trace["allocations"].sum() > 100
 
 
@@ -353,7 +356,7 @@ int main(void) { long t = 0; for (int i = 0; i < 300; i++) t += work(1000000); p
 """
 
 
-@pytest.mark.parametrize("sampler", ["inside", "outside"])
+@pytest.mark.parametrize("sampler", [pytest.param("inside", marks=pytest.mark.long), "outside"])
 def test_a_program_built_by_hand_is_traced_as_it_is(tmp_path: Path, sampler: str) -> None:
     (tmp_path / "x.c").write_text(BY_HAND)
     (tmp_path / "metrics.yaml").write_text("software:\n  steps: {loop: work}\n")

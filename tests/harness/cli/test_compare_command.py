@@ -35,7 +35,7 @@ SLOW = """
 __attribute__((constructor)) static void divide(void)
 {
     volatile long double slow = 2;
-    for (long turn = 0; turn < 2000000; turn++)
+    for (long turn = 0; turn < 2500000; turn++)
         slow = 1 + 1 / slow;
 }
 """
@@ -44,11 +44,11 @@ __attribute__((constructor)) static void divide(void)
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two builds of one program: `other` does ten times the work in one of its phases, and prints another result."""
+    """Two builds of one program: `other` does five times the work in one of its phases, and prints another result."""
     folder = tmp_path_factory.mktemp("programs")
     text = (PHASES / "phases.c").read_text() + SLOW
     (folder / "one.c").write_text(text)
-    (folder / "other.c").write_text(text.replace("branch(STEPS", "walk(10 * STEPS"))
+    (folder / "other.c").write_text(text.replace("branch(STEPS", "walk(5 * STEPS"))
     for name in ("one", "other"):
         subprocess.run(["gcc", "-O1", "-o", name, f"{name}.c"], cwd=folder, check=True)
     (folder / "same").write_bytes((folder / "one").read_bytes())
@@ -57,7 +57,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_another_program_changes_the_numbers(programs: Path) -> None:
-    done = unperturbed(programs, "compare", *FEW, "--", "./one", "70", "--", "./other", "70")
+    done = unperturbed(programs, "compare", *FEW, "--", "./one", "25", "--", "./other", "25")
     assert done.returncode in (0, 4), done.stderr
     assert "spec:   campaigns/one-and-other.yaml (edit it to continue)" in done.stdout
     assert "B is another set-up of the program" in done.stdout
@@ -91,7 +91,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
 
 
 def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
-    done = unperturbed(programs, "compare", *FEW, "--", "./one", "70", "--", "./same", "70")
+    done = unperturbed(programs, "compare", *FEW, "--", "./one", "25", "--", "./same", "25")
     assert done.returncode in (0, 4), done.stderr
     found = verdicts(programs / "campaigns" / "one-and-same")
     (verdict,) = found["verdicts"]

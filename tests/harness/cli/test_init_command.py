@@ -85,6 +85,7 @@ def test_an_example_is_a_spec_with_its_program(tmp_path: Path, name: str) -> Non
     assert unperturbed(tmp_path, "init", "--example", name, "--out", "here").returncode == 2
 
 
+@pytest.mark.long  # as the tutorial on causal models does, whose commands are tested
 def test_the_sweep_of_the_examples_gives_a_table(tmp_path: Path) -> None:
     _init(tmp_path, "--example", "sweep")
     text = (tmp_path / "sweep.yaml").read_text()

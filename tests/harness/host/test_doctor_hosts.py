@@ -69,6 +69,21 @@ def test_a_hybrid_laptop_on_whose_strong_cores_the_process_stays(tmp_path: Path)
     found = look(tmp_path, LAPTOP, proc__self__status=USER_STATUS.format(cpus="2-5"))
     assert found["PMU"].status == "good"
     assert "cpu_core (CPUs 2-5)" in found["PMU"].what
+    assert found["PMU"].why == "Events that name no PMU count there (perf::cycles)."
+
+
+def test_a_hybrid_laptop_on_whose_efficient_cores_the_process_stays(tmp_path: Path) -> None:
+    found = look(tmp_path, LAPTOP, proc__self__status=USER_STATUS.format(cpus="12-15"))
+    assert found["PMU"].status == "good"
+    assert "cpu_atom (CPUs 12-15)" in found["PMU"].what
+
+
+def test_a_processor_with_topdown_events(tmp_path: Path) -> None:
+    slots = {f"{EVENT_SOURCES}/cpu/events/slots": "event=0x00,umask=0x4\n"}
+    assert look(tmp_path / "new", {**SERVER, **slots})["PMU"].what.endswith(
+        "(cpu), with topdown events (perf::slots, …)"
+    )
+    assert look(tmp_path / "old", SERVER)["PMU"].what == "the processor's counters are there (cpu)"
 
 
 @pytest.mark.parametrize(("thousandths", "status"), [("79000", "good"), ("81000", "note"), ("90500", "bad")])

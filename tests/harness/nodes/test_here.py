@@ -171,7 +171,9 @@ def test_parts_are_judged_together(tmp_path: Path) -> None:
         campaign__runs=4,
         analysis__anchor=None,
         measure__software={"steps": {"loop": "walk"}},
-        measure__interval="4 ms",
+        measure__clock="work",
+        measure__interval={"records": 40},
+        program__run="{build}/phases 40",
         nodes={"engine": "here", "count": 2},
     )
     shown = unperturbed(tmp_path, "run", spec, "--json")

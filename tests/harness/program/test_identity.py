@@ -20,12 +20,21 @@ from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec import load_spec
 
 QUICK = {
-    "program__run": "{build}/phases 60",
+    "program__run": "{build}/phases 40",
     "measure__clock": "work",
     "measure__interval": {"records": 35},
     "analysis__anchor": None,
     "campaign__subsets": {"steps": ["steps", "rounds"]},
 }
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a spec and its finished campaign."""
+    folder = tmp_path_factory.mktemp("measured")
+    done = unperturbed(folder, "run", write_spec(folder, **QUICK))
+    assert done.returncode in (0, 4), done.stderr
+    return folder
 
 
 def identity(spec: Path) -> str:
@@ -93,11 +102,10 @@ def test_files_that_a_command_names_count_by_their_content(tmp_path: Path) -> No
     assert found[0].startswith("python3 ")
 
 
-def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, **QUICK)
-    campaign = tmp_path / "campaigns" / "phases"
-    done = unperturbed(tmp_path, "run", spec)
-    assert done.returncode in (0, 4), done.stderr
+def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(measured: Path) -> None:
+    spec = measured / "spec.yaml"
+    campaign = measured / "campaigns" / "phases"
+    done = unperturbed(measured, "run", spec)
     named = identity(spec)
     runs = {name: traces(campaign, name) for name in ("baseline", "steps")}
     assert {trace.attributes["program"] for found in runs.values() for trace in found} == {named}
@@ -110,26 +118,27 @@ def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(tmp_
     with pytest.raises(DataError, match=f"program is {named}, the baseline's is bzip2 0123; compare runs made alike"):
         Baseline(of("bzip2 0123", runs["baseline"]), metrics=["PAPI_TOT_INS", "PAPI_SR_INS"]).inner(runs["steps"])
 
-    source = tmp_path / "phases" / "phases.c"
+    source = measured / "phases" / "phases.c"
     kept = source.read_text()
     source.write_text(kept.replace("found += 3", "found += 5"))
     changed = identity(spec)
-    refused = unperturbed(tmp_path, "run", spec)
+    refused = unperturbed(measured, "run", spec)
     assert refused.returncode == 2
     assert (
         f"the program has changed since this campaign was started (it was {named}, it is {changed})" in refused.stderr
     )
     assert "Traceback" not in refused.stderr
     # It is still judged by what was recorded, and goes on once the program is put back.
-    assert unperturbed(tmp_path, "check", campaign).returncode == done.returncode
+    assert unperturbed(measured, "check", campaign).returncode == done.returncode
     source.write_text(kept)
-    assert unperturbed(tmp_path, "run", spec).returncode == done.returncode
+    assert unperturbed(measured, "run", spec).returncode == done.returncode
 
 
-def test_a_campaign_from_before_goes_on_as_it_was_and_a_program_may_change_before_its_first_run(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, **QUICK)
+def test_a_campaign_from_before_goes_on_as_it_was_and_a_program_may_change_before_its_first_run(
+    measured: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(measured, tmp_path, dirs_exist_ok=True, symlinks=True)
     campaign = tmp_path / "campaigns" / "phases"
-    assert unperturbed(tmp_path, "run", spec).returncode in (0, 4)
     with Manifest(campaign / "campaign.sqlite") as manifest:
         manifest.set_facts(program=None)
     for path in campaign.glob("runs/*/trace.parquet"):

@@ -265,12 +265,12 @@ def test_a_linker_that_was_killed_changes_no_way_of_making_layouts(
 @pytest.mark.parametrize(
     ("command", "where", "which"),
     [
-        ("make CC={cc}", "_keep", 0),
+        pytest.param("make CC={cc}", "_keep", 0, marks=pytest.mark.long),
         ("make CC={cc}", "_write", 0),
         ("make CC={cc}", "relink", 1),
-        ("make CC={cc}", "_write", 2),
+        pytest.param("make CC={cc}", "_write", 2, marks=pytest.mark.long),
         ("make CC={cc} && strip prog", "compile_tree", 0),
-        ("make CC={cc} && strip prog", "_keep", 1),
+        pytest.param("make CC={cc} && strip prog", "_keep", 1, marks=pytest.mark.long),
         ("make CC={cc} && rm a.o", "_write", 1),
     ],
 )
@@ -312,7 +312,7 @@ def test_whoever_is_interrupted_goes_on_to_the_same_layouts(
     assert bool(way(tree)) == ("&&" in command)
 
 
-@pytest.mark.parametrize("compilers", [{}, {"cc": "clang"}], ids=["gcc", "clang"])
+@pytest.mark.parametrize("compilers", [{}, pytest.param({"cc": "clang"}, marks=pytest.mark.long)], ids=["gcc", "clang"])
 def test_debians_bzip2_with_its_library(tmp_path: Path, compilers: dict[str, str]) -> None:
     if compilers and shutil.which("clang") is None:
         pytest.skip("clang is not installed")

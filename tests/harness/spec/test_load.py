@@ -57,7 +57,8 @@ def test_everything_that_is_written_comes_out(folder: Path) -> None:
     measure = campaign.measure
     assert measure.interval == Interval(nanoseconds=20_000_000)
     assert (measure.clock, measure.sampler, measure.source) == ("auto", "inside", "auto")
-    assert (measure.hardware, measure.os) == (("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM"), ("minor_faults",))
+    asked = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM")
+    assert (measure.hardware, measure.os) == ((*asked, "perf::topdown-retiring", "perf::slots"), ("minor_faults",))
     assert dict(measure.software) == {
         "blocks": Event("enter", "compress_block"),
         "compares": Event("call", "compare", within="sort_*", file="*.c"),
@@ -67,6 +68,7 @@ def test_everything_that_is_written_comes_out(folder: Path) -> None:
         "reads": Event("uprobe", "libc.so.6:read", max_rate=20_000),
     }
     assert measure.derived["IPC"].names == ("PAPI_TOT_INS", "PAPI_TOT_CYC")
+    assert measure.derived["retiring"].text == "'perf::topdown-retiring' / 'perf::slots'"
     assert measure.simulator == Machine()
     design = campaign.campaign
     assert (design.baseline_runs, design.runs, design.seed, design.order, design.retries) == (10, 5, 1, "blocks", 1)

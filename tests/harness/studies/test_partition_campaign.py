@@ -29,8 +29,9 @@ ANALYSIS = {"align_on": ["PAPI_TOT_INS"], "tolerance": 0.5}
 """The test is of the command, not of the statistics: a tolerance that a few runs of a tiny program can show."""
 
 SAMPLING = {
+    "program__run": "{build}/phases 40",
     "measure__clock": "work",
-    "measure__interval": {"records": 80},
+    "measure__interval": {"records": 40},
     "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TOT_CYC"],
 }
 """Intervals of work: what the search finds must not depend on what else the host does. The program has some 500

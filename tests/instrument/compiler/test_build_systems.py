@@ -392,10 +392,24 @@ LINK_TIME = [
     ("clang", ("-flto=thin", "-fuse-ld=lld")),
     ("clang", ("-flto", "-fuse-ld=lld", "-Wl,--gc-sections", "-ffunction-sections")),
 ]
+WITH_BOUNDS = [LINK_TIME[0], LINK_TIME[3], LINK_TIME[5]]
+"""A link-time optimiser and a linker of each kind: what `make test` links with the runtime; `make validate` links all."""
 
 
-@pytest.mark.parametrize(("compiler", "flags"), LINK_TIME, ids=[" ".join((name, *flags)) for name, flags in LINK_TIME])
-@pytest.mark.parametrize("bounds", [False, True])
+@pytest.mark.parametrize(
+    ("bounds", "compiler", "flags"),
+    [
+        pytest.param(
+            bounds,
+            compiler,
+            flags,
+            id=" ".join((str(bounds), compiler, *flags)),
+            marks=[pytest.mark.long] if bounds and (compiler, flags) not in WITH_BOUNDS else [],
+        )
+        for bounds in (False, True)
+        for compiler, flags in LINK_TIME
+    ],
+)
 def test_link_time_optimisation_and_linkers(project, tmp_path, compiler, flags, bounds):
     probe = (
         subprocess.run(

@@ -96,7 +96,7 @@ FUNCTION_EVENTS = {
 }
 
 
-@pytest.mark.parametrize("standard", ["c++11", "gnu++20"])
+@pytest.mark.parametrize("standard", ["c++11", pytest.param("gnu++20", marks=pytest.mark.long)])
 def test_enter_by_qualified_name(workshop, standard):
     check(workshop, FUNCTION_EVENTS, FUNCTIONS, f"-std={standard}", "-O1", "-Wall", "-Werror")
 
@@ -204,7 +204,7 @@ OTHER_EVENTS = {
 }
 
 
-@pytest.mark.parametrize("standard", ["c++11", "c++17"])
+@pytest.mark.parametrize("standard", [pytest.param("c++11", marks=pytest.mark.long), "c++17"])
 def test_writes_calls_loops_and_returns(workshop, standard):
     # Before C++17 a value is returned by a constructor.
     text = EVENTS.replace("Heavy(const Heavy &) = delete;", "") if standard == "c++11" else EVENTS

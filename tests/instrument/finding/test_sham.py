@@ -131,7 +131,9 @@ def test_only_the_increments_differ(workshop, way):
     compare(shops[0].folder / "prog", shops[1].folder / "prog", least=20)
 
 
-@pytest.mark.parametrize("way", [("gcc", "-O2"), pytest.param(("clang", "-O3"), marks=clang)], ids=" ".join)
+@pytest.mark.parametrize(
+    "way", [("gcc", "-O2"), pytest.param(("clang", "-O3"), marks=[clang, pytest.mark.long])], ids=" ".join
+)
 def test_bzip2_with_every_function_and_loop(workshop, tmp_path, way):
     compiler, level = way
     software = {
@@ -183,7 +185,11 @@ ARM = "aarch64-linux-gnu-gcc"
 
 
 @pytest.mark.skipif(not shutil.which(ARM), reason=f"{ARM} is not installed")
-@pytest.mark.parametrize("flags", [("-O2", "-fPIC"), ("-O3", "-march=armv8.1-a", "-flto")], ids=" ".join)
+@pytest.mark.parametrize(
+    "flags",
+    [pytest.param(("-O2", "-fPIC"), marks=pytest.mark.long), ("-O3", "-march=armv8.1-a", "-flto")],
+    ids=" ".join,
+)
 def test_only_the_increments_differ_on_arm(workshop, flags):
     programs = []
     for name in ("real", "sham"):

@@ -475,9 +475,16 @@ PROGRAMS = {
         ("c++23", CXX23, CXX23_EVENTS),
     ],
 }
+BETWEEN = ("c++14", "c++17", "c++20")
+"""Standards between the oldest and the newest: `make test` tries them with g++ alone, `make validate` with clang++ too."""
 CASES = [
     pytest.param(
-        compiler, standard, text, events, id=f"{compiler}-{standard}{'-coroutines' if text is COROUTINES else ''}"
+        compiler,
+        standard,
+        text,
+        events,
+        id=f"{compiler}-{standard}{'-coroutines' if text is COROUTINES else ''}",
+        marks=[pytest.mark.long] if compiler == "clang++" and standard in BETWEEN else [],
     )
     for language, compilers in {"c": ("gcc", "clang"), "c++": ("g++", "clang++")}.items()
     for compiler in compilers

@@ -38,16 +38,16 @@ lld = pytest.mark.skipif(
 )
 WAYS = [
     ("gcc", "-O2"),
-    ("gcc", "-O0", "-g"),
+    pytest.param(("gcc", "-O0", "-g"), marks=pytest.mark.long),
     ("gcc", "-O2", "-static"),
     ("gcc", "-O2", "-flto"),
-    ("gcc", "-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"),
+    pytest.param(("gcc", "-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"), marks=pytest.mark.long),
     ("gcc", "-O2", "-fno-pie", "-no-pie", "-s"),
     ("gcc", "-O2", "-fuse-ld=gold", "-ffunction-sections", "-Wl,--gc-sections"),
     ("g++", "-O2"),
     pytest.param(("clang", "-O2"), marks=clang),
-    pytest.param(("clang", "-O2", "-static"), marks=clang),
-    pytest.param(("clang", "-O3", "-flto", "-fuse-ld=lld"), marks=lld),
+    pytest.param(("clang", "-O2", "-static"), marks=[clang, pytest.mark.long]),
+    pytest.param(("clang", "-O3", "-flto", "-fuse-ld=lld"), marks=[lld, pytest.mark.long]),
     pytest.param(("clang", "-O2", "-flto=thin", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--gc-sections"), marks=lld),
 ]
 
@@ -165,7 +165,7 @@ int {name}() {{ return {number}; }}
 """
 
 
-@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=clang)])
+@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=[clang, pytest.mark.long])])
 def test_objects_with_static_initialisers_keep_their_order(workshop, compiler):
     shop = workshop({"works": {"enter": "?"}}, compilers={"cxx": compiler}, layouts=True)
     for number, name in enumerate("abcdef"):
@@ -408,7 +408,7 @@ def test_layouts_on_arm(project):
     assert not set(found[0].values()) & set(found[1].values())
 
 
-@pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=clang)])
+@pytest.mark.parametrize("compiler", [pytest.param("gcc", marks=pytest.mark.long), pytest.param("clang", marks=clang)])
 def test_bzip2_in_three_layouts(workshop, tmp_path, compiler):
     shop = workshop(
         {"sorts": {"enter": "mainSimpleSort"}}, compilers={"cc": compiler}, runtime=runtime_files(), layouts=True

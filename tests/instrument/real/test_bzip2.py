@@ -49,7 +49,10 @@ def covered(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("clang", [pytest.param(False, id="gcc"), CLANG])
+@pytest.mark.parametrize(
+    "clang",
+    [pytest.param(False, id="gcc"), pytest.param(*CLANG.values, id=CLANG.id, marks=[*CLANG.marks, pytest.mark.long])],
+)
 def test_counts_equal_gcovs_and_the_files_bits(tmp_path, covered, clang):
     choice = Choice(covered.coverage, covered.sources("*.[ch]"))
     choice.everything(*RECORDS)

@@ -1,0 +1,223 @@
+r"""Formulas of perf's metrics (`MetricExpr`): text to a tree.
+
+The language has numbers, names, `#literals`, `+ - * / %`, `| ^ &`, `< >`, `A if C else B`, `min`, `max`, `d_ratio` and
+functions that ask about the host. `@` stands for `/`, and a backslash makes the next sign part of a name:
+``cpu_core@UOPS_RETIRED.SLOTS\,cmask\=1@`` is the event ``cpu_core/UOPS_RETIRED.SLOTS,cmask=1/``. The rules are those
+of perf's own grammar (tools/perf/util/expr.l and expr.y), whose `if` binds least and `*` most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+LONGEST = 20_000
+"""Characters that a formula may have."""
+_DEEPEST = 100
+_SHOWN = 60
+
+_BINDING = {sign: level for level, signs in enumerate(("|", "^", "&", "<>", "+-", "*/%")) for sign in signs}
+"""How strongly a sign between two operands binds."""
+
+FUNCTIONS: Mapping[str, int] = MappingProxyType({"min": 2, "max": 2, "d_ratio": 2, "has_event": 1})
+"""Functions that this tool knows, and how many arguments each takes; newer versions of perf have others."""
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-?[0-9]+)?)(?![\w.:@?\\])
+      | (?P<literal>\#[\w.\-]+)
+      | (?P<name>(?:\\.|[\w.:@?])+)
+      | (?P<sign>[-+*/%|^&<>(),])
+      | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
+
+
+class FormulaError(ValueError):
+    """A text that is no formula of perf's; the message has the place, from 1."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Name:
+    """An event or a metric, with `/` for `@` and without backslashes."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """What perf asks of the host, such as `#num_cpus_online`."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function with its arguments."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Two operands and the sign between them."""
+
+    sign: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Negative:
+    """An operand with a minus before it."""
+
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`value if condition else otherwise`."""
+
+    value: Node
+    condition: Node
+    otherwise: Node
+
+
+Node = Number | Name | Literal | Call | Binary | Negative | Choice
+
+
+def parse_formula(text: str) -> Node:
+    """Parse a formula.
+
+    Parameters
+    ----------
+    text : str
+        As `MetricExpr` has it.
+
+    Returns
+    -------
+    Node
+        The tree.
+
+    Raises
+    ------
+    FormulaError
+        It is too long, nested too deeply, or not of the language.
+    """
+    if len(text) > LONGEST:
+        raise FormulaError(f"the formula has {len(text):,} characters; {LONGEST:,} is the most")
+    return _Parser(text).whole()
+
+
+class _Parser:
+    """Descends through the levels of the grammar."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._advance()
+
+    def whole(self) -> Node:
+        found = self._choice()
+        if self._kind != "end":
+            raise self._error("an operator is expected")
+        return found
+
+    def _advance(self) -> None:
+        match = _TOKEN.match(self._text, self._at)
+        if match is None:
+            rest = len(self._text[self._at :]) - len(self._text[self._at :].lstrip())
+            self._start = self._at + rest
+            raise self._error("this sign is not of the language")
+        self._kind = str(match.lastgroup)
+        self._word = match[self._kind]
+        self._start = match.start(self._kind)
+        self._at = match.end()
+
+    def _error(self, why: str) -> FormulaError:
+        rest = self._text[self._start : self._start + _SHOWN] or "the end"
+        return FormulaError(f"{why} at character {self._start + 1}: {rest}")
+
+    def _is(self, *words: str) -> bool:
+        return self._kind in ("sign", "name") and self._word in words
+
+    def _expect(self, word: str) -> None:
+        if not self._is(word):
+            raise self._error(f"{word!r} is expected")
+        self._advance()
+
+    def _choice(self) -> Node:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise FormulaError(f"the formula is nested more than {_DEEPEST} deep")
+        value = self._level(0)
+        if self._is("if"):
+            self._advance()
+            condition = self._level(0)
+            self._expect("else")
+            value = Choice(value, condition, self._choice())
+        self._depth -= 1
+        return value
+
+    def _level(self, least: int) -> Node:
+        """Read operands and the signs between them, as long as these bind at least so strongly."""
+        left = self._operand()
+        while self._kind == "sign" and _BINDING.get(self._word, -1) >= least:
+            sign = self._word
+            self._advance()
+            left = Binary(sign, left, self._level(_BINDING[sign] + 1))
+        return left
+
+    def _operand(self) -> Node:
+        kind, word = self._kind, self._word
+        if kind == "sign" and word == "-":
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                raise FormulaError(f"the formula is nested more than {_DEEPEST} deep")
+            self._advance()
+            operand = self._operand()
+            self._depth -= 1
+            return Negative(operand)
+        if kind == "sign" and word == "(":
+            self._advance()
+            inner = self._choice()
+            self._expect(")")
+            return inner
+        if kind == "number":
+            self._advance()
+            return Number(float(word))
+        if kind == "literal":
+            self._advance()
+            return Literal(word)
+        if kind == "name" and word not in ("if", "else"):
+            self._advance()
+            return self._call(word) if self._is("(") else Name(_plain(word))
+        raise self._error("a number, a name or a parenthesis is expected")
+
+    def _call(self, function: str) -> Call:
+        self._advance()
+        arguments = [self._choice()]
+        while self._is(","):
+            self._advance()
+            arguments.append(self._choice())
+        if len(arguments) != FUNCTIONS.get(function, len(arguments)):
+            raise self._error(f"{function} takes {FUNCTIONS[function]} arguments, not {len(arguments)},")
+        self._expect(")")
+        return Call(function, tuple(arguments))
+
+
+def _plain(word: str) -> str:
+    """Return a name without perf's escapes."""
+    return re.sub(r"\\(.)|@", lambda found: found[1] or "/", word)

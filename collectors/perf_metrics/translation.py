@@ -1,0 +1,330 @@
+"""A metric of perf's tables in this tool's own language: its formula over names that a spec may list as hardware."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from unperturbed.collectors.perf_metrics.formula import (
+    FUNCTIONS,
+    Binary,
+    Call,
+    Choice,
+    FormulaError,
+    Literal,
+    Name,
+    Negative,
+    Node,
+    Number,
+    parse_formula,
+)
+from unperturbed.collectors.perf_metrics.literals import literal_value
+from unperturbed.collectors.perf_metrics.tables import PerfMetric, PerfTables, TableEvent
+from unperturbed.collectors.sources.perf.events import PREFIX
+from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
+from unperturbed.collectors.sources.perf.names import parse as parse_event
+from unperturbed.collectors.sources.perf.sysfs import own_core, pmus
+from unperturbed.common.expressions import parse_metric_expression
+from unperturbed.common.wording import did_you_mean
+from unperturbed.errors import SpecError, UnperturbedError
+
+_DEEPEST = 40
+_MODES = ("", "u", "k", "uk", "ku")
+_NO_EVENT: Mapping[str, str] = {
+    "duration_time": "perf's clock: this tool's intervals have their own length",
+    "user_time": "CPU time that perf itself reads: take user_time_us under `os`",
+    "system_time": "CPU time that perf itself reads: take system_time_us under `os`",
+}
+_SOFTWARE = "software"
+_NO_TERM = ("name=", "cpu=")
+"""Terms for perf's own output."""
+_OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "<": operator.lt,
+    ">": operator.gt,
+    "%": lambda left, right: math.fmod(int(left), int(right)),
+    "|": lambda left, right: int(left) | int(right),
+    "^": lambda left, right: int(left) ^ int(right),
+    "&": lambda left, right: int(left) & int(right),
+}
+"""Of two numbers; perf drops what is behind the point before `%` and before operations on bits."""
+_PRECEDENCE = {"<": 1, ">": 1, "+": 2, "-": 2, "*": 3, "/": 3}
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A metric of perf's tables in this tool's language.
+
+    Attributes
+    ----------
+    metric : PerfMetric
+        What perf lists.
+    formula : str
+        An expression over hardware metrics, as under `derived`.
+    events : tuple of str
+        The hardware metrics that it needs.
+    """
+
+    metric: PerfMetric
+    formula: str
+    events: tuple[str, ...]
+
+
+class _Untranslated(Exception):  # noqa: N818  never leaves this module
+    """What cannot be translated, for one message."""
+
+
+def translate(asked: str, tables: PerfTables, root: Path = Path("/")) -> Translated:
+    """Translate a metric.
+
+    Parameters
+    ----------
+    asked : str
+        Its name; `PMU/NAME/` on a hybrid processor whose kinds of core have metrics of that name each.
+    tables : PerfTables
+        What perf lists.
+    root : Path, default Path("/")
+        Where sysfs and procfs are looked for.
+
+    Returns
+    -------
+    Translated
+        With what the host decides written out: `#smt_on`, or an event's encoding.
+
+    Raises
+    ------
+    SpecError
+        perf has no such metric, or something in it has no counterpart here: one message with the reason.
+    """
+    if tables.problem:
+        raise SpecError(f"perf's metric {asked} is not known: {tables.problem}")
+    metric = _chosen(asked, tables, root)
+    try:
+        tree = _Translation(tables, metric.pmu, root).of(parse_formula(metric.formula), (metric.name,))
+        text = _written(tree, 0)
+        expression = parse_metric_expression(text)
+    except (_Untranslated, FormulaError, UnperturbedError) as error:
+        raise SpecError(f"perf's metric {asked} cannot be measured here: {error}") from None
+    return Translated(metric, expression.text, expression.names)
+
+
+def _chosen(asked: str, tables: PerfTables, root: Path) -> PerfMetric:
+    pmu, _, name = asked.removesuffix("/").rpartition("/")
+    found = [metric for metric in tables.named(name) if not pmu or metric.pmu == pmu]
+    if not found:
+        known = [metric.name for metric in tables.metrics]
+        advice = did_you_mean(name, known) or "`unperturbed metrics --all` lists its metrics"
+        raise SpecError(f"perf {tables.version} has no metric {asked} for this processor; {advice}")
+    kinds = {metric.pmu: metric for metric in found}
+    if len(kinds) == 1:
+        return found[0]
+    home = own_core(root)
+    if home is not None and home.name in kinds:
+        return kinds[home.name]
+    # A program that may run on all kinds of core is counted on the performance cores, as generic events are.
+    return kinds.get("cpu_core") or found[0]
+
+
+class _Translation:
+    """Replaces names by numbers and by events of a spec, and computes what is known already."""
+
+    def __init__(self, tables: PerfTables, pmu: str, root: Path) -> None:
+        self._tables = tables
+        self._pmu = pmu
+        self._root = root
+        self._units = pmus(root)
+        self._found: dict[str, str] = {}  # formulas name an event often
+
+    def of(self, node: Node, within: tuple[str, ...]) -> Node:  # noqa: PLR0911  one for each kind of node
+        """Return a tree of numbers, names of a spec, arithmetic, `min`, `max` and choices."""
+        match node:
+            case Number():
+                return node
+            case Literal(text):
+                return Number(literal_value(text, self._root))
+            case Name(text):
+                return self._name(text, within)
+            case Negative(operand):
+                inner = self.of(operand, within)
+                return Number(-inner.value) if isinstance(inner, Number) else Negative(inner)
+            case Choice(value, condition, otherwise):
+                return self._choice(self.of(condition, within), value, otherwise, within)
+            case Call(function, arguments):
+                return self._call(function, arguments, within)
+            case Binary(sign, left, right):
+                return _folded(sign, self.of(left, within), self.of(right, within))
+
+    def _choice(self, condition: Node, value: Node, otherwise: Node, within: tuple[str, ...]) -> Node:
+        if isinstance(condition, Number):  # what is not chosen needs no counter
+            return self.of(value if condition.value else otherwise, within)
+        return Choice(self.of(value, within), condition, self.of(otherwise, within))
+
+    def _call(self, function: str, arguments: tuple[Node, ...], within: tuple[str, ...]) -> Node:
+        if function == "has_event":
+            return Number(float(isinstance(arguments[0], Name) and self._is_event(arguments[0].text)))
+        if function not in FUNCTIONS:
+            raise _Untranslated(f"it asks {function}(), which this tool does not know")
+        first, second = (self.of(argument, within) for argument in arguments)
+        if function == "d_ratio":
+            ratio = _folded("/", first, second) if second != Number(0) else Number(0)
+            return ratio if isinstance(second, Number) else Choice(ratio, second, Number(0))
+        if isinstance(first, Number) and isinstance(second, Number):
+            return Number(min(first.value, second.value) if function == "min" else max(first.value, second.value))
+        return Call(function, (first, second))
+
+    def _name(self, text: str, within: tuple[str, ...]) -> Node:
+        if text == "NaN":
+            raise _Untranslated("its value is undefined on this host")
+        metric = next(
+            (one for one in self._tables.named(text) if one.name == text and one.pmu in (self._pmu, "")), None
+        )
+        if metric is None:
+            return Name(self._event(text))
+        if metric.name in within or len(within) > _DEEPEST:
+            raise _Untranslated(f"it refers to itself: {' → '.join((*within, metric.name))}")
+        return self.of(parse_formula(metric.formula), (*within, metric.name))
+
+    def _is_event(self, text: str) -> bool:
+        try:
+            self._event(text)
+        except (_Untranslated, UnperturbedError):
+            return False
+        return True
+
+    def _event(self, text: str) -> str:
+        """Return the name that a spec has for an event."""
+        if text not in self._found:
+            self._found[text] = self._event_of_spec(text)
+        return self._found[text]
+
+    def _event_of_spec(self, text: str) -> str:
+        if text in _NO_EVENT:
+            raise _Untranslated(f"it needs {text}, {_NO_EVENT[text]}")
+        if "?" in text:
+            raise _Untranslated(f"it needs {text}, whose parameter perf fills in by itself")
+        pmu, slash, rest = text.partition("/")
+        terms, mode = rest.rsplit("/", 1) if slash and "/" in rest else (rest, "")
+        if not slash:
+            pmu, (terms, _, mode) = "", text.partition(":")
+        mode = mode.removeprefix(":")
+        if mode not in _MODES:
+            raise _Untranslated(f"it needs {text}, and the modifier {mode!r} is not known here")
+        name = self._named(pmu, terms, mode)
+        try:
+            parse_event(name.removeprefix(PREFIX), self._root)
+        except UnperturbedError as error:
+            raise _Untranslated(f"it needs {text}: {error}") from None
+        return name
+
+    def _named(self, pmu: str, terms: str, mode: str) -> str:
+        given = [term for term in terms.split(",") if term and not term.startswith(_NO_TERM)]
+        if not given:
+            raise _Untranslated(f"it needs {pmu}/{terms}/, which names no event")
+        units = self._units
+        if pmu and pmu not in units and self._in_tables(pmu, ""):  # EVENT/term=number/
+            pmu, given = "", [pmu, *given]
+        first, *others = given
+        generic = GENERIC.get(ALIASES.get(first, first))
+        by_kernel = generic is not None and generic.kind == "os"
+        if by_kernel and pmu in ("", _SOFTWARE):
+            return f"{PREFIX}{first}{f':{mode}' if mode else ''}"
+        if pmu:
+            self._check_own(pmu, first)
+        home = pmu or self._pmu  # on a hybrid processor, the metric's kind of core
+        if home in units and (first in units[home].events or generic is not None):
+            return f"{PREFIX}{home}/{','.join(given)}/{mode}"
+        if not pmu and not others and (generic is not None or self._has_one(first)):
+            return f"{PREFIX}{first}{f':{mode}' if mode else ''}"
+        event = self._in_tables(first, pmu)
+        if event is not None:
+            self._check_own(event.pmu, first)
+            merged = dict(term.partition("=")[::2] for term in (*event.terms, *others))
+            encoded = ",".join(f"{key}={value}" if value else key for key, value in merged.items())
+            label = re.sub(r"[^\w.]", "_", first)
+            return f"{PREFIX}{event.pmu}/{encoded},name={label}/{mode}"
+        if pmu:
+            return f"{PREFIX}{pmu}/{','.join(given)}/{mode}"
+        if not any(unit.core for unit in units.values()):
+            raise _Untranslated(f"it needs {first}, and this host has no PMU of a processor's cores")
+        raise _Untranslated(f"it needs {first}, which is not in perf's tables of events for this processor")
+
+    def _has_one(self, name: str) -> bool:
+        """Tell whether a PMU of the cores has an event of a name of its own."""
+        return any(unit.core and name in unit.events for unit in self._units.values())
+
+    def _in_tables(self, name: str, pmu: str) -> TableEvent | None:
+        alike = self._tables.events.get(name.casefold(), ())
+        wanted = pmu or self._pmu
+        own = [event for event in alike if event.pmu == wanted]
+        if own or pmu:
+            return own[0] if own else None
+        cores = {unit.name for unit in self._units.values() if unit.core}
+        return next((event for event in alike if event.pmu in cores), alike[0] if alike else None)
+
+    def _check_own(self, pmu: str, event: str) -> None:
+        unit = self._units.get(pmu)
+        if unit is not None and unit.whole_package:
+            raise _Untranslated(
+                f"it needs {event} of the PMU {pmu}, which counts for a whole processor or package, not for one program"
+            )
+
+
+def _folded(sign: str, left: Node, right: Node) -> Node:
+    """Return an operation, computed where both operands are numbers, and left out where it changes nothing."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number(_computed(sign, left.value, right.value))
+    if sign not in _PRECEDENCE:
+        raise _Untranslated(f"{sign} between events is not known here")
+    zero = Number(0)
+    # perf adds `0 * slots` so that a group has its leader; the planner of passes adds it by itself.
+    if sign == "*" and zero in (left, right) and all(isinstance(side, Name | Number) for side in (left, right)):
+        return zero
+    if sign in "+-" and right == zero:
+        return left
+    if sign == "+" and left == zero:
+        return right
+    return Binary(sign, left, right)
+
+
+def _computed(sign: str, left: float, right: float) -> float:
+    if sign in "/%" and right == 0:
+        raise _Untranslated("it divides by zero")
+    return float(_OPERATIONS[sign](left, right))
+
+
+def _written(node: Node, least: int) -> str:
+    """Return a tree as text, in parentheses where its operation binds less than what is around it."""
+    match node:
+        case Number(value):
+            text, binds = (str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)), 5
+            binds = 4 if value < 0 else 5
+        case Name(name):
+            text, binds = f"'{name}'", 5
+        case Call(function, arguments):
+            text, binds = f"{function}({', '.join(_written(argument, 0) for argument in arguments)})", 5
+        case Negative(operand):
+            text, binds = f"-{_written(operand, 5)}", 4
+        case Choice(value, condition, otherwise):
+            text, binds = f"{_written(value, 1)} if {_condition(condition)} else {_written(otherwise, 0)}", 0
+        case Binary(sign, left, right) if sign in "<>":
+            text, binds = f"1 if {_condition(node)} else 0", 0
+        case Binary(sign, left, right):
+            binds = _PRECEDENCE[sign]
+            text = f"{_written(left, binds)} {sign} {_written(right, binds + 1)}"
+        case _:
+            raise AssertionError(f"{node} was to be translated")
+    return f"({text})" if binds < least else text
+
+
+def _condition(node: Node) -> str:
+    """Return what decides a choice: a comparison, or whether a number is not zero."""
+    if isinstance(node, Binary) and node.sign in "<>":
+        return f"{_written(node.left, 2)} {node.sign} {_written(node.right, 2)}"
+    return f"{_written(node, 2)} != 0"
