@@ -86,6 +86,9 @@ validate:
 	$(python) docs/evidence/own_perturbation.py --runs 20 --seed 1
 	@tools/setup.sh pmu
 	$(python) docs/evidence/own_perturbation_pmu.py --runs 12 --seed 1
+	@tools/setup.sh machines
+	$(python) -m pytest tests/pmu -m long
+	$(python) docs/evidence/machines.py
 	$(python) docs/evidence/calibration.py --campaigns 1000 --seed 1
 	$(python) -m pytest -m long
 	$(python) docs/evidence/nodes.py --campaigns 4000 --families 1000 --seed 1

@@ -5,6 +5,7 @@
 #   tools/setup.sh test    the same, and what the tests and checks need
 #   tools/setup.sh bench   the same as for the tests, and tools to read what was counted
 #   tools/setup.sh pmu     the same as for the tests, and an emulated machine with a real PMU
+#   tools/setup.sh machines  the same, and emulated machines of other kinds
 #   tools/setup.sh attack  the same as for the tests, clang's sanitisers, and atheris where it can be had
 #   tools/setup.sh media   the same as for the tests, and GStreamer, whose traces the experiment on diagnosis records
 #
@@ -70,7 +71,13 @@ if [ "$goal" = bench ]; then
     command -v addr2line >/dev/null || need binutils
     [ -f "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || need python3-dev
 fi
-if [ "$goal" = pmu ]; then
+if [ "$goal" = machines ]; then
+    command -v qemu-system-riscv64 >/dev/null || need "qemu-system-misc opensbi"
+    command -v qemu-system-x86_64 >/dev/null || need qemu-system-x86
+    command -v riscv64-linux-gnu-gcc >/dev/null || need gcc-riscv64-linux-gnu
+    [ -f /usr/riscv64-linux-gnu/include/stdio.h ] || need libc6-dev-riscv64-cross
+fi
+if [ "$goal" = pmu ] || [ "$goal" = machines ]; then
     command -v qemu-system-aarch64 >/dev/null || need qemu-system-arm
     command -v aarch64-linux-gnu-gcc >/dev/null || need gcc-aarch64-linux-gnu
     [ -f /usr/aarch64-linux-gnu/include/stdio.h ] || need libc6-dev-arm64-cross

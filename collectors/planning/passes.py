@@ -311,11 +311,12 @@ def _too_many(events: Sequence[Event]) -> str | None:
 
 def _same_everywhere(problem: str) -> bool:
     """Tell whether a refusal concerns the source as a whole, so that its other events need not be tried."""
-    return "not installed" in problem or "PAPI_library_init" in problem
+    return problem.startswith("libpapi: ") or "PAPI_library_init" in problem
 
 
 def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexed: bool = False) -> str | None:
     """Open the events around a small program; return why they cannot be counted together, or None."""
+    known = find_source(source)
     ends, interval = "", 1_000_000
     if request.overflow and request.overflow[0] in {event.name for event in events}:
         ends, interval = request.overflow
@@ -327,7 +328,7 @@ def _trial(source: str, events: Sequence[Event], request: Request, *, multiplexe
         capacity=1024,
         sampler=request.sampler,
         multiplex=multiplexed,
-        papi=find_source(source).observer_library() if request.sampler == "outside" else "",
+        papi=known.observer_library() if request.sampler == "outside" else known.library(),
         signal=OVERFLOW_SIGNAL if ends else SIGNAL,
         interval_event=ends,
     )

@@ -138,7 +138,7 @@ def build_python_counter(compiler: str) -> Path:
 
 def build_trials(compiler: str) -> Path:
     """Compile the program that tries single events and lists what PAPI knows; return its path."""
-    return _build(compiler, "trials", _FLAGS, _files("tools/trials.c", "tools/papi.c"))
+    return _build(compiler, "trials", (*_FLAGS, "-rdynamic"), _files("tools/trials.c", "tools/papi.c"))
 
 
 def build_hit_cost(compiler: str) -> Path:

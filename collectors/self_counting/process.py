@@ -168,8 +168,10 @@ class ThreadCounters:
         self._counters_at = ctypes.byref(counters)
         self._before_at, self._after_at = ctypes.byref(self._before), ctypes.byref(self._after)
         watched = os.getpid() if self._children else 0
+        if self.source == "papi":
+            header.papi = _papi(bundled=False)
         failed = library.unperturbed_open(self._counters_at, ctypes.byref(header), watched)
-        if failed and header.message == _NO_PAPI and (bundled := _bundled_papi()):
+        if failed and header.message == _NO_PAPI and (bundled := _papi(bundled=True)):
             header.papi = bundled
             failed = library.unperturbed_open(self._counters_at, ctypes.byref(header), watched)
         if failed:
@@ -233,10 +235,11 @@ class ThreadCounters:
         return header
 
 
-def _bundled_papi() -> bytes:
-    from unperturbed.collectors.sources.papi.events import wheel_library  # noqa: PLC0415  rarely needed
+def _papi(*, bundled: bool) -> bytes:
+    """Return the PAPI library that the user chose, or the one in python-papi's wheel; empty without it."""
+    from unperturbed.collectors.sources.papi.events import chosen_library, wheel_library  # noqa: PLC0415  rarely needed
 
-    return wheel_library().encode()
+    return os.fsencode(wheel_library() if bundled else chosen_library())
 
 
 def _refusal(header: HeaderStructure, source: str) -> str:

@@ -328,8 +328,10 @@ class Source:
     columns : callable, optional
         Takes the pass, the source's own output file of the run and the number of intervals; yields each metric with its
         counts. Without it counts are those in the records.
+    library : callable, optional
+        Returns the library that the user chose, by its path or a name for the dynamic linker; empty for the system's.
     observer_library : callable, optional
-        Returns the path of the library that the observer loads, empty for the system's.
+        Returns the library that the observer loads, empty for the system's.
     """
 
     name: str
@@ -350,6 +352,7 @@ class Source:
     simulated: bool = False
     plan: Callable[[Sequence[str], Request], Planned] | None = None
     columns: Callable[[Pass, Path, int], Iterator[tuple[Metric, NDArray[Any]]]] | None = None
+    library: Callable[[], str] = str
     observer_library: Callable[[], str] = str
 
     def __post_init__(self) -> None:

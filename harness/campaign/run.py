@@ -251,6 +251,7 @@ def _setup(campaign: CampaignSpec, sampling: Sampling, program: str) -> Setup:
     source = None if sampling.collected.source == NONE else find_source(sampling.collected.source)
     hardware = source is not None and source.sampled
     inside = measure.sampler == "inside"
+    library = "" if source is None else source.library() if inside else source.observer_library()
     return Setup(
         sampling.collected.source,
         sampling.interval_ns,
@@ -268,7 +269,7 @@ def _setup(campaign: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         user_read=inside and hardware and measure.reading == "read",
         alternate_stack=measure.alternate_stack,
         signal=measure.signal or (OVERFLOW_SIGNAL if sampling.event else SIGNAL),
-        papi=source.observer_library() if source is not None and not inside else "",
+        papi=library,
         observer_cpu=(CHOOSE_PROCESSOR if measure.observer_cpu is None else measure.observer_cpu)
         if measure.pin
         else NO_PINNING,

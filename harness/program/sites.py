@@ -159,8 +159,8 @@ def _sourceless(
         return MetricSites(name, event, (), (), None, "", str(error))
     text = "; ".join([f"calls of {function.function}", *function.notes])
     uncounted = tuple(Place("", 0, why) for why in function.uncounted)
-    cost = "2 instructions per call (one of them locked)" if event.threads == "exact" else "2 instructions per call"
-    return MetricSites(name, event, (Place(_shown(str(function.library), tree), 0, text),), uncounted, 2.0, cost)
+    places = (Place(_shown(str(function.library), tree), 0, text),)
+    return MetricSites(name, event, places, uncounted, *_CALLS[platform.machine() == "aarch64", event.threads])
 
 
 def _python(campaign: CampaignSpec, name: str, event: Event, command: ProgramCommand) -> MetricSites:
@@ -188,6 +188,14 @@ def _predicted(event: Event) -> tuple[float | None, str]:
         return None, f"{words}, and what it takes to compute `{event.add}`"
     return count, words
 
+
+_CALLS = {
+    (False, "plain"): (2.0, "2 instructions per call"),
+    (False, "exact"): (2.0, "2 instructions per call (one of them locked)"),
+    (True, "plain"): (10.0, "10 instructions per call"),
+    (True, "exact"): (11.0, "11 instructions per call (a pair of them exclusive; 9 with atomic additions)"),
+}
+"""What counting adds to a call of a library's function, elsewhere and on AArch64 (docs/evidence/machines.md)."""
 
 _INSTRUCTIONS: Mapping[str, tuple[float, float]] = {"x86_64": (1.0, 1.0)}
 _WORDS = {

@@ -1,4 +1,4 @@
-"""Runs of programs with the runtime in the emulated machine: many in one boot, each with a record file of its own."""
+"""Runs of programs with the runtime in an emulated machine: many in one boot, each with a record file of its own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.pmu.architectures import ARM64, Architecture
 from tests.pmu.machine import Machine
 from unperturbed.collectors.records import Records, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import BOUNDS, INCLUDE, runtime_files
 from unperturbed.errors import HostError, RunError
 
-__all__ = ["COMPILER", "Case", "Result", "build_program", "run_cases"]
+__all__ = ["COMPILER", "Case", "Result", "build_program", "compile_text", "no_servers", "run_cases"]
 
-COMPILER = "aarch64-linux-gnu-gcc"
+COMPILER = ARM64.compiler
+_NO_SERVERS = {
+    "ELFUTILS_0.178": ("begin", "end", "find_debuginfo", "find_executable", "find_source", "set_progressfn"),
+    "ELFUTILS_0.179": ("get_user_data", "set_user_data"),
+}
+"""What gdb asks of libdebuginfod, by version: there is no server to ask."""
 _HERE = Path(__file__).parent
 _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Werror", "-DUNPERTURBED_EXECUTABLE")
 
@@ -60,39 +66,64 @@ class Result:
         return self.records
 
 
-def build_program(folder: Path, source: str, *, runtime: bool) -> Path:
+def build_program(folder: Path, source: str, *, runtime: bool, architecture: Architecture = ARM64) -> Path:
     """Cross-compile a program that stands beside this file, with the runtime linked in or not; return its path.
 
     Raises
     ------
     HostError
-        There is no compiler for arm64, or it cannot compile the program.
+        There is no compiler for the architecture, or it cannot compile the program.
     """
-    if not shutil.which(COMPILER):
-        raise HostError(
-            f"there is no {COMPILER} on this host (on Debian: apt-get install --no-install-recommends "
-            "gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
-        )
     target = folder / Path(source).stem
     files = [_HERE / source]
     if runtime:
         first, last = BOUNDS
         files = [first, *files, *runtime_files(), last]
-    command = [
-        COMPILER,
-        *_FLAGS,
-        f"-I{INCLUDE}",
-        *map(str, files),
-        "-o",
-        str(target),
-        "-ldl",
-        "-lrt",
-        "-lpthread",
-    ]
+    return _compile(architecture, [*_FLAGS, f"-I{INCLUDE}", *map(str, files), "-lrt", "-lpthread"], source, target)
+
+
+def compile_text(folder: Path, text: str, name: str, *flags: str, architecture: Architecture = ARM64) -> Path:
+    """Cross-compile a program (or, by a name in `.so`, a library) as anybody would; return its path.
+
+    Raises
+    ------
+    HostError
+        As `build_program`.
+    """
+    source = folder / f"{name}.c"
+    source.write_text(text)
+    shared = ["-shared", "-fPIC", f"-Wl,-soname,{name}"] if name.endswith(".so") else []
+    return _compile(architecture, ["-O1", "-Wall", "-Werror", *shared, str(source), *flags], name, folder / name)
+
+
+def _compile(architecture: Architecture, arguments: list[str], what: str, target: Path) -> Path:
+    if not shutil.which(architecture.compiler):
+        raise HostError(
+            f"there is no {architecture.compiler} on this host (on Debian: apt-get install --no-install-recommends "
+            f"{architecture.compiler_packages})"
+        )
+    command = [architecture.compiler, *arguments, "-o", str(target), "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise HostError(f"{COMPILER} cannot compile {source}:\n{done.stderr[-2000:]}")
+        raise HostError(f"{architecture.compiler} cannot compile {what}:\n{done.stderr[-2000:]}")
     return target
+
+
+def no_servers(folder: Path) -> Path:
+    """Compile a libdebuginfod that knows of no server."""
+    text = "".join(
+        f"void *debuginfod_{name}(void) {{ return 0; }}\n" for names in _NO_SERVERS.values() for name in names
+    )
+    versions = "".join(
+        f"{version} {{ global: {' '.join(f'debuginfod_{name};' for name in names)} }};\n"
+        for version, names in _NO_SERVERS.items()
+    )
+    (folder / "none.c").write_text(text)
+    (folder / "none.map").write_text(versions)
+    library = folder / "libdebuginfod.so.1"
+    options = ("-shared", "-fPIC", f"-Wl,--version-script={folder}/none.map", f"-Wl,-soname,{library.name}")
+    subprocess.run([COMPILER, *options, "-o", str(library), str(folder / "none.c")], check=True)
+    return library
 
 
 def run_cases(
@@ -103,7 +134,7 @@ def run_cases(
     *,
     timeout_s: float,
     pmu: bool = True,
-    cpu: str = "cortex-a57",
+    cpu: str = "",
     processors: int = 1,
 ) -> dict[str, Result]:
     """Boot once, run all cases one after another, and return what each left.

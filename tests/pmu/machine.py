@@ -1,4 +1,4 @@
-"""An emulated arm64 machine with a performance monitoring unit, for hosts that have none.
+"""Emulated machines with a performance monitoring unit, for hosts that have none.
 
 QEMU's Cortex-A57 counts cycles and retired instructions. Its clock follows the number of instructions (`-icount
 shift=1`: two nanoseconds each), so counts and intervals are nearly the same at every boot, however busy the host is.
@@ -17,14 +17,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from tests.pmu.architectures import ARM64, Architecture
 from tests.pmu.packages import fetch_guest
 from unperturbed.errors import HostError, RunError
 
 __all__ = ["Machine", "Outcome", "prepare_machine"]
 
-_QEMU = "qemu-system-aarch64"
-
-_COMMAND_LINE = "console=ttyAMA0 quiet loglevel=4 panic=-1 nokaslr norandmaps"
+_COMMAND_LINE = "console={} quiet loglevel=4 panic=-1 nokaslr norandmaps"
 """Addresses are the same at every boot, and so are the counts, almost to the instruction."""
 
 _INIT = """#!/bin/busybox sh
@@ -36,7 +35,7 @@ mount -t tmpfs -o mode=1777 tmp /tmp
 mkdir -p /out
 sh /script
 echo $? > /status
-{ stty raw -echo; tar -czf - -C / status out; } <> /dev/ttyS0 >&0
+{ stty raw -echo; tar -czf - -C / status out; } <> /dev/ARCHIVE >&0
 poweroff -f
 """
 
@@ -68,10 +67,12 @@ class Machine:
 
     Attributes
     ----------
+    architecture : the kind of its processor.
     kernel : the guest's kernel.
     tree : folder with the files that every boot has.
     """
 
+    architecture: Architecture
     kernel: Path
     tree: Path
 
@@ -82,7 +83,7 @@ class Machine:
         *,
         timeout_s: float,
         pmu: bool = True,
-        cpu: str = "cortex-a57",
+        cpu: str = "",
         processors: int = 1,
     ) -> Outcome:
         """Boot, run a shell script as root, and bring back what it left below `/out`.
@@ -93,7 +94,7 @@ class Machine:
         script : for busybox's shell; /proc, /sys, /dev and /tmp are mounted, a user `nobody` exists.
         timeout_s : seconds on the host, boot included (about 2 s without any load).
         pmu : whether the processor has a performance monitoring unit.
-        cpu : the processor, by the emulator's name.
+        cpu : the processor, by the emulator's name; empty for the architecture's usual one.
         processors : they take turns on one of the host's, and the instruction counter counts for all of them together.
 
         Raises
@@ -106,12 +107,16 @@ class Machine:
         with tempfile.TemporaryDirectory(prefix="pmu-machine-") as name:
             folder = Path(name)
             image, archive = folder / "initramfs", folder / "archive"
-            image.write_bytes(b"".join(_initramfs(self.tree, files, script)))
+            kind = self.architecture
+            init = _INIT.replace("ARCHIVE", kind.archive)
+            image.write_bytes(b"".join(_initramfs(self.tree, files, script, init)))
+            processor = (cpu or kind.processor) + ("" if pmu else kind.without_pmu)
             command = [
-                *(_QEMU, "-M", "virt", "-cpu", f"{cpu},pmu={'on' if pmu else 'off'}", "-smp", str(processors)),
-                *("-icount", "shift=1,sleep=off", "-m", "512", "-nodefaults", "-no-user-config", "-display", "none"),
-                *("-no-reboot", "-nic", "none", "-kernel", str(self.kernel), "-initrd", str(image)),
-                *("-append", _COMMAND_LINE, "-serial", "stdio", "-monitor", "none"),
+                *(kind.emulator, *kind.machine, "-cpu", processor, "-smp", str(processors)),
+                *("-icount", f"shift={kind.clock_shift},sleep=off", "-m", "512", "-nodefaults", "-no-user-config"),
+                *("-display", "none", "-no-reboot", "-nic", "none", "-kernel", str(self.kernel)),
+                *("-initrd", str(image), "-append", _COMMAND_LINE.format(kind.console)),
+                *("-serial", "stdio", "-monitor", "none"),
                 *("-chardev", f"file,id=archive,path={archive}", "-device", "pci-serial,chardev=archive"),
             ]
             console = _console_of(command, timeout_s)
@@ -119,20 +124,21 @@ class Machine:
         return _unpack(content, console)
 
 
-def prepare_machine() -> Machine:
-    """Return the machine; its kernel and libraries are fetched on first use and kept in the user's cache.
+def prepare_machine(architecture: Architecture = ARM64) -> Machine:
+    """Return a machine; its kernel and libraries are fetched on first use and kept in the user's cache.
 
     Raises
     ------
     HostError
         A tool or a package is missing; the message says which and what to type.
     """
-    if not shutil.which(_QEMU):
+    if not shutil.which(architecture.emulator):
         raise HostError(
-            f"there is no {_QEMU} on this host (on Debian: apt-get install --no-install-recommends qemu-system-arm)"
+            f"there is no {architecture.emulator} on this host (on Debian: apt-get install --no-install-recommends "
+            f"{architecture.emulator_package})"
         )
-    folder = fetch_guest()
-    return Machine(folder / "kernel", folder / "tree")
+    folder = fetch_guest(architecture)
+    return Machine(architecture, folder / "kernel", folder / "tree")
 
 
 def _console_of(command: list[str], timeout_s: float) -> str:
@@ -152,7 +158,7 @@ def _console_of(command: list[str], timeout_s: float) -> str:
         ) from None
     console = done.stdout.decode(errors="replace").replace("\r\n", "\n")
     if done.returncode != 0:
-        raise RunError(f"{_QEMU} failed with exit code {done.returncode}:\n{console[-2000:]}")
+        raise RunError(f"{command[0]} failed with exit code {done.returncode}:\n{console[-2000:]}")
     return console
 
 
@@ -170,7 +176,7 @@ def _unpack(content: bytes, console: str) -> Outcome:
     return Outcome(console, status, {str(PurePosixPath(name).relative_to("out")): data for name, data in files.items()})
 
 
-def _initramfs(tree: Path, files: Mapping[str, Path], script: str) -> Iterator[bytes]:
+def _initramfs(tree: Path, files: Mapping[str, Path], script: str, init: str) -> Iterator[bytes]:
     """Yield the parts of the machine's root file system.
 
     An archive in cpio's `newc` format (Linux's buffer-format.rst).
@@ -193,7 +199,7 @@ def _initramfs(tree: Path, files: Mapping[str, Path], script: str) -> Iterator[b
     for name, content in _ACCOUNTS.items():
         add(name, stat.S_IFREG | 0o644, content)
     add("/bin/sh", stat.S_IFLNK | 0o777, b"busybox")
-    add("/init", stat.S_IFREG | 0o755, _INIT.encode())
+    add("/init", stat.S_IFREG | 0o755, init.encode())
     add("/script", stat.S_IFREG | 0o644, script.encode())
     for name, path in files.items():
         add(name, stat.S_IFREG | stat.S_IMODE(path.stat().st_mode), path.read_bytes())

@@ -53,44 +53,46 @@ def _setup(
     return Setup(source, interval_ns, "monotonic", events, sampler=sampler, capacity=1024, **options)  # type: ignore[arg-type]
 
 
-def _papi(sampler: str, *names: str, **options: Any) -> Setup:
+def papi(sampler: str, *names: str, **options: Any) -> Setup:
     return _setup("papi", tuple(map(Event, names)), sampler, **options)
 
 
-def _both(source: str, sampler: str, **options: Any) -> Setup:
+def both(source: str, sampler: str, **options: Any) -> Setup:
     events = tuple(map(Event, (CYCLES, INSTRUCTIONS))) if source == "papi" else HARDWARE
     return _setup(source, events, sampler, **options)
 
 
-def _overflowing(source: str, sampler: str, period: int, *, event: int = 0, **options: Any) -> Setup:
+def overflowing(source: str, sampler: str, period: int, *, event: int = 0, **options: Any) -> Setup:
     """Return a set-up whose intervals end after so many cycles (or, of event 1, instructions)."""
     events = tuple(map(Event, (CYCLES, INSTRUCTIONS))) if source == "papi" else HARDWARE
     ends = {"signal": OVERFLOW_SIGNAL, "interval_event": events[event].name}
     return Setup(source, period, "event", events, sampler=sampler, capacity=1024, **ends, **options)  # type: ignore[arg-type]
 
 
-def _run(sampler: str, turns: int, program: str = "work") -> str:
+def command(sampler: str, turns: int, program: str = "work") -> str:
     return ("" if sampler == "inside" else "observer $RECORD ") + f"/bin/{program} {turns}"
 
 
 def _counting_cases() -> dict[str, Case]:
     cases = {
-        f"{source}-{sampler}": Case(_run(sampler, TURNS), _both(source, sampler))
+        f"{source}-{sampler}": Case(command(sampler, TURNS), both(source, sampler))
         for source in SOURCES
         for sampler in SAMPLERS
     }
     for sampler in SAMPLERS:
-        cases[f"reset-papi-{sampler}"] = Case(_run(sampler, TURNS), _both("papi", sampler, reset=True))
-        cases[f"often-{sampler}"] = Case(_run(sampler, TURNS), _both("perf_event", sampler, interval_ns=MS))
-        cases[f"multiplexed-{sampler}"] = Case(_run(sampler, TURNS), _setup("perf_event", RAW, sampler, multiplex=True))
-    cases["reset-perf_event-inside"] = Case(_run("inside", TURNS), _both("perf_event", "inside", reset=True))
+        cases[f"reset-papi-{sampler}"] = Case(command(sampler, TURNS), both("papi", sampler, reset=True))
+        cases[f"often-{sampler}"] = Case(command(sampler, TURNS), both("perf_event", sampler, interval_ns=MS))
+        cases[f"multiplexed-{sampler}"] = Case(
+            command(sampler, TURNS), _setup("perf_event", RAW, sampler, multiplex=True)
+        )
+    cases["reset-perf_event-inside"] = Case(command("inside", TURNS), both("perf_event", "inside", reset=True))
     cases["user-read"] = Case(
-        _run("inside", WRAPPING_TURNS),
-        _both("perf_event", "inside", interval_ns=100 * MS, user_read=True),
+        command("inside", WRAPPING_TURNS),
+        both("perf_event", "inside", interval_ns=100 * MS, user_read=True),
         before="echo 1 > /proc/sys/kernel/perf_user_access",
         after="echo 0 > /proc/sys/kernel/perf_user_access",
     )
-    cases["user-read-forbidden"] = Case(_run("inside", 1_000_000), _both("perf_event", "inside", user_read=True))
+    cases["user-read-forbidden"] = Case(command("inside", 1_000_000), both("perf_event", "inside", user_read=True))
     cases["reference"] = Case(f"reference 0:0,0:1 /bin/work {TURNS}")
     return cases
 
@@ -103,65 +105,65 @@ def _overflow_cases() -> dict[str, Case]:
     }
     for sampler in SAMPLERS:
         for source in SOURCES:
-            cases[f"overflow-{source}-{sampler}"] = Case(_run(sampler, TURNS), _overflowing(source, sampler, PERIOD))
-        often = _overflowing("perf_event", sampler, PERIOD // 10)
-        cases[f"overflow-often-{sampler}"] = Case(_run(sampler, TURNS), often)
-        throttled = _overflowing("perf_event", sampler, PERIOD // 100)
-        cases[f"overflow-throttled-{sampler}"] = Case(_run(sampler, SHORT_TURNS), throttled, **slower)
-    setup = _overflowing("perf_event", "inside", PERIOD)
-    cases["overflow-again"] = Case(_run("inside", TURNS), setup)
-    cases["overflow-nobody"] = Case(_run("inside", SHORT_TURNS), setup, user="nobody", paranoid=2)
+            cases[f"overflow-{source}-{sampler}"] = Case(command(sampler, TURNS), overflowing(source, sampler, PERIOD))
+        often = overflowing("perf_event", sampler, PERIOD // 10)
+        cases[f"overflow-often-{sampler}"] = Case(command(sampler, TURNS), often)
+        throttled = overflowing("perf_event", sampler, PERIOD // 100)
+        cases[f"overflow-throttled-{sampler}"] = Case(command(sampler, SHORT_TURNS), throttled, **slower)
+    setup = overflowing("perf_event", "inside", PERIOD)
+    cases["overflow-again"] = Case(command("inside", TURNS), setup)
+    cases["overflow-nobody"] = Case(command("inside", SHORT_TURNS), setup, user="nobody", paranoid=2)
     cases["overflow-late"] = Case(
-        _run("inside", SHORT_TURNS), _overflowing("perf_event", "inside", PERIOD // 10, event=1)
+        command("inside", SHORT_TURNS), overflowing("perf_event", "inside", PERIOD // 10, event=1)
     )
     cases["overflow-user-read"] = Case(
-        _run("inside", SHORT_TURNS),
-        _overflowing("perf_event", "inside", PERIOD // 10, user_read=True),
+        command("inside", SHORT_TURNS),
+        overflowing("perf_event", "inside", PERIOD // 10, user_read=True),
         before="echo 1 > /proc/sys/kernel/perf_user_access",
         after="echo 0 > /proc/sys/kernel/perf_user_access",
     )
     for sampler in SAMPLERS:
-        team = _overflowing("papi", sampler, PERIOD // 5, software=3, threads=sampler == "inside")
-        cases[f"overflow-team-{sampler}"] = Case(_run(sampler, TEAM_TURNS, "team"), team)
+        team = overflowing("papi", sampler, PERIOD // 5, software=3, threads=sampler == "inside")
+        cases[f"overflow-team-{sampler}"] = Case(command(sampler, TEAM_TURNS, "team"), team)
     return cases
 
 
 def _team_cases() -> dict[str, Case]:
-    run = {sampler: _run(sampler, TEAM_TURNS, "team") for sampler in SAMPLERS}
+    run = {sampler: command(sampler, TEAM_TURNS, "team") for sampler in SAMPLERS}
     return {
-        "team-main-thread": Case(run["inside"], _both("papi", "inside", software=3)),
-        "team-threads-inside": Case(run["inside"], _both("papi", "inside", software=3, threads=True)),
-        "team-threads-outside": Case(run["outside"], _both("papi", "outside", software=3)),
-        "team-children": Case(run["outside"], _both("papi", "outside", software=3, children=True)),
+        "team-main-thread": Case(run["inside"], both("papi", "inside", software=3)),
+        "team-threads-inside": Case(run["inside"], both("papi", "inside", software=3, threads=True)),
+        "team-threads-outside": Case(run["outside"], both("papi", "outside", software=3)),
+        "team-children": Case(run["outside"], both("papi", "outside", software=3, children=True)),
         "team-reference": Case(f"reference 0:0,0:1 /bin/team {TEAM_TURNS}"),
     }
 
 
 def _refusal_cases() -> dict[str, Case]:
     cases = {"enumeration": Case("echo papi-enumerate | list")}
-    cases["too-many-inside"] = Case(_run("inside", 1_000_000), _setup("perf_event", RAW[:8], "inside"))
-    cases["too-many-outside"] = Case(_run("outside", 1_000_000), _setup("perf_event", RAW[:8], "outside"))
+    cases["too-many-inside"] = Case(command("inside", 1_000_000), _setup("perf_event", RAW[:8], "inside"))
+    cases["too-many-outside"] = Case(command("outside", 1_000_000), _setup("perf_event", RAW[:8], "outside"))
     for sampler in SAMPLERS:
-        run = _run(sampler, 1_000_000)
+        run = command(sampler, 1_000_000)
         for first in range(0, len(COUNTABLE), 6):
-            cases[f"presets-{first}-{sampler}"] = Case(run, _papi(sampler, *COUNTABLE[first : first + 6]))
-        cases[f"absent-{sampler}"] = Case(run, _papi(sampler, ABSENT))
-        cases[f"six-and-cycles-{sampler}"] = Case(run, _papi(sampler, CYCLES, *PROGRAMMABLE[:6]))
-        cases[f"seven-{sampler}"] = Case(run, _papi(sampler, *PROGRAMMABLE))
+            cases[f"presets-{first}-{sampler}"] = Case(run, papi(sampler, *COUNTABLE[first : first + 6]))
+        cases[f"absent-{sampler}"] = Case(run, papi(sampler, ABSENT))
+        cases[f"six-and-cycles-{sampler}"] = Case(run, papi(sampler, CYCLES, *PROGRAMMABLE[:6]))
+        cases[f"seven-{sampler}"] = Case(run, papi(sampler, *PROGRAMMABLE))
         for source in SOURCES:
             for level in (2, 3):
                 name = f"nobody-{level}-{source}-{sampler}"
-                cases[name] = Case(run, _both(source, sampler), user="nobody", paranoid=level)
-            cases[f"root-3-{source}-{sampler}"] = Case(run, _both(source, sampler), paranoid=3)
+                cases[name] = Case(run, both(source, sampler), user="nobody", paranoid=level)
+            cases[f"root-3-{source}-{sampler}"] = Case(run, both(source, sampler), paranoid=3)
         cases[f"no-library-{sampler}"] = Case(
-            run, _both("papi", sampler), before=f"mv {LIBRARY} /tmp/away", after=f"mv /tmp/away {LIBRARY}"
+            run, both("papi", sampler), before=f"mv {LIBRARY} /tmp/away", after=f"mv /tmp/away {LIBRARY}"
         )
     return cases
 
 
 CASES: Mapping[str, Case] = {**_counting_cases(), **_overflow_cases(), **_team_cases(), **_refusal_cases()}
 CASES_OF_ANOTHER: Mapping[str, Case] = {
-    f"{source}-{sampler}": Case(_run(sampler, 1_000_000), _both(source, sampler))
+    f"{source}-{sampler}": Case(command(sampler, 1_000_000), both(source, sampler))
     for source in SOURCES
     for sampler in SAMPLERS
 }

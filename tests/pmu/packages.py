@@ -1,28 +1,29 @@
-"""The emulated machine's kernel and libraries.
+"""The emulated machines' kernels and libraries.
 
-Debian's arm64 packages, fetched by name from the host's own package sources.
+Debian's packages, fetched by name from the host's own package sources, or from another release on the same server.
 """
 
 from __future__ import annotations
 
 import platform
-import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from tests.pmu.architectures import ARM64, Architecture
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError
 
-__all__ = ["fetch_guest", "fetch_tools"]
+__all__ = ["fetch_guest", "fetch_papi", "fetch_tools"]
 
-_ARCHITECTURE = "arm64"
-_LIBRARY = re.compile(r"\./(usr/)?lib/(aarch64-linux-gnu/)?[^/]+\.so(\.[^/]*)?")
 _FORMAT = 1
 """Raised whenever what the cached folder holds changes."""
+_KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+"""Of all Debian's releases that are in use."""
 _TOOLS = ("gdb", "perf")
 _TOOL_PACKAGES = (
     *("gdb-minimal", "libexpat1", "libgmp10", "libreadline8", "libtinfo6", "libxxhash0"),
@@ -34,24 +35,24 @@ _TOOL_PACKAGES = (
 symbols and needs the libraries of half a network; the guest has no network, and a stand-in of it."""
 
 
-def fetch_guest() -> Path:
+def fetch_guest(architecture: Architecture = ARM64) -> Path:
     """Return a folder with the guest's `kernel`, its `tree` of libraries and busybox.
 
     `packages`, their names and versions.
 
-    It is fetched when the user's cache lacks it: 25 MB of packages and 10 MB of package lists, of which 33 MB are kept.
-    The host's own lists and packages stay untouched, and no privilege is needed.
+    It is fetched when the user's cache lacks it: 25 MB of packages and 10 MB of package lists, of which 33 MB are kept
+    (for arm64). The host's own lists and packages stay untouched, and no privilege is needed.
 
     Raises
     ------
     HostError
         apt-get is missing, or the host's package sources do not have the packages.
     """
-    return _kept("", _make_guest)
+    return _kept(architecture.suite, _name("", architecture), partial(_make_guest, architecture))
 
 
 def fetch_tools() -> dict[str, Path]:
-    """Return gdb and perf for the guest, and their libraries, by path in the guest; fetched as the guest itself is.
+    """Return gdb and perf for the arm64 guest, and their libraries, by path in the guest; fetched as the guest itself.
 
     14 MB of packages, of which 55 MB are kept.
 
@@ -60,17 +61,43 @@ def fetch_tools() -> dict[str, Path]:
     HostError
         As `fetch_guest`.
     """
-    folder = _kept("-tools", _make_tools)
+    return _by_path(_kept("", "-tools", _make_tools))
+
+
+def fetch_papi(suite: str, packages: Sequence[str], architecture: Architecture = ARM64) -> dict[str, Path]:
+    """Return PAPI of another Debian release for a guest, by path in the guest; fetched likewise.
+
+    It lies beside the guest's own.
+
+    Parameters
+    ----------
+    suite : the release.
+    packages : what else is taken from there, and replaces the guest's own: libraries of other packages.
+    architecture : of the guest.
+
+    Raises
+    ------
+    HostError
+        As `fetch_guest`.
+    """
+    return _by_path(_kept(suite, _name("-papi", architecture), partial(_make_papi, suite, packages, architecture)))
+
+
+def _name(what: str, architecture: Architecture) -> str:
+    return what + ("" if architecture.name == ARM64.name else f"-{architecture.name}")
+
+
+def _by_path(folder: Path) -> dict[str, Path]:
     return {f"/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.is_file()}
 
 
-def _kept(what: str, make: Callable[[Path, Path], None]) -> Path:
+def _kept(suite: str, what: str, make: Callable[[Path, Path], None]) -> Path:
     """Return a folder of the cache, made where it is not there yet."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise HostError(
             "the emulated machine is made of Debian packages, and this host has no apt-get: use a Debian host"
         )
-    release = platform.freedesktop_os_release().get("VERSION_CODENAME", "unknown")
+    release = suite or platform.freedesktop_os_release().get("VERSION_CODENAME", "unknown")
     target = user_cache() / "pmu" / f"{release}{what}-{_FORMAT}"
     if target.exists():
         return target
@@ -86,36 +113,47 @@ def _kept(what: str, make: Callable[[Path, Path], None]) -> Path:
     return target
 
 
-def _make_guest(folder: Path, made: Path) -> None:
-    apt = _Apt(folder)
-    names = ["busybox-static", "libc6", "libgcc-s1", "libpfm4"]
-    names.append(apt.dependency("linux-image-cloud-arm64", "linux-image-"))
-    names.append(apt.dependency("libpapi-dev", "libpapi"))
-    libraries = made / "tree" / "lib" / "aarch64-linux-gnu"
+def _make_guest(architecture: Architecture, folder: Path, made: Path) -> None:
+    apt = _Apt(folder, architecture, architecture.suite)
+    names = ["busybox-static", "libc6", "libgcc-s1", apt.dependency(architecture.kernel_package, "linux-image-")]
+    if architecture.has_papi:
+        names += ["libpfm4", apt.dependency("libpapi-dev", "libpapi")]
+    tree = made / "tree"
+    libraries = tree / architecture.libraries.lstrip("/")
     libraries.mkdir(parents=True)
-    (made / "tree" / "bin").mkdir()
-    (made / "tree" / "lib" / "ld-linux-aarch64.so.1").symlink_to("aarch64-linux-gnu/ld-linux-aarch64.so.1")
+    (tree / "bin").mkdir()
+    linker = tree / architecture.linker.lstrip("/")
+    linker.parent.mkdir(exist_ok=True)
+    linker.symlink_to(f"{architecture.libraries}/{linker.name}")
     packages = apt.download(names)
     for package in packages:
-        if _extract(package, made, libraries) == 0:
+        if _extract(package, made, libraries, architecture) == 0:
             raise HostError(f"{package.name} holds neither a kernel nor busybox nor a library: is this a Debian host?")
     (made / "packages").write_text("".join(f"{package.stem}\n" for package in packages))
 
 
+def _make_papi(suite: str, others: Sequence[str], architecture: Architecture, folder: Path, made: Path) -> None:
+    apt = _Apt(folder, architecture, suite)
+    libraries = made / architecture.libraries.lstrip("/")
+    libraries.mkdir(parents=True)
+    for package in apt.download([apt.dependency("libpapi-dev", "libpapi"), *others]):
+        _extract(package, made, libraries, architecture)
+
+
 def _make_tools(folder: Path, made: Path) -> None:
-    libraries, unpacked = made / "lib" / "aarch64-linux-gnu", folder / "unpacked"
+    libraries, unpacked = made / ARM64.libraries.lstrip("/"), folder / "unpacked"
     libraries.mkdir(parents=True)
     (made / "bin").mkdir()
-    for package in _Apt(folder).download(_TOOL_PACKAGES):
+    for package in _Apt(folder, ARM64).download(_TOOL_PACKAGES):
         subprocess.run(["dpkg-deb", "-x", str(package), str(unpacked)], check=True)
     for name in _TOOLS:
         shutil.copy2(unpacked / "usr" / "bin" / name, made / "bin" / name)
     for path in unpacked.rglob("*.so*"):
-        if _LIBRARY.fullmatch(f"./{path.relative_to(unpacked)}") and path.exists():
+        if ARM64.library.fullmatch(f"./{path.relative_to(unpacked)}") and path.exists():
             shutil.copy2(path, libraries / path.name)
 
 
-def _extract(package: Path, made: Path, libraries: Path) -> int:
+def _extract(package: Path, made: Path, libraries: Path, architecture: Architecture) -> int:
     """Take the kernel, busybox or the shared libraries out of a package, all libraries into one folder.
 
     Return how many files that were.
@@ -131,7 +169,7 @@ def _extract(package: Path, made: Path, libraries: Path) -> int:
                 target = made / "kernel"
             elif member.name in {"./bin/busybox", "./usr/bin/busybox"}:
                 target = made / "tree" / "bin" / "busybox"
-            elif _LIBRARY.fullmatch(member.name):
+            elif architecture.library.fullmatch(member.name):
                 target = libraries / name
             else:
                 continue
@@ -142,25 +180,31 @@ def _extract(package: Path, made: Path, libraries: Path) -> int:
                     target.symlink_to(Path(member.linkname).name)
             elif content := archive.extractfile(member):
                 target.write_bytes(content.read())
+                target.chmod(0o755)
                 files += 1
     return files
 
 
 class _Apt:
-    """apt for another architecture, with lists of its own; the sources and their keys are the host's."""
+    """apt for another architecture, with lists of its own; the sources and their keys are the host's.
 
-    def __init__(self, folder: Path) -> None:
+    A release that is not the host's is looked for where the host's own comes from.
+    """
+
+    def __init__(self, folder: Path, architecture: Architecture, suite: str = "") -> None:
         self._folder = folder
+        self._name = architecture.name
         for name in ("lists/partial", "cache/archives/partial", "packages"):
             (folder / name).mkdir(parents=True)
         self._options = (
-            f"-oAPT::Architecture={_ARCHITECTURE}",
-            f"-oAPT::Architectures={_ARCHITECTURE}",
+            f"-oAPT::Architecture={architecture.name}",
+            f"-oAPT::Architectures={architecture.name}",
             f"-oDir::State::lists={folder / 'lists'}",
             f"-oDir::Cache={folder / 'cache'}",
             "-oDir::State::status=/dev/null",
             "-oAcquire::Languages=none",
             "-oAPT::Sandbox::User=root",  # the sandbox's user cannot write into a private folder
+            *(_source_of(suite, folder) if suite else ()),
         )
         # One source that fails, of a vendor that offers nothing for this architecture, is no reason to give up.
         self._updated = self._run(["apt-get", "update"], check=False)
@@ -171,7 +215,7 @@ class _Apt:
             relation, _, name = line.strip().partition(": ")
             if relation == "Depends" and name.startswith(prefix) and name != package:
                 return name
-        raise HostError(f"package {package} ({_ARCHITECTURE}) depends on no {prefix}*: is this a Debian host?")
+        raise HostError(f"package {package} ({self._name}) depends on no {prefix}*: is this a Debian host?")
 
     def download(self, names: Sequence[str]) -> list[Path]:
         """Fetch packages, checked by the sources' signatures."""
@@ -189,8 +233,28 @@ class _Apt:
         )
         if check and done.returncode != 0:
             raise HostError(
-                f"{' '.join(command)} ({_ARCHITECTURE}) failed; are the package sources of this host Debian's, and "
+                f"{' '.join(command)} ({self._name}) failed; are the package sources of this host Debian's, and "
                 "reachable?\n"
                 f"{(self._updated + done.stdout).strip()[-2000:]}"
             )
         return done.stdout
+
+
+def _source_of(suite: str, folder: Path) -> tuple[str, str]:
+    """Return apt's options by which it knows one release alone, from the server of the host's own."""
+    release = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    known = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(CODENAME) $(SITE)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    servers = dict(line.split(" ", 1) for line in known.splitlines())
+    if release not in servers:
+        raise HostError(
+            f"none of this host's package sources is {release or 'a Debian release'}: is this a Debian host?"
+        )
+    file = folder / "sources.list"
+    keys = f"[signed-by={_KEYS}] " if _KEYS.exists() else ""
+    file.write_text(f"deb {keys}{servers[release]} {suite} main\n")
+    return f"-oDir::Etc::SourceList={file}", "-oDir::Etc::SourceParts=/dev/null"

@@ -1,5 +1,6 @@
 /* A program of three: its main thread, a second thread and a child process, each with a loop of exactly four
  * instructions a turn and a counter of its own. */
+#include "turns.h"
 #include "unperturbed.h"
 
 #include <pthread.h>
@@ -20,14 +21,7 @@ static void __attribute__((constructor)) enrol(void) { unperturbed_register(&tab
 static void spin(int member)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        unsigned long left = turns / ROUNDS, sum = 0;
-        __asm__ volatile("1: add %1, %1, %0\n\t"
-                         "eor %1, %1, %1, lsr #7\n\t"
-                         "subs %0, %0, #1\n\t"
-                         "b.ne 1b"
-                         : "+r"(left), "+r"(sum)
-                         :
-                         : "cc");
+        turn(turns / ROUNDS);
         ++*(volatile uint64_t *)&counts[member];
     }
 }

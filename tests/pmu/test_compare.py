@@ -9,13 +9,12 @@ from __future__ import annotations
 import shlex
 import shutil
 import signal
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.pmu.cases import COMPILER, Case, Result, build_program, run_cases
+from tests.pmu.cases import COMPILER, Case, Result, build_program, no_servers, run_cases
 from tests.pmu.machine import Machine
 from tests.pmu.packages import fetch_tools
 from unperturbed.analysis.levels import level_changes
@@ -34,11 +33,6 @@ METRICS = tuple(Metric(name, "hardware") for name in ("PAPI_TOT_CYC", "PAPI_TOT_
 PROGRAM = f"/bin/rounds {ROUNDS}"
 SIGNALS = {"gdb": int(signal.SIGURG), "perf": None}
 """At the sampler's usual signal gdb stops the program."""
-NO_SERVERS = {
-    "ELFUTILS_0.178": ("begin", "end", "find_debuginfo", "find_executable", "find_source", "set_progressfn"),
-    "ELFUTILS_0.179": ("get_user_data", "set_user_data"),
-}
-"""What gdb asks of libdebuginfod, by version: there is no server to ask."""
 TOOLS = {
     "gdb": f"gdb -batch -ex run --args {PROGRAM}",
     "perf": f"perf record -o /dev/null {PROGRAM}",
@@ -68,23 +62,6 @@ def test_the_spec_samples_the_program_and_starts_the_tool(
     assert spec.programs["B"].run.replace(str(tmp_path), "/bin") == TOOLS[tool].replace(tool, f"/bin/{tool}", 1)
 
 
-def _no_servers(folder: Path) -> Path:
-    """Compile a libdebuginfod that knows of no server."""
-    text = "".join(
-        f"void *debuginfod_{name}(void) {{ return 0; }}\n" for names in NO_SERVERS.values() for name in names
-    )
-    versions = "".join(
-        f"{version} {{ global: {' '.join(f'debuginfod_{name};' for name in names)} }};\n"
-        for version, names in NO_SERVERS.items()
-    )
-    (folder / "none.c").write_text(text)
-    (folder / "none.map").write_text(versions)
-    library = folder / "libdebuginfod.so.1"
-    options = ("-shared", "-fPIC", f"-Wl,--version-script={folder}/none.map", f"-Wl,-soname,{library.name}")
-    subprocess.run([COMPILER, *options, "-o", str(library), str(folder / "none.c")], check=True)
-    return library
-
-
 @pytest.fixture(scope="module")
 def runs(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     """Return the runs of each set-up, in turn: `plain-0`, `gdb-0`, `perf-0`, `plain-1`, …"""
@@ -99,7 +76,7 @@ def runs(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     programs = {
         "rounds": build_program(folder, "rounds.c", runtime=False),
         "/preload.so": build_preload(COMPILER),
-        "/lib/aarch64-linux-gnu/libdebuginfod.so.1": _no_servers(folder),
+        "/lib/aarch64-linux-gnu/libdebuginfod.so.1": no_servers(folder),
         **fetch_tools(),
     }
     return run_cases(machine, programs, cases, folder / "records", timeout_s=400)

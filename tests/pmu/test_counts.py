@@ -29,7 +29,7 @@ def whole(result: Result) -> Records:
 
 def counted(records: Records) -> tuple[int, int]:
     """Return cycles and instructions from the first record to the last."""
-    cycles, instructions = records.rows["hardware"][-1] - records.rows["hardware"][0]
+    cycles, instructions = (records.rows["hardware"][-1] - records.rows["hardware"][0])[:2]
     return int(cycles), int(instructions)
 
 

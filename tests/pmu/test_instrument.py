@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.pmu.cases import COMPILER
+from tests.pmu.architectures import NEWEST_ARM64
 from tests.pmu.machine import Machine
 from unperturbed.collectors.records import Records, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import BOUNDS, build_observer, runtime_files
@@ -58,24 +59,38 @@ class Left:
 
 @pytest.fixture(scope="module")
 def left(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
-    folder = tmp_path_factory.mktemp("instrument")
+    return run_instrumented(machine, tmp_path_factory.mktemp("instrument"), FLAGS, cpu=NEWEST_ARM64)
+
+
+def run_instrumented(
+    machine: Machine, folder: Path, flags: Mapping[str, str], *, cpu: str = "", shams: bool = True
+) -> dict[str, Left]:
+    """Build the program with its metrics by each of some flags, run it under both samplers, and return what was left.
+
+    Parameters
+    ----------
+    machine, cpu : where it runs; see `Machine.run`.
+    flags : one of the compiler by the name of a build.
+    shams : whether sham builds are made too, which only some machines can have.
+    """
+    compiler = machine.architecture.compiler
     (folder / "prog.c").write_text(TEXT)
     software = {name: parse_event(event) for name, event in SOFTWARE.items()}
-    files: dict[str, Path] = {"/bin/observer": build_observer(COMPILER)}
+    files: dict[str, Path] = {"/bin/observer": build_observer(compiler)}
     setups: dict[str, Setup] = {}
     script = []
-    for build, flag in FLAGS.items():
-        for sham in (False, True):
+    for build, flag in flags.items():
+        for sham in (False, True)[: 1 + shams]:
             compilers = write_toolchain(
                 folder / f"{build}-{sham}",
                 software,
-                compilers={"cc": COMPILER},
+                compilers={"cc": compiler},
                 runtime=runtime_files(),
                 bounds=BOUNDS,
                 sham=sham,
             )
             program = folder / f"{build}-{'sham' if sham else 'real'}"
-            words = (COMPILER, flag, "-static", str(folder / "prog.c"), "-o", str(program))
+            words = (compiler, flag, "-static", str(folder / "prog.c"), "-o", str(program))
             assert parse_command(words).static
             assert run(read_settings(str(compilers.folder / "settings.json")), words) == 0
             files[f"/bin/{program.name}"] = program
@@ -88,7 +103,7 @@ def left(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> dict[str
                 script.append(
                     f"UNPERTURBED_RECORD=/out/{name}.record {observed} /bin/{program.name} > /out/{name}.own || exit 1"
                 )
-    outcome = machine.run(files, "\n".join(script), timeout_s=60, cpu="max")
+    outcome = machine.run(files, "\n".join(script), timeout_s=100, cpu=cpu)
     assert outcome.status == 0, outcome.console
     found = {}
     for name, setup in setups.items():

@@ -10,6 +10,7 @@
 
 #define PAPI_VERSION_OF(major, minor) ((major) << 24 | (minor) << 16)
 #define PAPI_NULL (-1)
+#define PAPI_EINVAL (-1)
 #define PAPI_LIB_VERSION 21
 #define PAPI_ENUM_EVENTS 0
 #define PAPI_ENUM_FIRST 1
@@ -40,6 +41,10 @@ struct component_info {
     char kernel_version[64];
     char disabled_reason[1024]; /* 128 bytes before 6.0: the text ends in any case */
 };
+
+/* Python's wheel of PAPI takes the address of this object, and leaves functions of Python open that nothing here
+ * calls. */
+__attribute__((visibility("default"))) char _Py_NoneStruct[64];
 
 static struct {
     void *library;
@@ -74,13 +79,15 @@ static int load_papi(void)
     if (state <= 0)
         return state;
     state = -1;
-    const char *given = getenv("UNPERTURBED_PAPI");
-    if (given && *given)
+    const char *given = getenv("UNPERTURBED_PAPI"), *problem = "libpapi is not installed";
+    if (given && *given) {
         papi.library = dlopen(given, RTLD_LAZY | RTLD_LOCAL);
-    for (unsigned i = 0; i < sizeof libraries / sizeof *libraries && !papi.library; i++)
+        problem = papi.library ? "" : dlerror();
+    }
+    for (unsigned i = 0; i < sizeof libraries / sizeof *libraries && !papi.library && !(given && *given); i++)
         papi.library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
     if (!papi.library) {
-        answer("library", "", "libpapi is not installed", -1, "", "");
+        answer("library", "", problem, -1, "", "");
         return state;
     }
     const struct {
@@ -116,7 +123,8 @@ static int load_papi(void)
     for (unsigned i = 0; i < sizeof versions / sizeof *versions && version <= 0; i++)
         version = papi.init(versions[i]);
     if (version <= 0) {
-        const char *reason = papi.explain(version);
+        const char *reason =
+            version == PAPI_EINVAL ? "this PAPI is none of 5.7, 6.0, 7.0, 7.1 and 7.2" : papi.explain(version);
         answer("library", "", reason ? reason : "PAPI_library_init fails", version, "PAPI_library_init", "");
         return state;
     }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unperturbed.collectors.sources.papi.events import bundled_library, event, metric
+from unperturbed.collectors.sources.papi.events import LIBRARY_VARIABLE, chosen_library, event, metric, observer_library
 from unperturbed.collectors.sources.papi.listing import catalogue
 from unperturbed.collectors.sources.perf.events import PREFIX
 from unperturbed.collectors.sources.source import Source
+
+__all__ = ["LIBRARY_VARIABLE", "PAPI"]
 
 PAPI = Source(
     name="papi",
@@ -21,5 +23,6 @@ PAPI = Source(
     c_file=Path(__file__).with_name("event_set.c"),
     c_name="unperturbed_papi",
     number=3,
-    observer_library=bundled_library,
+    library=chosen_library,
+    observer_library=observer_library,
 )

@@ -1,4 +1,4 @@
-/* PAPI by dlopen: versions 5 to 7 share this part of the interface, and a program needs no PAPI to be built. */
+/* PAPI by dlopen: versions 5.7 to 7.2 share this part of the interface, and a program needs no PAPI to be built. */
 #define _GNU_SOURCE
 #include "../../runtime/common/sources.h"
 
@@ -12,6 +12,8 @@
 
 #define PAPI_VERSION_OF(major, minor) ((major) << 24 | (minor) << 16)
 #define PAPI_NULL (-1)
+#define PAPI_EINVAL (-1)
+#define PAPI_ENOEVNT (-7)
 #define PAPI_INHERIT 28
 
 static struct {
@@ -59,6 +61,35 @@ static int has_pmu(void)
     return fd >= 0 || (errno != ENOENT && errno != EOPNOTSUPP);
 }
 
+/* What PAPI_get_event_info fills, versions 6 and 7; its own check is that `symbol` comes back as it was asked for. */
+struct papi_event_info {
+    unsigned code;
+    char symbol[1024];
+    char short_description[64];
+    char long_description[1024];
+    int component;
+    char units[64];
+    int location, data_type, value_type, timescope, update_type, update_frequency;
+    unsigned count;
+    unsigned type;
+    char derived[64];
+    char postfix[256];
+    unsigned codes[12];
+    char name[12][256];
+    char note[1024];
+    char beyond[1 << 16]; /* a later version may write more */
+};
+
+static struct papi_event_info info;
+
+/* Tells whether PAPI has the one event that every processor has. */
+static int knows_cycles(void)
+{
+    int number = 0;
+    memset(&info, 0, sizeof info);
+    return papi.code("PAPI_TOT_CYC", &number) == 0 && papi.describe(number, &info) == 0 && info.count > 0;
+}
+
 /* PAPI says that its component is disabled, or that there is no such event: with the reason that lies behind. A library
  * that knows no processor of this kind says the same on a host without a PMU, and the two are told apart by asking the
  * kernel. */
@@ -71,6 +102,9 @@ static int refused(struct unperturbed_header *header, int code, const char *what
         because = "this host has no PMU that the kernel can use";
     else if (strstr(behind, "libpfm4"))
         because = "the processor is newer than this PAPI, which does not know its events";
+    else if (code == PAPI_ENOEVNT && !knows_cycles())
+        because = "this PAPI has no event of this processor: its libpfm may look for the PMU by another name than the "
+                  "kernel gives it";
     failed(header, code, what, papi.explain(code));
     size_t length = strlen(header->message);
     if (*behind || *because)
@@ -82,21 +116,38 @@ static int refused(struct unperturbed_header *header, int code, const char *what
 static unsigned long this_thread(void) { return (unsigned long)syscall(SYS_gettid); }
 
 #ifdef UNPERTURBED_STATIC
-static void *find_library(const struct unperturbed_header *header) /* a static program loads no libraries */
+static void *find_library(struct unperturbed_header *header) /* a static program loads no libraries */
 {
-    (void)header;
+    failed(header, -1, "libpapi", "not installed");
     return NULL;
 }
+
+static void *find_pfm(void) { return NULL; }
 #else
-static void *find_library(const struct unperturbed_header *header)
+/* By libpfm PAPI knows its native events: it is inside PAPI, or one of the libraries that PAPI loads. */
+static void *find_pfm(void)
+{
+    return dlsym(papi.library, "pfm_initialize") ? papi.library : dlopen("libpfm.so.4", RTLD_NOW | RTLD_LOCAL);
+}
+
+/* The library that the header names, or none; without a name the newest that the dynamic linker finds. */
+static void *find_library(struct unperturbed_header *header)
 {
     static const char *const libraries[] = {"libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.7",
                                             "libpapi.so.6.0", "libpapi.so.6",   "libpapi.so"};
-    /* Python's wheel of PAPI leaves functions of Python open, which nothing here calls: lazily bound (and one object,
-     * which the observer has). */
-    void *library = header->papi[0] ? dlopen(header->papi, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    void *library = NULL;
+    if (header->papi[0]) {
+        /* Python's wheel of PAPI leaves functions of Python open, which nothing here calls: lazily bound (and one
+         * object, which the observer has). */
+        if (!(library = dlopen(header->papi, RTLD_NOW | RTLD_LOCAL)) &&
+            !(library = dlopen(header->papi, RTLD_LAZY | RTLD_LOCAL)))
+            failed(header, -1, "libpapi", dlerror());
+        return library;
+    }
     for (unsigned i = 0; i < sizeof libraries / sizeof *libraries && !library; i++)
         library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        failed(header, -1, "libpapi", "not installed");
     return library;
 }
 #endif
@@ -112,7 +163,7 @@ static int load(struct unperturbed_header *header)
     }
     papi.library = find_library(header);
     if (!papi.library)
-        return failed(header, -1, "libpapi", "not installed");
+        return -1;
     const struct {
         void **function;
         const char *name;
@@ -140,6 +191,8 @@ static int load(struct unperturbed_header *header)
     int version = -1;
     for (unsigned i = 0; i < sizeof versions / sizeof *versions && version <= 0; i++)
         version = papi.init(versions[i]);
+    if (version == PAPI_EINVAL)
+        return failed(header, version, "PAPI_library_init", "this PAPI is none of 5.7, 6.0, 7.0, 7.1 and 7.2");
     if (version <= 0)
         return refused(header, version, "PAPI_library_init");
     papi.version = version;
@@ -199,25 +252,6 @@ static void close_events(struct unperturbed_counters *counters)
     counters->events = 0;
 }
 
-/* What PAPI_get_event_info fills, versions 6 and 7; its own check is that `symbol` comes back as it was asked for. */
-struct papi_event_info {
-    unsigned code;
-    char symbol[1024];
-    char short_description[64];
-    char long_description[1024];
-    int component;
-    char units[64];
-    int location, data_type, value_type, timescope, update_type, update_frequency;
-    unsigned count;
-    unsigned type;
-    char derived[64];
-    char postfix[256];
-    unsigned codes[12];
-    char name[12][256];
-    char note[1024];
-    char beyond[1 << 16]; /* a later version may write more */
-};
-
 /* libpfm's, as its manual page pfm_get_os_event_encoding(3) gives it. */
 struct pfm_perf_argument {
     struct perf_event_attr *attr;
@@ -231,15 +265,14 @@ struct pfm_perf_argument {
 #define PFM_OS_PERF_EVENT 1
 #define PFM_PLM3 8
 
-/* By libpfm, which names PAPI's native events. */
+/* By the libpfm that this PAPI uses. */
 static int encode(struct unperturbed_header *header)
 {
-    static struct papi_event_info info;
     if (load(header) != 0)
         return -1;
-    void *pfm = dlopen("libpfm.so.4", RTLD_NOW | RTLD_LOCAL);
     int (*initialise)(void) = NULL;
     int (*encode_native)(const char *, int, int, void *) = NULL;
+    void *pfm = find_pfm();
     if (pfm) {
         *(void **)&initialise = dlsym(pfm, "pfm_initialize");
         *(void **)&encode_native = dlsym(pfm, "pfm_get_os_event_encoding");

@@ -1,11 +1,13 @@
 """PAPI's names: what the sampler opens for each, and what it means.
 
-The library is the system's. Where none is installed, the one inside the wheel of python-papi serves the observer (PAPI
-6.0, built for x86-64); it cannot be loaded into a program that is not Python.
+The library is the one that UNPERTURBED_PAPI names, else the newest of the system's. Where none is installed, the one
+inside the wheel of python-papi serves the observer (PAPI 6.0, built for x86-64); it cannot be loaded into a program
+that is not Python.
 """
 
 from __future__ import annotations
 
+import os
 from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,16 +17,58 @@ from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
 from unperturbed.collectors.sources.perf.libpfm import ANY
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
 from unperturbed.collectors.sources.source import Event
+from unperturbed.errors import HostError
+
+LIBRARY_VARIABLE = "UNPERTURBED_PAPI"
+"""Names the library that is loaded, where several are installed."""
+_LONGEST = 255
+"""Bytes of a path in a record file."""
 
 _GENERIC = {name.upper(): known for name, known in GENERIC.items()}
 _ALIASES = {alias.upper(): name.upper() for alias, name in ALIASES.items()}
 
 
-def bundled_library() -> str:
-    """Return the path of the PAPI library in python-papi's wheel when the system has none, else ''."""
-    if find_library("papi") is not None:
-        return ""
-    return wheel_library()
+def chosen_library() -> str:
+    """Return the PAPI library that the environment variable UNPERTURBED_PAPI names, '' without it.
+
+    Returns
+    -------
+    str
+        An absolute path, or a name that the dynamic linker looks for, such as `libpapi.so.7.0`.
+
+    Raises
+    ------
+    HostError
+        There is no such file, or the path is too long for a record file.
+    """
+    named = os.environ.get(LIBRARY_VARIABLE, "")
+    if "/" not in named:
+        return named
+    path = Path(named).absolute()
+    if not path.is_file():
+        raise HostError(f"{LIBRARY_VARIABLE} is {named}: there is no such file; name a PAPI library, or unset it")
+    if len(os.fsencode(path)) > _LONGEST:
+        raise HostError(
+            f"{LIBRARY_VARIABLE} is {path}: the path has more than {_LONGEST} bytes; make a shorter link to it"
+        )
+    return str(path)
+
+
+def observer_library() -> str:
+    """Return the PAPI library that the observer loads: the chosen one, or where the system has none the wheel's.
+
+    Returns
+    -------
+    str
+        As of `chosen_library`; '' for the newest of the system's.
+
+    Raises
+    ------
+    HostError
+        As `chosen_library`.
+    """
+    chosen = chosen_library()
+    return chosen if chosen or find_library("papi") is not None else wheel_library()
 
 
 def wheel_library() -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
-from unperturbed.collectors.sources.papi.events import bundled_library, metric
+from unperturbed.collectors.sources.papi.events import metric, observer_library
 from unperturbed.collectors.sources.perf.events import PREFIX
 from unperturbed.collectors.sources.perf.listing import (
     MOST_TOGETHER,
@@ -150,7 +150,7 @@ def catalogue(trials: Trials) -> SourceCatalogue:
         No C compiler.
     """
     survey = survey_kernel(trials)
-    library = ask_papi(trials, [PREFIX + name for name in GENERIC], bundled_library())
+    library = ask_papi(trials, [PREFIX + name for name in GENERIC], observer_library())
     entries = [*_presets(library, survey), *_natives(library, survey), *_perf_names(library, survey)]
     return SourceCatalogue(_state(library, survey), entries)
 

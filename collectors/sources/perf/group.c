@@ -60,6 +60,32 @@ static int failed(struct unperturbed_header *header, const char *what, const cha
     return -1;
 }
 
+/* Tells whether the kernel refuses an event for its mode alone: the PMU counts user space and the kernel together, and
+ * can leave out neither (as on a RISC-V processor without Sscofpmf). */
+static int counts_everywhere_only(const struct unperturbed_event *event, uint32_t options, pid_t pid)
+{
+    struct unperturbed_event everywhere = *event;
+    everywhere.flags = KERNEL_TOO;
+    int as_asked = open_event(event, options, pid, -1, 0, 0);
+    int in_both = as_asked < 0 ? open_event(&everywhere, options, pid, -1, 0, 0) : -1;
+    if (as_asked >= 0)
+        close(as_asked);
+    if (in_both >= 0)
+        close(in_both);
+    return in_both >= 0;
+}
+
+static int no_event(struct unperturbed_header *header, const struct unperturbed_event *event, pid_t pid)
+{
+    int invalid = errno == EINVAL;
+    failed(header, "perf_event_open of ", event->name);
+    size_t length = strlen(header->message);
+    if (invalid && counts_everywhere_only(event, header->options, pid))
+        snprintf(header->message + length, sizeof header->message - length,
+                 " (this PMU cannot leave the kernel out; count in both with the modifier :uk)");
+    return -1;
+}
+
 /* The event that ends intervals must interrupt, and not every one can. */
 static int no_overflow(struct unperturbed_header *header, const char *name)
 {
@@ -105,8 +131,7 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
         if (fd < 0)
             fd = open_event(event, options, pid, leader, 0, period);
         if (fd < 0)
-            return ends_intervals ? no_overflow(header, event->name)
-                                  : failed(header, "perf_event_open of ", event->name);
+            return ends_intervals ? no_overflow(header, event->name) : no_event(header, event, pid);
         counters->fd[i] = fd;
         leads = leader < 0 ? fd : leader;
         /* The kernel maps no buffer of events that are inherited. */

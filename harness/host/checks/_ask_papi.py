@@ -1,9 +1,10 @@
 """Asks libpapi what it can do, in a process of its own: whatever the library does there, the doctor lives on.
 
 Run as a script, without this project's packages, with the path of a library or none. Prints one JSON object: `error`,
-`disabled` (perf_event's own words), `presets` and `counters`. Libraries and versions are tried as the runtime tries
-them (`collectors/sources/papi/event_set.c`). `collectors.sources.papi.trials` asks PAPI more, by a C program: that
-needs a compiler and writes to the cache. The doctor without a spec needs none and writes nothing.
+`version` (its own number), `disabled` (perf_event's own words), `presets` and `counters`. Libraries and versions are
+tried as the runtime tries them (`collectors/sources/papi/event_set.c`).
+`collectors.sources.papi.listing` asks PAPI more, by a C program: that needs a compiler and writes to the cache. The
+doctor without a spec needs none and writes nothing.
 """
 
 from __future__ import annotations
@@ -23,27 +24,40 @@ _LIBRARIES = (
 )
 _VERSIONS = ((7, 2), (7, 1), (7, 0), (6, 0), (5, 7))
 _PRESETS = 128
+_LIBRARY_VERSION = 21
+_INVALID = -1
 _FIRST_PRESET = -(1 << 31)
 
 _DISABLED_REASON = 128 + 64 + 128 + 3 * 64
 """Offset of `disabled_reason` in PAPI_component_info_t: what stands before it is the same in versions 5 to 7."""
 
 
-def _ask(libraries: tuple[str, ...]) -> dict[str, object]:
+def _load(libraries: tuple[str, ...]) -> tuple[ctypes.CDLL | None, str]:
+    """Return the first that can be loaded, or None and why the last one cannot."""
+    problem = ""
     for name in libraries:
         try:
-            papi = ctypes.CDLL(name)
-        except OSError:
-            continue
-        break
-    else:
-        return {"error": "no libpapi could be loaded"}
+            return ctypes.CDLL(name), ""
+        except OSError as error:
+            problem = str(error)
+    return None, problem
+
+
+def _ask(given: str) -> dict[str, object]:
+    papi, problem = _load((given,) if given else _LIBRARIES)
+    if papi is None:
+        return {"error": problem if given else "no libpapi could be loaded"}
+    if not hasattr(papi, "PAPI_library_init"):
+        return {"error": "it is no PAPI: it has no function PAPI_library_init"}
     code = -1
     for major, minor in _VERSIONS:
         code = papi.PAPI_library_init(major << 24 | minor << 16)
         if code > 0:
             break
     else:
+        if code == _INVALID:
+            known = ", ".join(f"{major}.{minor}" for major, minor in reversed(_VERSIONS))
+            return {"error": f"PAPI_library_init: this PAPI is none of {known}"}
         papi.PAPI_strerror.restype = ctypes.c_char_p
         return {"error": f"PAPI_library_init: {(papi.PAPI_strerror(code) or b'').decode(errors='replace')}"}
     index = papi.PAPI_get_component_index(b"perf_event")
@@ -51,8 +65,10 @@ def _ask(libraries: tuple[str, ...]) -> dict[str, object]:
         return {"error": "it was built without its perf_event component"}
     papi.PAPI_get_component_info.restype = ctypes.c_void_p
     component = papi.PAPI_get_component_info(index)
+    version = papi.PAPI_get_opt(_LIBRARY_VERSION, None)
     return {
         "error": None,
+        "version": [version >> 24 & 255, version >> 16 & 255, version >> 8 & 255],
         "disabled": ctypes.string_at(component + _DISABLED_REASON).decode(errors="replace"),
         "presets": sum(papi.PAPI_query_event(ctypes.c_int(_FIRST_PRESET + preset)) == 0 for preset in range(_PRESETS)),
         "counters": papi.PAPI_num_cmp_hwctrs(index),
@@ -60,4 +76,4 @@ def _ask(libraries: tuple[str, ...]) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_ask((*sys.argv[1:], *_LIBRARIES))))
+    print(json.dumps(_ask(*sys.argv[1:] or [""])))

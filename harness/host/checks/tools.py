@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 from unperturbed.collectors.sources import find_source
+from unperturbed.collectors.sources.papi import LIBRARY_VARIABLE
 from unperturbed.common import supervision
 from unperturbed.harness.host.checks import _ask_papi
 from unperturbed.harness.host.checks.counting import core_pmus
@@ -49,12 +50,15 @@ class PapiVerdict:
         Events of its own names that it offers here.
     counters : int
         Counters that it can use at a time.
+    version : tuple of int
+        As it gives it itself; empty when it cannot be used.
     """
 
     error: str = ""
     disabled: str = ""
     presets: int = 0
     counters: int = 0
+    version: tuple[int, ...] = ()
 
 
 def ask(library: str = "") -> PapiVerdict:
@@ -63,7 +67,7 @@ def ask(library: str = "") -> PapiVerdict:
     Parameters
     ----------
     library : str, default ""
-        Path of one that is not the system's; by default the system's.
+        Its path or its name for the dynamic linker; by default the newest of the system's.
     """
     command = [sys.executable, "-I", _ask_papi.__file__, *filter(None, [library])]
     try:
@@ -75,11 +79,12 @@ def ask(library: str = "") -> PapiVerdict:
     reported = json.loads(answer.stdout.splitlines()[-1])
     if reported["error"] is not None:
         return PapiVerdict(reported["error"])
-    return PapiVerdict("", reported["disabled"], reported["presets"], reported["counters"])
+    version = tuple(reported["version"])
+    return PapiVerdict("", reported["disabled"], reported["presets"], reported["counters"], version)
 
 
-def papi_version(root: Path) -> tuple[int, ...] | None:
-    """Return the version of the newest libpapi that the dynamic linker finds; None without one, () when unnamed.
+def papi_versions(root: Path) -> list[tuple[int, ...]]:
+    """Return the versions of all libpapi that the dynamic linker finds, the newest first; () is one that is unnamed.
 
     LD_LIBRARY_PATH does not count: a measured program has the environment of its spec.
     """
@@ -90,14 +95,22 @@ def papi_version(root: Path) -> tuple[int, ...] | None:
             if line.startswith("/"):
                 folders.append(root / line.strip().lstrip("/"))
     names = [_PAPI.fullmatch(entry.name) for folder in folders for entry in folder.glob("libpapi.so*")]
-    versions = [tuple(map(int, (match[1] or "").split("."))) if match[1] else () for match in names if match]
-    return max(versions, default=None)
+    found = {tuple(map(int, (match[1] or "").split("."))) if match[1] else () for match in names if match}
+    return sorted(found, reverse=True)
+
+
+def papi_version(root: Path) -> tuple[int, ...] | None:
+    """Return the version of the newest libpapi that the dynamic linker finds; None without one, () when unnamed."""
+    return next(iter(papi_versions(root)), None)
 
 
 def versions() -> Sequence[str]:
     """Return name and version of this tool and of what its counts depend on: Python, PAPI, kernel."""
-    found = papi_version(REAL)
-    if found is None:
+    chosen, found = find_source("papi").library(), papi_version(REAL)
+    if chosen:
+        papi_is = _dotted(ask(chosen).version) or "that cannot be used"
+        papi_is += f" ({chosen})"
+    elif found is None:
         papi_is = "of python-papi's wheel" if find_source("papi").observer_library() else "not installed"
     else:
         papi_is = _dotted(found) or "of unknown version"
@@ -112,13 +125,14 @@ def versions() -> Sequence[str]:
 @check("libpapi", "counting", rank=40)
 def libpapi(host: Host) -> Finding:
     """Check whether libpapi is there and usable; on a recorded tree it cannot be asked."""
-    living = host.root == REAL
-    bundled = find_source("papi").observer_library() if living else ""
-    installed = bool(bundled) or papi_version(host.root) is not None
-    return papi(host.root, ask(bundled) if living and installed else None, bundled=bool(bundled))
+    if host.root != REAL:
+        return papi(host.root, None)
+    chosen, library = find_source("papi").library(), find_source("papi").observer_library()
+    asked = ask(library) if library or papi_version(REAL) is not None else None
+    return papi(REAL, asked, bundled=bool(library) and not chosen, chosen=chosen)
 
 
-def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False) -> Finding:
+def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False, chosen: str = "") -> Finding:
     """Return the finding from libpapi's presence and its own report.
 
     Parameters
@@ -129,12 +143,37 @@ def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False) -> F
         What libpapi reports; None when it cannot be asked, as on a recorded tree.
     bundled : bool, default False
         Whether it is the one in python-papi's wheel, used where the system has none.
+    chosen : str, default ""
+        The library that the user chose by UNPERTURBED_PAPI.
     """
     version = papi_version(root)
-    if version is None and not bundled:
+    if version is None and not bundled and not chosen:
         why = "Metrics with PAPI's names come from perf_event's nearest event, or from the simulated source."
         return Finding("libpapi", "note", "libpapi is not installed", why, "apt-get install libpapi-dev")
-    named = "python-papi's libpapi (no system library)" if version is None else f"libpapi {_dotted(version)}".strip()
+    own = verdict.version if verdict else ()
+    if chosen:
+        named = f"libpapi {_dotted(own)}".strip() + f" ({chosen}, by {LIBRARY_VARIABLE})"
+    elif version is None:
+        named = f"python-papi's libpapi {_dotted(own)}".strip() + " (no system library)"
+    else:
+        named = f"libpapi {_dotted(own or version)}".strip()
+    finding = _judged(root, verdict, named)
+    return finding if chosen else replace(finding, why=f"{finding.why} {_others(root, own)}".strip())
+
+
+def _others(root: Path, used: tuple[int, ...]) -> str:
+    """Return which further versions are installed, and how to take one of them; empty when none is."""
+    installed = sorted({version[:2] for version in papi_versions(root) if len(version) > 1})
+    used = used[:2] or (installed[-1] if installed else ())
+    others = [version for version in installed if version != used]
+    if not others:
+        return ""
+    listed, verb = " and ".join(map(_dotted, others)), "is" if len(others) == 1 else "are"
+    taken = f"{LIBRARY_VARIABLE}=libpapi.so.{_dotted(others[-1])} takes that in place of the newest"
+    return f"{listed} {verb} installed too: {taken}."
+
+
+def _judged(root: Path, verdict: PapiVerdict | None, named: str) -> Finding:
     if verdict is None:
         return Finding("libpapi", "good", f"{named} is installed")
     if verdict.error:
@@ -150,7 +189,10 @@ def papi(root: Path, verdict: PapiVerdict | None, *, bundled: bool = False) -> F
 def _useless(named: str, verdict: PapiVerdict, *, pmu: bool) -> Finding:
     if not verdict.disabled:
         what = f"{named} offers none of its presets here"
-        return Finding("libpapi", "bad" if pmu else "note", what, "Names of native events may still work.")
+        why = "Names of native events may still work."
+        if pmu:
+            why += " Its libpfm may know this PMU by another name than the kernel's; perf_event counts without it."
+        return Finding("libpapi", "bad" if pmu else "note", what, why)
     what = f"{named} has its perf_event component switched off: “{verdict.disabled}”"
     if pmu:
         return Finding(
@@ -166,7 +208,9 @@ def _dotted(version: tuple[int, ...]) -> str:
 @check("libpapi's age", "counting", rank=50)
 def papi_age(host: Host) -> Finding | None:
     """Check whether the installed libpapi is older than the processor; None when it is not, as far as is known."""
-    version, known = papi_version(host.root), _processor(host.root)
+    chosen = find_source("papi").library() if host.root == REAL else ""
+    version = ask(chosen).version if chosen else papi_version(host.root)
+    known = _processor(host.root)
     if not version or known is None or version >= known[1]:
         return None
     name, since = known

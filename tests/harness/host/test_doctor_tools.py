@@ -14,10 +14,12 @@ from tests.harness.host.doctor_trees import (
     SERVER,
     plant,
 )
+from unperturbed.collectors.sources.papi.events import wheel_library
+from unperturbed.errors import HostError
 from unperturbed.harness.host.checks.counting import core_pmus
 from unperturbed.harness.host.checks.load import BusyProcess, busy_processes, neighbours
-from unperturbed.harness.host.checks.tools import PapiVerdict, ask, papi, papi_version
-from unperturbed.harness.host.doctor import Finding
+from unperturbed.harness.host.checks.tools import PapiVerdict, ask, papi, papi_version, versions
+from unperturbed.harness.host.doctor import Finding, examine
 from unperturbed.harness.host.kernel_files import REAL
 from unperturbed.harness.host.pyperf import PyperfAnswer, ask_pyperf, pyperf_findings, read_answer
 
@@ -71,7 +73,33 @@ def test_the_library_in_a_wheel_serves_where_the_system_has_none(tmp_path: Path)
     assert finding == Finding(
         "libpapi", "good", "python-papi's libpapi (no system library): 21 of its presets, 6 counters"
     )
-    assert ask(str(tmp_path / "none.so")) == ask(), "a path that cannot be loaded leaves the system's"
+    assert "none.so: cannot open shared object file" in ask(str(tmp_path / "none.so")).error
+
+
+def test_of_several_libraries_the_newest_is_named_and_how_to_take_another(tmp_path: Path) -> None:
+    folder = "usr/lib/x86_64-linux-gnu"
+    files = {f"{folder}/libpapi.so.{version}": "" for version in ("6.0", "6.0.0.1", "7.2", "7.2.0.0")}
+    finding = papi(plant(tmp_path, {**SERVER, **files}), PapiVerdict(presets=31, counters=6, version=(7, 2, 0)))
+    assert finding.what == "libpapi 7.2.0: 31 of its presets, 6 counters"
+    assert finding.why == (
+        "6.0 and 7.0 are installed too: UNPERTURBED_PAPI=libpapi.so.7.0 takes that in place of the newest."
+    )
+
+
+def test_the_library_that_was_chosen_is_asked_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library = wheel_library()
+    if not library:
+        pytest.skip("python-papi has wheels for x86-64 and Python 3.11 to 3.13 only")
+    monkeypatch.setenv("UNPERTURBED_PAPI", library)
+    found = {finding.subject: finding for finding in examine(REAL).counting}
+    assert found["libpapi"].what.startswith(f"libpapi 6.0.0 ({library}, by UNPERTURBED_PAPI) ")
+    assert f"PAPI 6.0.0 ({library})" in versions()
+    monkeypatch.setenv("UNPERTURBED_PAPI", str(tmp_path / "none.so"))
+    with pytest.raises(HostError, match=r"UNPERTURBED_PAPI is .*/none\.so: there is no such file"):
+        versions()
+    no_papi = next(Path("/").glob("lib/*-linux-*/libm.so.6"))
+    monkeypatch.setenv("UNPERTURBED_PAPI", str(no_papi))
+    assert "it is no PAPI" in {finding.subject: finding for finding in examine(REAL).counting}["libpapi"].what
 
 
 PYPERF = """Show the system configuration

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.programs import BUSY, COUNTED, compile_program
+from tests.instrument.binaries.calls import ALLOCATED, ALLOCATING, CALLED, COLLIDING, COUNTER, LIBRARY, TORTURE
 from tests.instrument.python.sampled import counts, run_sampled
 from unperturbed.collectors.records import NO_PINNING, Records, Setup
 from unperturbed.collectors.runtime import build_interposer, build_preload
@@ -58,39 +59,16 @@ def setup(sampler: str, software: int, interval_ns: int = 1_000_000, program: st
     return Setup("none", interval_ns, "monotonic", software=software, sampler=sampler, program=program, **more)  # type: ignore[arg-type]
 
 
-ALLOCATING = (
-    BUSY
-    + """
-#include <stdio.h>
-#include <stdlib.h>
-int main(int count, char **argument) {
-    void *volatile p;
-    for (int i = 0; i < 3000; i++) {
-        p = malloc((size_t)i);
-        if (i % 3 == 0) p = realloc(p, (size_t)i + 100);
-        free(p);
-        if (i % 10 == 0) { p = calloc((size_t)i, 3); free(p); }
-        busy(20000);
-    }
-    printf("%d done\\n", count + !argument);
-    return 3;
-}
-"""
-)
-
-
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_an_unbuilt_program_is_counted_as_it_runs(tmp_path: Path, sampler: str) -> None:
     program = compiled(tmp_path, ALLOCATING, "-fno-builtin")
     alone = subprocess.run([program], capture_output=True, text=True, check=False)
-    names = ("malloc", "realloc", "free", "calloc", "pthread_create")
-    found = [metric(name, program) for name in names]
+    found = [metric(name, program) for name in ALLOCATED]
     assert {item.library.name for item in found} == {"libc.so.6"}
     libraries = [build_preload("gcc"), interposer(*found)]
     records, done = run(tmp_path, [str(program)], libraries, setup(sampler, 5, program="plain"))
     assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
-    # stdout's buffer is the C library's own, by malloc: it is bound so that others may replace it.
-    assert counts(records) == [3001, 1000, 3300, 300, 0]
+    assert counts(records) == list(ALLOCATED.values())
     seen = records.rows["software"]
     assert (np.diff(seen, axis=0) >= 0).all()
     assert len(np.unique(seen[:, 0])) > 10, "seen while it grows"
@@ -144,105 +122,6 @@ def test_a_program_built_here_needs_the_interposer_alone(tmp_path: Path, sampler
     assert done.returncode == 0
     assert counts(records) == [50, 0, 1, 50]
     assert any("built into the program" in note for note in metric("clock_gettime", program).notes)
-
-
-LIBRARY = """
-#define _GNU_SOURCE
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <string.h>
-typedef double four __attribute__((vector_size(32)));
-struct big { double a[9]; };
-struct two { long a; double b; };
-struct mixed { float a; int b; long double c; };
-__attribute__((target("avx"))) four add4(four a, four b, double c) { return a + b * c; }
-struct big give_big(long a, struct big b) { b.a[3] += (double)a; return b; }
-struct two give_two(long a, double b) { return (struct two){a + 1, b * 2}; }
-struct mixed give_mixed(struct mixed m, long double d) { m.c += d; return m; }
-long double precise(long double a, double b, float c, long double d) { return a + b + c + d; }
-long many(long a, long b, long c, long d, long e, long f, long g, long h, double i, double j, double k, double l, double m, double n,
-          double o, double p, double q, double r) {
-    return a + 2*b + 3*c + 4*d + 5*e + 6*f + 7*g + 8*h + (long)(i + 2*j + 3*k + 4*l + 5*m + 6*n + 7*o + 8*p + 9*q + 10*r); }
-_Complex double turn(_Complex double a) { return a * 2.0; }
-__int128 wide(__int128 a, int b) { return a * b; }
-double sum(int n, ...) { va_list l; double s = 0; va_start(l, n); for (int i = 0; i < n; i++) s += i % 2 ? va_arg(l, double) : va_arg(l, int);
-    va_end(l); return s; }
-int twice(jmp_buf where, int how) { longjmp(where, how); }
-long call_back(long (*f)(long, void *), void *p) { return f(21, p); }
-"""
-
-TORTURE = """
-#define _GNU_SOURCE
-#include <errno.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-typedef double four __attribute__((vector_size(32)));
-struct big { double a[9]; };
-struct two { long a; double b; };
-struct mixed { float a; int b; long double c; };
-four add4(four a, four b, double c); struct big give_big(long a, struct big b); struct two give_two(long a, double b);
-struct mixed give_mixed(struct mixed m, long double d); long double precise(long double a, double b, float c, long double d);
-long many(long, long, long, long, long, long, long, long, double, double, double, double, double, double, double, double, double, double);
-_Complex double turn(_Complex double a); __int128 wide(__int128 a, int b); double sum(int n, ...); int twice(jmp_buf, int);
-long call_back(long (*f)(long, void *), void *p);
-static char text[4000];
-static int length;
-#define SAY(...) (length += snprintf(text + length, sizeof text - (size_t)length, __VA_ARGS__))
-__attribute__((target("avx"))) static void vectors(void) {
-    four a = {1, 2, 3, 4}, b = {10, 20, 30, 40}, c = add4(a, b, 0.5);
-    SAY("add4 %g %g %g %g\\n", c[0], c[1], c[2], c[3]);
-}
-static void all(void) {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx")) vectors();
-    struct big big = give_big(7, (struct big){{1, 2, 3, 4, 5, 6, 7, 8, 9}});
-    struct two two = give_two(4, 2.5);
-    struct mixed mixed = give_mixed((struct mixed){1.5f, 3, 2.25L}, 4.0L);
-    SAY("%g %g %g, %ld %g, %g %d %Lg\\n", big.a[0], big.a[3], big.a[8], two.a, two.b, mixed.a, mixed.b, mixed.c);
-    SAY("%.20Lg\\n", precise(1.0L / 3, 2.5, 3.5f, 1e-10L));
-    SAY("%ld\\n", many(1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
-    _Complex double t = turn(__builtin_complex(1.5, -2.0));
-    SAY("%g %g %ld\\n", __real__ t, __imag__ t, (long)(wide((__int128)1 << 70, 3) >> 69));
-    errno = 77;
-    SAY("%g %g\\n", sum(5, 1, 2.5, 3, 4.5, 5), sum(12, 1, 2., 3, 4., 5, 6., 7, 8., 9, 10., 11, 12.));
-    SAY("errno %d\\n", errno);
-}
-static long on_call(long n, void *p) { return n * *(long *)p; }
-static void enter_twice(void) {
-    jmp_buf where;
-    volatile int times = 0;
-    int how = setjmp(where);
-    if (how < 3) { times++; twice(where, how + 1); }
-    long two = 2;
-    int status = 0;
-    SAY("times %d, callback %ld\\n", times, call_back(on_call, &two));
-    pid_t child = vfork();
-    if (child == 0) _exit(9);
-    waitpid(child, &status, 0);
-    SAY("vfork %d\\n", WEXITSTATUS(status));
-}
-#ifdef EARLY /* before any library is set up, the one that counts included */
-__attribute__((section(".preinit_array"), used)) static void (*const early)(void) = all;
-#endif
-int main(void) { all(); enter_twice(); fwrite(text, 1, (size_t)length, stdout); return 0; }
-"""
-
-CALLED = {
-    "add4": 1,
-    "give_big": 1,
-    "give_two": 1,
-    "give_mixed": 1,
-    "precise": 1,
-    "many": 1,
-    "turn": 1,
-    "wide": 1,
-    "sum": 2,
-}
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="vector arguments of x86-64")
@@ -450,14 +329,7 @@ int main(void) {{
 
 def test_exact_counts_of_threads_that_collide(tmp_path: Path) -> None:
     compiled(tmp_path, "void poke(void) {}", name="libpoke.so")
-    text = """
-#include <pthread.h>
-void poke(void);
-static void *work(void *p) { for (int i = 0; i < 3000000; i++) poke(); return p; }
-int main(void) { pthread_t t[2]; for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, work, 0); for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
-    return 0; }
-"""
-    program = compiled(tmp_path, text, "-pthread", str(tmp_path / "libpoke.so"), f"-Wl,-rpath,{tmp_path}")
+    program = compiled(tmp_path, COLLIDING, "-pthread", str(tmp_path / "libpoke.so"), f"-Wl,-rpath,{tmp_path}")
     library = interposer(Interposed("poke", exact=True), Interposed("poke"), Interposed("pthread_create"))
     asked = setup("outside", 3, program="plain", observer_cpu=NO_PINNING)
     records, _ = run(tmp_path, [str(program)], [build_preload("gcc"), library], asked)
@@ -468,28 +340,6 @@ int main(void) { pthread_t t[2]; for (int i = 0; i < 2; i++) pthread_create(&t[i
 
 # Programs of the distribution, against a count made in another way: a hand-written function that counts and prints at
 # the end.
-
-COUNTER = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static unsigned long own;
-long count(long a, long b, long c, long d) __asm__(NAME);
-long count(long a, long b, long c, long d) {
-    static long (*next)(long, long, long, long);
-    if (!next) *(void **)&next = dlsym(RTLD_NEXT, NAME);
-    __atomic_fetch_add(&own, 1, __ATOMIC_RELAXED);
-    return next(a, b, c, d);
-}
-__attribute__((destructor)) static void tell(void) {
-    char text[32];
-    int fd = open(getenv("COUNT_FILE"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (write(fd, text, (size_t)snprintf(text, sizeof text, "%lu", own)) < 0) _exit(99);
-}
-"""
 
 
 def counted_by_hand(folder: Path, function: str, command: list[str], **more: str) -> tuple[int, bytes]:
