@@ -201,6 +201,20 @@ static int load(struct unperturbed_header *header)
     return code == 0 ? 0 : refused(header, code, "PAPI_thread_init");
 }
 
+/* PAPI counts in user space alone unless a name says otherwise, and what the kernel does is none of that: a context
+ * switch is never counted there. Writes the name with libpfm's modifiers where the event is counted elsewhere too. */
+static const char *name_in_mode(const struct unperturbed_event *event, char *name, size_t size)
+{
+    int kernel = event->flags & 1, user = !(event->flags & 2);
+    if (!kernel && user)
+        return event->name;
+    const char *modifier = strrchr(event->name, ':');
+    int own = modifier && modifier[1] && modifier[1 + strspn(modifier + 1, "uk")] == '\0';
+    int length = own ? (int)(modifier - event->name) : (int)strlen(event->name);
+    snprintf(name, size, "%.*s:u=%d:k=%d", length, event->name, user, kernel);
+    return name;
+}
+
 static int open_events(struct unperturbed_counters *counters, struct unperturbed_header *header, pid_t pid)
 {
     counters->event_set = PAPI_NULL;
@@ -219,9 +233,11 @@ static int open_events(struct unperturbed_counters *counters, struct unperturbed
         if ((code = papi.attach(counters->event_set, (unsigned long)pid)) != 0)
             return refused(header, code, "PAPI_attach");
     }
-    for (uint32_t i = 0; i < header->events; i++)
-        if ((code = papi.add(counters->event_set, header->event[i].name)) != 0)
+    for (uint32_t i = 0; i < header->events; i++) {
+        char name[sizeof header->event[i].name + sizeof ":u=1:k=1"];
+        if ((code = papi.add(counters->event_set, name_in_mode(&header->event[i], name, sizeof name))) != 0)
             return refused(header, code, header->event[i].name);
+    }
     code = papi.start(counters->event_set);
     return code == 0 ? 0 : refused(header, code, "PAPI_start");
 }
@@ -306,7 +322,7 @@ static int encode(struct unperturbed_header *header)
         event->config = attr.config;
         event->config1 = attr.config1;
         event->config2 = attr.config2;
-        event->flags = 0;
+        event->flags &= 3; /* where it counts is asked of perf_event as it was of PAPI */
     }
     return 0;
 }

@@ -15,12 +15,13 @@ from pathlib import Path
 from unperturbed.collectors.data.trace import Metric
 from unperturbed.collectors.sources.catalogue import PRESETS, preset_unit
 from unperturbed.collectors.sources.perf.libpfm import ANY
-from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
+from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC, parse
 from unperturbed.collectors.sources.source import Event
-from unperturbed.errors import HostError
+from unperturbed.errors import HostError, UnperturbedError
 
 LIBRARY_VARIABLE = "UNPERTURBED_PAPI"
 """Names the library that is loaded, where several are installed."""
+_PERF = "perf::"
 _LONGEST = 255
 """Bytes of a path in a record file."""
 
@@ -80,15 +81,35 @@ def wheel_library() -> str:
 
 
 def event(name: str) -> Event | None:
-    """Return the event to add to the event set: PAPI takes presets and native names as they are."""
-    return None if name.startswith(("callgrind::", ANY)) else Event(name)
+    """Return the event to add to the event set: PAPI takes presets and native names as they are.
+
+    Parameters
+    ----------
+    name : str
+        A preset, or a native name of libpfm's or of a component.
+
+    Returns
+    -------
+    Event or None
+        Where it counts is told by perf's names alone: what the kernel does is counted in the kernel, as perf does,
+        where PAPI would look in user space and count nothing. None for names that are not PAPI's.
+    """
+    if name.startswith(("callgrind::", ANY)):
+        return None
+    if not name.startswith(_PERF):
+        return Event(name)
+    try:
+        code = parse(name.removeprefix(_PERF)).code
+    except UnperturbedError:  # a name that is libpfm's own
+        return Event(name)
+    return Event(name, kernel=code.kernel, user=code.user)
 
 
 def metric(name: str) -> Metric:
     """Return the description of a metric read through PAPI; perf's software events are of kind `os`."""
-    event_name = name.removeprefix("perf::").partition(":")[0].upper()
-    generic = _GENERIC.get(_ALIASES.get(event_name, event_name)) if name.startswith("perf::") else None
-    by_kernel = name.startswith("perf::") and (
+    event_name = name.removeprefix(_PERF).partition(":")[0].upper()
+    generic = _GENERIC.get(_ALIASES.get(event_name, event_name)) if name.startswith(_PERF) else None
+    by_kernel = name.startswith(_PERF) and (
         event_name.startswith("PERF_COUNT_SW_") or (generic is not None and generic.kind == "os")
     )
     if event_name.startswith("PERF_COUNT_SW_") and event_name.endswith("_CLOCK"):

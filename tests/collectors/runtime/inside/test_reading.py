@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes.util import find_library
 from dataclasses import fields
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.collectors.runtime.programs import BUSY
 from unperturbed.collectors.records import Mark, Records, Setup
 from unperturbed.collectors.records.counts import hardware_columns
 from unperturbed.collectors.sources import Event, Pass
+from unperturbed.collectors.sources.papi import events as papi_events
 from unperturbed.collectors.sources.perf import events as perf_event
 from unperturbed.errors import RunError
 
@@ -190,3 +192,23 @@ int main(void) {{ for (int i = 0; i < 20000; i++) {{ getppid(); if (i % 20 == 0)
         assert abs(counts[reset][1] - (20_000 + 2 * 1_000 + 2 * ticks[reset])) <= 20
     assert 0.95 * counts[False][1] < counts[True][1] < 1.2 * counts[False][1]
     assert 0.9 * counts[False][2] < counts[True][2] < 1.1 * counts[False][2]
+
+
+@pytest.mark.parametrize("name", ["perf::context-switches", "perf::cs", "perf::context-switches:k"])
+def test_papi_counts_what_the_kernel_does_in_the_kernel(build: Build, name: str) -> None:
+    """PAPI looks in user space unless it is told otherwise, and no context switch ever happened there."""
+    if find_library("papi") is None:
+        pytest.skip("no libpapi is installed")
+    event = papi_events.event(name)
+    assert event is not None
+    program = build(
+        BUSY + "#include <unistd.h>\nint main(void) { for (int i = 0; i < 100; i++) usleep(1000); return 0; }"
+    )
+    setup = Setup("papi", 10_000_000, "monotonic", (event, Event("perf::task-clock", kernel=True)))
+    records, _ = run(program, setup)
+    if records.state == "failed":
+        pytest.skip(f"PAPI cannot count here: {records.message}")
+    assert 90 <= int(records.rows["hardware"][-1, 0] - records.rows["hardware"][0, 0]) <= 1000
+    in_user_space = papi_events.event("perf::context-switches:u")
+    assert in_user_space is not None
+    assert (in_user_space.kernel, in_user_space.user) == (False, True)
