@@ -28,6 +28,7 @@ from experiments.perturbation.series import HERE, PROGRAMS, Program, require_pro
 from experiments.perturbation.variants import COUNTERS, LAYOUTS, write_variant
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.collectors.data import Trace
+from unperturbed.common.wording import counted
 
 DRAWS = 400
 LEVEL = 95
@@ -132,11 +133,11 @@ def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRA
             paired = _same_layouts(runs[name], shams[name])
             again[name].append(_judged(drawn, _drawn(runs[name], rows), _drawn(paired, rows)))
     steps = []
-    for name, counted in subsets.items():
-        events = np.mean([sum(int(trace[metric].sum()) for metric in counted) for trace in runs[name]])
+    for name, software in subsets.items():
+        events = np.mean([sum(int(trace[metric].sum()) for metric in software) for trace in runs[name]])
         steps.append(
             Step(
-                metric=counted[-1],
+                metric=software[-1],
                 added=float(events) / instructions,
                 counting=found[name][0],
                 sham=found[name][1],
@@ -233,12 +234,12 @@ def headline(found: Sequence[Layouts]) -> str:
     counts = shared[:, 0].sum(axis=1)
     shares = (shared[:, 0] & shared[:, 1]).sum(axis=1)[counts > 0] / counts[counts > 0]
     only = int((alone & ~own).sum())
+    alone_too = f"{only or 'None'} {'is' if only < 2 else 'are'} perturbed in a sham alone."
     return (
         f"**Of {own.sum()} correlations that are perturbed in a step, {(own & alone).sum()} are perturbed in its sham "
         f"as well, which counts nothing: {(own & alone).sum() / own.sum():.0%}, "
-        f"with a {LEVEL} % interval over layouts of {_interval(100 * shares, '.0f')} %.** {only} more "
-        f"{'is' if only == 1 else 'are'} perturbed in a sham alone. {own.size} correlations were compared: "
-        f"{len(steps)} steps of {len(found)} programs."
+        f"with a {LEVEL} % interval over layouts of {_interval(100 * shares, '.0f')} %.** {alone_too} "
+        f"{own.size} correlations were compared: {counted(len(steps), 'step')} of {counted(len(found), 'program')}."
     )
 
 
@@ -350,6 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counted=ON_PROCESSOR if options.processor else SIMULATED,
         figure=f"perturbation/{name}.svg",
         headline=headline(found),
+        programs=", ".join(one.program.name for one in found),
         table=table(found),
         spread=spread(found),
         layouts=LAYOUTS,
