@@ -252,7 +252,8 @@ def test_what_a_call_costs(results: dict[str, Result], processor: str) -> None:
     assert counts(results["cost-plain"]) == counts(results["cost-exact"]) == [CALLS]
     assert counts(results["cost-twice"]) == [CALLS, CALLS]
     expected = {"plain": 10, "exact": 9 if processor == NEWEST_ARM64 else 11, "twice": 15}
-    assert added == pytest.approx(expected, abs=0.05)
+    # A call of the emulated kernel now and then is a few hundredths; one instruction more or less shows.
+    assert added == pytest.approx(expected, abs=0.3)
 
 
 def test_a_processor_that_wants_landing_places_finds_them(results: dict[str, Result], processor: str) -> None:
