@@ -9,7 +9,7 @@ MINUTES ?= 60
 help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
 	@echo 'make test         set up, then run the tests'
-	@echo 'make test-pmu     run the samplers on an emulated machine with a real PMU'
+	@echo 'make test-pmu     run the samplers on an emulated machine with a PMU'
 	@echo 'make attack       kill, fuzz and starve everything for so many minutes: make attack MINUTES=60'
 	@echo 'make check        ruff, clang-format, mypy strict, wheel and sdist, documentation'
 	@echo 'make docs-pictures  draw the pictures of the documentation again'

@@ -33,9 +33,9 @@ from unperturbed.collectors.runtime import build_observer, build_trials
 
 MACHINES: dict[str, tuple[Architecture, str]] = {
     "arm64, Cortex-A57": (ARM64, ""),
-    "arm64, Debian 13": (replace(ARM64, suite="trixie"), ""),
+    "arm64, Cortex-A57, Debian 13": (replace(ARM64, suite="trixie"), ""),
     "riscv64, rv64 with Sscofpmf": (RISCV64, ""),
-    "riscv64, rv64 without": (RISCV64, "rv64"),
+    "riscv64, rv64 without Sscofpmf": (RISCV64, "rv64"),
     "x86-64, Skylake": (AMD64, "Skylake-Client"),
 }
 
@@ -45,7 +45,7 @@ WHAT_IT_CANNOT_SHOW = """
 - **Most events.** Cycles and instructions count. Others are accepted and stay at zero, or are refused.
 - **Modes on riscv64.** QEMU 7.2 counts in every mode. In a program that works in user space and in the kernel,
   `instructions:u` were {user:,}, `instructions:k` {kernel:,}, and `instructions:uk` {both:,}. So the counts of riscv64
-  above hold the kernel's work in the program's place.
+  above also include what the kernel executes for the program.
 - **One event in two modes, on riscv64.** In one group only the first counts: {together}.
 - **The first overflow, on riscv64.** It is lost after a counter was started. The trace counts it as missed.
 - **Instructions that end intervals.** On riscv64 the emulator interrupts in time, on arm64 only when the processor
@@ -97,7 +97,7 @@ def samplers(found: Mapping[str, dict[str, Result]]) -> Iterator[str]:
                 [overflows(r[f"overflow-{sampler}"]) for r in found.values()],
             ),
             (
-                "records of the kernel's events, every 10 ms",
+                "records of the kernel's events (software events), interval 10 ms",
                 [f"{len(r[f'software-{sampler}'].sampled.rows)}" for r in found.values()],
             ),
         ):
@@ -116,7 +116,7 @@ def refusals(found: Mapping[str, dict[str, Result]]) -> Iterator[str]:
             "cycles, instructions": "perf_event-inside",
             "intervals of cycles": "overflow-inside",
             "PAPI_TOT_CYC": "papi-inside",
-            "cycles, without privilege at level 3": "nobody-3-inside",
+            "cycles, unprivileged, perf_event_paranoid = 3": "nobody-3-inside",
         }.items():
             records = results[case].sampled
             if not len(records.rows):
@@ -131,7 +131,7 @@ def versions(folder: Path) -> Iterator[str]:
         "observer": build_observer(COMPILER),
         "list": build_trials(COMPILER),
     }
-    yield "| PAPI | of Debian | presets | inside | outside | through PAPI itself, outside | of several, found |"
+    yield "| PAPI | Debian release | presets | inside | outside | outside, read by PAPI itself | chosen beside 7.0 |"
     yield "|---|---|---:|---:|---:|---:|---|"
     for version, (suite, packages) in test_papi_versions.RELEASES.items():
         files = {**programs, **fetch_papi(suite, packages)}
@@ -147,7 +147,7 @@ def versions(folder: Path) -> Iterator[str]:
 
 def calls(folder: Path) -> Iterator[str]:
     """Count library calls on both arm64 processors, and yield what a call costs."""
-    yield "| processor | a metric | an exact metric | two metrics | calls of gdb's malloc: counted, by hand |"
+    yield "| processor | one counter | one exact counter | two counters | gdb's calls of malloc: counted, by hand |"
     yield "|---|---:|---:|---:|---|"
     files = {**test_interposer.compile_guest(folder), **fetch_tools()}
     files["/lib/aarch64-linux-gnu/libdebuginfod.so.1"] = no_servers(folder)
@@ -185,8 +185,9 @@ def page(folder: Path) -> str:
             "",
             "`python docs/evidence/machines.py`",
             "",
-            "On which processors the samplers, PAPI and the counting of library calls were run, and what they counted",
-            f"of known work. All machines are emulated by {emulator}, and run kernels and libraries of Debian.",
+            "This page lists the emulated processors on which the samplers, PAPI and the counting of library calls",
+            f"were run, and how far their counts lie from a known number of instructions. {emulator} emulates",
+            "all machines. They run kernels and libraries of Debian. The host of the emulation has no part in the counts:",
             made,
             "",
             "## The samplers",
@@ -205,7 +206,8 @@ def page(folder: Path) -> str:
             "",
             "## PAPI's versions, on arm64",
             "",
-            "Each version lies beside the guest's own, 7.0. The percentages are instructions beyond the known work.",
+            "Each version lies beside the guest's own, 7.0. Percentages are instructions beyond the known work, of a",
+            f"shorter program ({test_papi_versions.WORK:,} instructions): what a start costs weighs more there.",
             "",
             *versions(folder),
             "",

@@ -49,7 +49,8 @@ Simulated campaigns of one change on several nodes. Runs of a node have standard
 others have 8 and 5.
 
 Each number is the share of campaigns in which a change is shown (shifted or perturbed, with a tolerance of 0). Where
-there is no effect it is the false-alarm rate, and 0.05 at most is right. *pooled*: a t test of all runs, which ignores
+there is no effect it is the false-alarm rate, which should be at most 0.05; ± is one standard error of the
+simulation. *pooled*: a t test of all runs, which ignores
 nodes; it is not offered. *these nodes* and *this type of node* are the tool's own verdicts. *heterogeneity*: share with
 p ≤ 0.05 of "the change is the same on every node".
 
@@ -58,7 +59,8 @@ p ≤ 0.05 of "the change is the same on every node".
 {rows}
 
 *These nodes* is exact where runs are normal and spread alike: the same test by its formula alone, over {formula:,}
-campaigns of each of the first three cases, gives {exact}. What the table has beyond is chance; its rows share draws.
+campaigns of each of the first three cases, gives {exact}. What the table has beyond 0.05 is noise of
+the simulation. It is alike in all rows, because they use the same draws.
 
 With an effect of configuration that varies between nodes (node × configuration), *these nodes* shows a change in more
 than 5 % of campaigns, and rightly: on these nodes, there is one. A claim about the type of node is the other column.
@@ -145,7 +147,8 @@ def _bounds(case: Case, campaigns: int, seed: int) -> str:
         float(np.mean([one.these.verdict == "perturbed" for one in found])),
         float(np.mean([one.verdict == "perturbed" for one in kinds])),
     ]
-    return f"| {case.name} | {' | '.join(_share(one, campaigns) for one in shares)} |"
+    name = case.name.removeprefix("no effect, ")
+    return f"| {name} | {' | '.join(_share(one, campaigns) for one in shares)} |"
 
 
 def _by_formula(case: Case, seed: int) -> float:

@@ -1,4 +1,4 @@
-"""The samplers under the tool's own check, on a real PMU: an emulated arm64 machine.
+"""The samplers under the tool's own check, on the PMU of an emulated arm64 machine.
 
 Written to `docs/evidence/own_perturbation_pmu.md`.
 
@@ -375,7 +375,7 @@ def page(found: dict[str, list[Trace]], alone: int, command: str, runs: int) -> 
     }
     intervals = [len(trace) for kind in WAYS for trace in found[kind]]
     lines = [
-        "# The samplers under their own check, on a real PMU",
+        "# The samplers under their own check, on an emulated PMU",
         "",
         f"`{command}`",
         "",

@@ -188,7 +188,7 @@ def table(found: Sequence[Layouts]) -> list[str]:
         "program",
         "counted up to",
         *right(
-            "added, %",
+            "increments per instruction, %",
             "pairs perturbed",
             "… by the sham",
             "… by both",
@@ -196,7 +196,7 @@ def table(found: Sequence[Layouts]) -> list[str]:
             "… by the sham",
             "… by both",
             f"share of the change in the sham [{LEVEL} %]",
-            "single layouts that tell otherwise",
+            "single layouts that disagree",
         ),
     ]
     rows = []
@@ -209,7 +209,7 @@ def table(found: Sequence[Layouts]) -> list[str]:
                 (
                     one.program.name,
                     step.metric,
-                    f"{100 * step.added:.2g}",
+                    _share(step.added),
                     f"{own.sum()} of {len(own)}",
                     int(alone.sum()),
                     int((own & alone).sum()),
@@ -234,11 +234,11 @@ def headline(found: Sequence[Layouts]) -> str:
     counts = shared[:, 0].sum(axis=1)
     shares = (shared[:, 0] & shared[:, 1]).sum(axis=1)[counts > 0] / counts[counts > 0]
     only = int((alone & ~own).sum())
-    alone_too = f"{only or 'None'} {'is' if only < 2 else 'are'} perturbed in a sham alone."
+    alone_too = f"{only or 'No'} correlation{'s' * (only > 1)} {'are' if only > 1 else 'is'} perturbed by a sham alone."
     return (
-        f"**Of {own.sum()} correlations that are perturbed in a step, {(own & alone).sum()} are perturbed in its sham "
-        f"as well, which counts nothing: {(own & alone).sum() / own.sum():.0%}, "
-        f"with a {LEVEL} % interval over layouts of {_interval(100 * shares, '.0f')} %.** {alone_too} "
+        f"**Of {own.sum()} correlations that a step perturbs, its sham, which counts nothing, perturbs "
+        f"{(own & alone).sum()} as well: {(own & alone).sum() / own.sum():.0%} ({LEVEL} % interval over layouts: "
+        f"{_interval(100 * shares, '.0f')} %).** The interval covers layouts, not other programs. {alone_too} "
         f"{own.size} correlations were compared: {counted(len(steps), 'step')} of {counted(len(found), 'program')}."
     )
 
@@ -260,7 +260,11 @@ def spread(found: Sequence[Layouts]) -> list[str]:
                 f"{pair}: {low:.2f} to {high:.2f}",
             )
         )
-    heads = ["program", *right("intervals a run", "standard deviation of ρ, median pair", "… largest"), "that pair"]
+    heads = [
+        "program",
+        *right("intervals a run", "standard deviation of ρ, median pair", "… largest"),
+        "that pair: range of ρ over layouts",
+    ]
     return markdown_table(heads, rows)
 
 
@@ -279,7 +283,7 @@ def draw(path: Path, found: Sequence[Layouts]) -> None:
                 bars = {"xerr": error} if horizontal else {"yerr": error}
                 at = (values, others) if horizontal else (others, values)
                 place.errorbar(*at, **bars, fmt="none", ecolor=colour, elinewidth=0.4, alpha=0.6)
-            place.scatter(x, y, s=9, color=colour, label=f"up to {step.metric}, {100 * step.added:.2g} % added")
+            place.scatter(x, y, s=9, color=colour, label=f"up to {step.metric}, {_share(step.added)} % added")
             widest = max(widest, *np.abs([*x, *y]))
         widest *= 1.15
         tolerance = one.steps[0].counting.changes[0].tolerance
@@ -313,6 +317,10 @@ def _drawn(traces: Sequence[Trace], rows: NDArray[np.int64]) -> list[Trace]:
         replace(traces[row], attributes={**traces[row].attributes, "run": f"drawn {place}"})
         for place, row in enumerate(rows)
     ]
+
+
+def _share(share: float) -> str:
+    return "< 0.001" if share < 1e-5 else f"{100 * share:.2g}"
 
 
 def _interval(values: FloatArray, form: str) -> str:

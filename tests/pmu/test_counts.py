@@ -1,4 +1,4 @@
-"""On a real PMU, what the samplers record is what the program did.
+"""On an emulated PMU, what the samplers record is what the program did.
 
 By known work, and by perf_event's own count of it.
 """

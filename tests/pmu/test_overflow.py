@@ -1,4 +1,4 @@
-"""On a real PMU, the overflow of a counter ends intervals: inside and outside, to the cycle, and throttling shows.
+"""On an emulated PMU, the overflow of a counter ends intervals: inside and outside, to the cycle, and throttling shows.
 
 The emulated processor interrupts as soon as its counter of cycles overflows. For instructions the emulator (QEMU 7.2)
 does so only when the processor next enters the kernel, at the latest with its tick of 4 ms: intervals of instructions

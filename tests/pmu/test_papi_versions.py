@@ -1,4 +1,4 @@
-"""PAPI 6.0, 7.1 and 7.2 on a real PMU, beside 7.0: each counts the same, and which one is loaded can be chosen.
+"""PAPI 6.0, 7.1 and 7.2 on an emulated PMU, beside 7.0: each counts the same, and which one is loaded can be chosen.
 
 The guest's own, 7.0, is its release's; the others come from the releases before and after it.
 """

@@ -1,4 +1,4 @@
-"""On a real PMU: what can be counted there, and how a sampler says that it cannot."""
+"""On an emulated PMU: what can be counted there, and how a sampler says that it cannot."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def test_it_tells_the_code_from_the_counting(found: layouts.Layouts) -> None:
 
 def test_the_page_says_the_share_and_its_interval(found: layouts.Layouts) -> None:
     assert layouts.headline([found]).startswith(
-        "**Of 6 correlations that are perturbed in a step, 3 are perturbed in its sham as well, which counts nothing: "
-        "50%, with a 95 % interval over layouts of "
+        "**Of 6 correlations that a step perturbs, its sham, which counts nothing, perturbs 3 as well: 50% "
+        "(95 % interval over layouts: "
     )
     rows = layouts.table([found])
     assert len(rows) == 4
