@@ -187,7 +187,7 @@ def page(folder: Path) -> str:
             "",
             "This page lists the emulated processors on which the samplers, PAPI and the counting of library calls",
             f"were run, and how far their counts lie from a known number of instructions. {emulator} emulates",
-            "all machines. They run kernels and libraries of Debian. The host of the emulation has no part in the counts:",
+            "all machines. They run kernels and libraries of Debian. The emulating host has no part in the counts:",
             made,
             "",
             "## The samplers",
