@@ -243,6 +243,12 @@ def headline(found: Sequence[Layouts]) -> str:
     )
 
 
+def missing_sentence(found: Sequence[Layouts]) -> str:
+    """Return which programs of the experiment are not there, as a sentence behind a space; empty without any."""
+    missing = [program.name for program in PROGRAMS if program not in [one.program for one in found]]
+    return f" Not recorded yet: {', '.join(missing)}." if missing else ""
+
+
 def spread(found: Sequence[Layouts]) -> list[str]:
     """Return how far layouts alone move correlations of the baseline."""
     rows = []
@@ -360,6 +366,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figure=f"perturbation/{name}.svg",
         headline=headline(found),
         programs=", ".join(one.program.name for one in found),
+        missing=missing_sentence(found),
         table=table(found),
         spread=spread(found),
         layouts=LAYOUTS,

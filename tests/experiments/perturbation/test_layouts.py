@@ -86,6 +86,7 @@ def test_the_page_says_the_share_and_its_interval(found: layouts.Layouts) -> Non
     assert "| bzip2 | rare |" in rows[2]
     assert "3 of 6" in rows[2]
     assert len(layouts.spread([found])) == 3
+    assert layouts.missing_sentence([found]) == " Not recorded yet: chess, network, redcode."
 
 
 def test_its_figure_has_both_steps(found: layouts.Layouts, tmp_path: Path) -> None:
