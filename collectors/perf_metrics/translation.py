@@ -303,7 +303,7 @@ def _written(node: Node, least: int) -> str:
     """Return a tree as text, in parentheses where its operation binds less than what is around it."""
     match node:
         case Number(value):
-            text, binds = (str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)), 5
+            text = str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
             binds = 4 if value < 0 else 5
         case Name(name):
             text, binds = f"'{name}'", 5

@@ -155,12 +155,11 @@ def calls(folder: Path) -> Iterator[str]:
         run = test_interposer.cases_of(files, compiler)
         place = folder / processor.partition(",")[0]
         results = run_cases(prepare_machine(), run.files, run.cases, place, timeout_s=250, cpu=processor, processors=2)
-
-        def each(name: str, results: Mapping[str, Result] = results) -> float:
-            with_calls, without = (hardware(results[f"cost-{name}{end}"])[1] for end in ("", "-0"))
-            return (with_calls - without) / test_interposer.CALLS
-
-        cells = [f"{each(name) - each('nothing'):.2f}" for name in ("plain", "exact", "twice")]
+        each = {
+            name: test_interposer.instructions_of_a_call(results, name)
+            for name in ("nothing", "plain", "exact", "twice")
+        }
+        cells = [f"{each[name] - each['nothing']:.2f}" for name in ("plain", "exact", "twice")]
         own = results["gdb-alone"].stdout.split()[-1]
         counted = test_interposer.counts(results["gdb"])[0]
         yield f"| {processor.partition(',')[0]} | {' | '.join(cells)} | {counted:,}, {int(own):,} |"

@@ -4,8 +4,9 @@
 
 Runs the sweeps of each part into the folder, or goes on with what stands there; learns what causes what from their
 tables, compares it with the paper's claims, and writes docs/evidence/causal.md and its figures. A part that this host
-cannot measure is left out, and the page says so. With --only the other parts of the page stay.
-With --points all is small, and nothing is written but into the folder.
+cannot measure keeps its section of the page; without one it is left out, and the page says so. With --only the
+other parts of the page stay, and a part that this host cannot measure ends the command with 3. With --points all is
+small, and nothing is written but into the folder.
 
 Each sweep's table is kept in experiments/causal/tables, so that a later learner is evaluated on the same runs: --stored
 takes the tables that are there, and runs nothing. A part that has none keeps its section of the page.
@@ -173,6 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     (evidence / "causal").mkdir(parents=True, exist_ok=True)
     page = evidence / "causal.md"
     sections = sections_of(page)
+    unmeasured = False
     for part in PARTS:
         if asked.only and part.name not in asked.only:
             continue
@@ -182,6 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             section = _findings(part, STORED, evidence)
         elif not asked.no_run and not measured(part, folder, asked.points):
+            unmeasured = True
+            if part.name in sections:
+                print(f"{part.name}: this host cannot measure it, its section stays", file=sys.stderr)
+                continue
             section = f"*{part.name} needs {part.needs}. This host is none: the part was left out.*"
         else:
             section = _findings(part, folder, evidence)
@@ -191,6 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{part.name}: evaluated", file=sys.stderr)
     page.write_text(page_of(sections))
     print(f"written: {page}")
+    if asked.only and unmeasured:
+        raise SystemExit(HOST_CANNOT)
 
 
 if __name__ == "__main__":

@@ -118,20 +118,20 @@ def in_layouts(program: Program, spec: Path, campaign: Path, *, draws: int = DRA
     """
     settings = yaml.safe_load(spec.read_text())
     metrics, align_on = settings["measure"]["hardware"], settings["analysis"]["align_on"]
-    runs, shams = runs_by_configuration(campaign)
+    runs, unordered = runs_by_configuration(campaign)
     base = runs["baseline"]
     instructions = float(np.mean([trace["PAPI_TOT_INS"].sum() for trace in base]))
     subsets = settings["campaign"]["subsets"]
     chance = np.random.default_rng(settings["campaign"]["seed"])
     baseline = Baseline(base, metrics=metrics)
-    found = {name: _judged(baseline, runs[name], _same_layouts(runs[name], shams[name])) for name in subsets}
+    shams = {name: _same_layouts(runs[name], unordered[name]) for name in subsets}
+    found = {name: _judged(baseline, runs[name], shams[name]) for name in subsets}
     again: dict[str, list[tuple[Verdict, Verdict]]] = {name: [] for name in subsets}
     for _ in range(draws):
         drawn = Baseline(_drawn(base, chance.integers(len(base), size=len(base))), metrics=metrics)
         for name in subsets:
             rows = chance.integers(len(runs[name]), size=len(runs[name]))
-            paired = _same_layouts(runs[name], shams[name])
-            again[name].append(_judged(drawn, _drawn(runs[name], rows), _drawn(paired, rows)))
+            again[name].append(_judged(drawn, _drawn(runs[name], rows), _drawn(shams[name], rows)))
     steps = []
     for name, software in subsets.items():
         events = np.mean([sum(int(trace[metric].sum()) for metric in software) for trace in runs[name]])
@@ -233,11 +233,11 @@ def headline(found: Sequence[Layouts]) -> str:
     shared = np.concatenate([step.shared for step in steps], axis=2)
     counts = shared[:, 0].sum(axis=1)
     shares = (shared[:, 0] & shared[:, 1]).sum(axis=1)[counts > 0] / counts[counts > 0]
-    only = int((alone & ~own).sum())
+    both, only = int((own & alone).sum()), int((alone & ~own).sum())
     alone_too = f"{only or 'No'} correlation{'s' * (only > 1)} {'are' if only > 1 else 'is'} perturbed by a sham alone."
     return (
         f"**Of {own.sum()} correlations that a step perturbs, its sham, which counts nothing, perturbs "
-        f"{(own & alone).sum()} as well: {(own & alone).sum() / own.sum():.0%} ({LEVEL} % interval over layouts: "
+        f"{both} as well: {100 * both / own.sum():.0f} % ({LEVEL} % interval over layouts: "
         f"{_interval(100 * shares, '.0f')} %).** The interval covers layouts, not other programs. {alone_too} "
         f"{own.size} correlations were compared: {counted(len(steps), 'step')} of {counted(len(found), 'program')}."
     )

@@ -233,6 +233,24 @@ def test_the_parts_that_are_not_evaluated_again_keep_their_section(tmp_path: Pat
     assert evaluate.sections_of(tmp_path / "none.md") == {}
 
 
+def test_a_host_that_cannot_measure_a_part_spoils_no_section_of_one_that_could(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "EVIDENCE", tmp_path)
+    monkeypatch.setattr(evaluate, "measured", lambda part, *_: not part.needs)
+    monkeypatch.setattr(evaluate, "store", lambda *_: None)
+    monkeypatch.setattr(evaluate, "_findings", lambda part, *_: f"{part.name} again")
+    (tmp_path / "causal.md").write_text(evaluate.page_of({"jpeg": "of a processor"}))
+    evaluate.main(["--campaigns", str(tmp_path)])
+    kept = evaluate.sections_of(tmp_path / "causal.md")
+    assert (kept["jpeg"], kept["lu"]) == ("of a processor", "lu again")
+    assert "lu_processor needs" in kept["lu_processor"]
+    with pytest.raises(SystemExit) as ended:
+        evaluate.main(["--campaigns", str(tmp_path), "--only", "jpeg"])
+    assert ended.value.code == evaluation.HOST_CANNOT
+    assert evaluate.sections_of(tmp_path / "causal.md") == kept
+
+
 def test_a_table_is_kept_and_evaluated_again_without_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,7 +78,7 @@ def test_it_tells_the_code_from_the_counting(found: layouts.Layouts) -> None:
 
 def test_the_page_says_the_share_and_its_interval(found: layouts.Layouts) -> None:
     assert layouts.headline([found]).startswith(
-        "**Of 6 correlations that a step perturbs, its sham, which counts nothing, perturbs 3 as well: 50% "
+        "**Of 6 correlations that a step perturbs, its sham, which counts nothing, perturbs 3 as well: 50 % "
         "(95 % interval over layouts: "
     )
     rows = layouts.table([found])
