@@ -51,6 +51,9 @@ certifications fail."""
 _MOST = 30
 """Repetitions of one subset beyond which nobody goes."""
 
+_NO_SPREAD = 1e-300
+"""The error of runs that are all equal: a change within the tolerance is then certain to be shown."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -381,6 +384,7 @@ def chance_to_show(
     before, after = from_fisher(seen.reference_z), from_fisher(seen.reference_z + effect_z)
     # The slope of Fisher's transformation takes both errors to the scale of ρ.
     error = spread * np.hypot((1 - before**2) / np.sqrt(seen.references), (1 - after**2) / np.sqrt(counts))
+    error = np.maximum(error, _NO_SPREAD)
     mean, deviation = _bounds(seen.references, maximum, level)
     change = after - before
     inside = special.ndtr(((tolerance - change) / error - mean) / deviation)

@@ -57,6 +57,13 @@ def test_what_lies_beyond_the_tolerance_is_out_of_reach():
     assert repetitions_to_certify(beyond, level=LEVEL, tolerance=TOLERANCE, maximum=40) is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_runs_that_are_all_equal_need_no_more_than_two():
+    for change, needed in ((0.0, 2), (0.0999, 2), (0.2, None)):
+        equal = seen([0.3], [change], 0.0)
+        assert repetitions_to_certify(equal, level=LEVEL, tolerance=TOLERANCE, maximum=40) == needed
+
+
 def test_more_runs_than_were_made_are_asked_for():
     assert repetitions_to_accept(seen([0.3], [0.0], 0.01, repetitions=9), level=LEVEL, tolerance=TOLERANCE) == 10
 
