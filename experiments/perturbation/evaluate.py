@@ -32,15 +32,16 @@ from unperturbed.analysis.perturbation import Verdict
 HERE = Path(__file__).parent
 
 
-def table_1(found: Sequence[Series]) -> list[str]:
-    """Return the paper's table 1, for these programs."""
+def table_1(found: Sequence[Series], *, processor: bool = False) -> list[str]:
+    """Return the paper's table 1, for these programs and the input of their runs."""
     rows = []
     for series in found:
         program, traces = series.program, series.baseline.traces
         length = np.median([np.median(trace["PAPI_TOT_INS"]) for trace in traces])
         counts = sorted(len(trace) for trace in traces)
         intervals = f"{counts[0]:,} to {counts[-1]:,}"
-        described = (program.name, program.stands_for, program.what, program.source, program.input)
+        given = program.long_input if processor else program.input
+        described = (program.name, program.stands_for, program.what, program.source, given)
         rows.append((*described, f"{length:,.0f}", intervals))
     heads = ("program", "in the place of", "what", "source", "input")
     return markdown_table([*heads, *right("instructions an interval", "intervals a run")], rows)
@@ -109,7 +110,7 @@ def page(found: Sequence[Series], command: str, *, processor: bool = False, camp
         HERE / ("page_processor.md" if processor else "page.md"),
         agreement=agreement(found) if processor else "",
         recorded=recorded(campaigns / series.program.name for series in found),
-        table_1=table_1(found),
+        table_1=table_1(found, processor=processor),
         steps=step_tables(found),
         stability=stability_lines(found),
         findings=findings(found),
@@ -130,34 +131,34 @@ def _percent(ratio: float | None) -> str:
     return "–" if ratio is None else f"{100 * ratio:+.2f}"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is missing, evaluate, write the page and its figures."""
     parser = evaluation_parser(__doc__, "perturbation")
     names = [program.name for program in PROGRAMS]
     parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
     parser.add_argument("--processor", action="store_true", help="longer runs, counted by this host's processor")
-    arguments = parser.parse_args()
-    campaigns: Path = arguments.campaigns.resolve() / ("processor" if arguments.processor else "")
+    options = parser.parse_args(arguments)
+    campaigns: Path = options.campaigns.resolve() / ("processor" if options.processor else "")
     found = []
     for program in PROGRAMS:
-        if program.name in arguments.programs:
-            counters = COUNTERS if arguments.processor else None
+        if program.name in options.programs:
+            counters = COUNTERS if options.processor else None
             spec = write_variant(campaigns / "specs", program, counters=counters) if counters else program.spec
             run_campaign(spec, campaigns / program.name)
             found.append(judge(program, campaigns / program.name, spec))
             print(f"{program.name}: compared {len(found[-1].steps)} steps with the baseline", file=sys.stderr)
-    if arguments.processor:
+    if options.processor:
         require_processor(series.baseline.traces[0] for series in found)
-    name = "perturbation_processor" if arguments.processor else "perturbation"
+    name = "perturbation_processor" if options.processor else "perturbation"
     (EVIDENCE / name).mkdir(exist_ok=True)
     draw_all(EVIDENCE / name, found)
     command = "python -m experiments.perturbation.evaluate"
-    if arguments.programs == names:
-        write_changes(found, processor=arguments.processor)
+    if options.programs == names:
+        write_changes(found, processor=options.processor)
     else:
         command += f" --programs {' '.join(series.program.name for series in found)}"
-    command += " --processor" if arguments.processor else ""
-    written = page(found, command, processor=arguments.processor, campaigns=campaigns)
+    command += " --processor" if options.processor else ""
+    written = page(found, command, processor=options.processor, campaigns=campaigns)
     (EVIDENCE / f"{name}.md").write_text(written)
     print(f"written: {EVIDENCE / f'{name}.md'}")
 

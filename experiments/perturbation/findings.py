@@ -148,10 +148,10 @@ def _instructions(series: Series) -> str:
     fewer = [
         f"{step.metric} ({100 * step.verdict.overhead.instructions:+.2f} %)"
         for step in series.steps
-        if step.verdict.overhead.instructions is not None and step.verdict.overhead.instructions < 0
+        if step.verdict.overhead.instructions is not None and round(step.verdict.overhead.instructions, 4) < 0
     ]
     if not fewer:
-        return "Every step executes more instructions than the baseline."
+        return "No step executes fewer instructions than the baseline."
     return (
         f"Fewer instructions than the baseline's are executed with {', '.join(fewer)}, though increments were added: "
         "the compiler made other code of the functions that hold them."

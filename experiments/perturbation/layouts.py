@@ -349,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counters = COUNTERS if options.processor else None
             spec = write_variant(campaigns / "specs", program, layouts=True, counters=counters)
             run_campaign(spec, campaigns / program.name)
-            found.append(in_layouts(program, spec, campaigns / program.name))
+            found.append(in_layouts(program, spec, campaigns / program.name, draws=DRAWS))
             print(f"{program.name}: evaluated", file=sys.stderr)
     if options.processor:
         require_processor(one.baseline.traces[0] for one in found)

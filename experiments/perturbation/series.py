@@ -31,6 +31,8 @@ class Program:
         The paper's program of table 1, and whether the paper saw it perturbed.
     what, source, input : str
         As in table 1.
+    long_input : str
+        The input of a processor's runs, which are longer.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Program:
     what: str
     source: str
     input: str
+    long_input: str
 
     @property
     def spec(self) -> Path:
@@ -47,10 +50,20 @@ class Program:
 
 PROGRAMS = (
     Program(
-        "bzip2", "bzip (hardly)", "compression", "Debian's bzip2", "Python's library sources, 3 MB, blocks of 300 kB"
+        "bzip2",
+        "bzip (hardly)",
+        "compression",
+        "Debian's bzip2",
+        "Python's library sources, 3 MB, blocks of 300 kB",
+        "Python's library sources, 30 MB, blocks of 300 kB",
     ),
     Program(
-        "chess", "sjeng (perturbed)", "chess", "Phalanx, Debian's upstream archive", "4 positions, 7 half-moves deep"
+        "chess",
+        "sjeng (perturbed)",
+        "chess",
+        "Phalanx, Debian's upstream archive",
+        "4 positions, 7 half-moves deep",
+        "4 positions, 9 half-moves deep",
     ),
     Program(
         "network",
@@ -58,6 +71,7 @@ PROGRAMS = (
         "vehicle scheduling",
         "LEMON's network simplex, Debian's upstream archive",
         "a day of 1,080 trips",
+        "a day of 2,600 trips",
     ),
     Program(
         "redcode",
@@ -65,6 +79,7 @@ PROGRAMS = (
         "simulator of a machine",
         "pMARS, Debian's upstream archive",
         "its 4 example programs, 36 rounds",
+        "its 4 example programs, 400 rounds",
     ),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,25 +14,40 @@ from experiments.perturbation import changes, layouts
 from experiments.perturbation.series import PROGRAMS, Program
 from experiments.perturbation.variants import write_variant
 from unperturbed.collectors import Metric, Trace
+from unperturbed.collectors.data import Kind
 
 PROGRAM: Program = PROGRAMS[0]
 METRICS = ("PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_L2_TCM", "PAPI_BR_MSP")
 RUNS, INTERVALS = 12, 300
 
 
-def write_run(folder: Path, number: int, configuration: str, *, layout: int, sham: bool, noise: float) -> None:
+def write_run(
+    folder: Path,
+    number: int,
+    configuration: str,
+    *,
+    layout: int,
+    sham: bool,
+    noise: float,
+    hardware: Sequence[str] = METRICS,
+    software: Sequence[str] = ("rare", "all"),
+    kind: Kind = "simulated",
+) -> None:
     """Write a run whose two kinds of miss go together the less the more noise they have; layouts differ a little."""
     work = np.cumsum(np.random.default_rng(0).normal(size=INTERVALS))
     chance = np.random.default_rng([number, 1])
     own = np.random.default_rng([layout, 2]).normal(scale=0.05)
     columns = {
         name: np.round(10_000 + 400 * (work + chance.normal(scale=max(0.01, 0.3 + own), size=INTERVALS))).astype(int)
-        for name in METRICS
+        for name in hardware
     }
     columns["PAPI_L1_DCM"] = np.round(columns["PAPI_L1_DCM"] + chance.normal(scale=noise, size=INTERVALS)).astype(int)
-    metrics = [Metric(name, "simulated", components=(name,)) for name in METRICS]
-    counted = {} if sham or configuration == "baseline" else {name: np.full(INTERVALS, 5) for name in ("rare", "all")}
+    metrics = [Metric(name, kind, components=(name,)) for name in hardware]
+    counted = {} if sham or configuration == "baseline" else {name: np.full(INTERVALS, 5) for name in software}
     metrics += [Metric(name, "software") for name in counted]
+    if "PAPI_TOT_CYC" in hardware:
+        metrics.append(Metric("IPC", "derived", components=("PAPI_TOT_INS", "PAPI_TOT_CYC")))
+        counted["IPC"] = columns["PAPI_TOT_INS"] / columns["PAPI_TOT_CYC"]
     attributes = {"run": f"{number:04d}", "configuration": configuration, "host": "h", "layout": f"l{layout}"}
     if sham:
         attributes |= {"sham_of": configuration, "configuration": f"sham-{configuration}"}
@@ -87,6 +104,39 @@ def test_the_page_says_the_share_and_its_interval(found: layouts.Layouts) -> Non
     assert "3 of 6" in rows[2]
     assert len(layouts.spread([found])) == 3
     assert layouts.missing_sentence([found]) == " Not recorded yet: chess, network, redcode."
+
+
+def test_a_processors_runs_get_a_page_and_a_figure_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_campaign(path: Path, folder: Path) -> None:
+        spec = yaml.safe_load(path.read_text())
+        subsets = spec["campaign"]["subsets"]
+        kinds = [("baseline", False), *itertools.product(subsets, (False, True))]
+        for number, ((name, sham), layout) in enumerate(itertools.product(kinds, range(RUNS)), start=1):
+            write_run(
+                folder,
+                number,
+                name,
+                layout=layout,
+                sham=sham,
+                noise=3000 if name == list(subsets)[-1] else 0,
+                hardware=spec["measure"]["hardware"],
+                software=subsets.get(name, ()),
+                kind="hardware",
+            )
+
+    monkeypatch.setattr(layouts, "EVIDENCE", tmp_path)
+    monkeypatch.setattr(layouts, "run_campaign", run_campaign)
+    monkeypatch.setattr(layouts, "DRAWS", 10)
+    asked = ["--processor", "--programs", "bzip2", "--campaigns", str(tmp_path / "campaigns")]
+    assert layouts.main(asked) == 0
+    page = (tmp_path / "perturbation_layouts_processor.md").read_text()
+    assert "On a processor" in page.splitlines()[0]
+    assert "Counters are a processor's" in page
+    assert "Simulated" not in page
+    assert "perturbs 5 as well: 100 %" in page
+    assert (tmp_path / "perturbation" / "layouts_processor.svg").exists()
 
 
 def test_its_figure_has_both_steps(found: layouts.Layouts, tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.perturbation import evaluate, figures, findings, series
+from experiments.perturbation import changes, evaluate, figures, findings, series
 from unperturbed.collectors import Metric, Trace
+from unperturbed.collectors.data import Kind
 from unperturbed.harness.spec import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "perturbation"
@@ -17,10 +18,18 @@ PERTURBED, PAIR = "runs", ("PAPI_L1_DCM", "PAPI_L2_TCM")
 
 
 def write_run(
-    folder: Path, number: int, configuration: str, software: list[str], *, run: str = "", sham_of: str = ""
+    folder: Path,
+    number: int,
+    configuration: str,
+    software: list[str],
+    *,
+    run: str = "",
+    sham_of: str = "",
+    path: Path = FOLDER / "bzip2.yaml",
 ) -> None:
     """Write the trace of a run, in which the pair's correlation is lost when the planted metric came in last."""
-    spec = load_spec(FOLDER / "bzip2.yaml")
+    spec = load_spec(path)
+    kind: Kind = "simulated" if spec.measure.source == "simulated" else "hardware"
     chance = np.random.default_rng(number)
     work = np.cumsum(np.random.default_rng(0).normal(size=INTERVALS))  # the same in every run
     noise = {name: chance.normal(scale=0.4, size=INTERVALS) for name in spec.measure.hardware}
@@ -30,7 +39,7 @@ def write_run(
         columns[PAIR[0]] = np.round(10_000 + 500 * chance.normal(size=INTERVALS))
     columns |= {name: np.full(INTERVALS, EVENTS) for name in software}
     columns = {name: values.astype(np.int64) for name, values in columns.items()}
-    metrics = [Metric(name, "simulated", components=(name,)) for name in spec.measure.hardware]
+    metrics = [Metric(name, kind, components=(name,)) for name in spec.measure.hardware]
     metrics += [Metric(name, "software") for name in software]
     metrics.append(Metric("IPC", "derived", components=("PAPI_TOT_INS", "PAPI_TOT_CYC")))
     columns["IPC"] = columns["PAPI_TOT_INS"] / columns["PAPI_TOT_CYC"]
@@ -45,21 +54,21 @@ def write_run(
     trace.write(target / "trace.parquet")
 
 
+def write_runs(folder: Path, path: Path = FOLDER / "bzip2.yaml") -> None:
+    """Write the runs of a spec's campaign, and of a sham."""
+    runs: list[tuple[str, list[str], str]] = [("baseline", [], "")] * 10
+    for name, metrics in load_spec(path).campaign.subsets.items():
+        runs += [(name, list(metrics), "")] * 3
+    runs += [("with-rows-sham", [], "with-rows")] * 3
+    for number, (configuration, software, sham_of) in enumerate(runs, start=1):
+        write_run(folder, number, configuration, software, sham_of=sham_of, path=path)
+
+
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
     """A campaign of bzip2's spec, with runs of a sham besides."""
     write_run(tmp_path, 0, "baseline", [], run="pilot")
-    number = 1
-    for _ in range(10):
-        write_run(tmp_path, number, "baseline", [])
-        number += 1
-    for name, metrics in load_spec(FOLDER / "bzip2.yaml").campaign.subsets.items():
-        for _ in range(3):
-            write_run(tmp_path, number, name, list(metrics))
-            number += 1
-    for _ in range(3):
-        write_run(tmp_path, number, "with-rows-sham", [], sham_of="with-rows")
-        number += 1
+    write_runs(tmp_path)
     return tmp_path
 
 
@@ -121,6 +130,32 @@ def test_page_says_what_was_found_and_figures_are_drawn(campaign: Path, tmp_path
     drawn = {path.name: path.read_text() for path in (tmp_path / "figures").iterdir()}
     assert set(drawn) == {"figure3.svg", "figures4-6.svg", "figure5.svg", "figures7-8.svg"}
     assert "L1_DCM" in drawn["figure5.svg"]
+
+
+def test_a_processors_runs_get_a_page_of_their_own_beside_the_simulators(
+    campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "EVIDENCE", tmp_path / "evidence")
+    monkeypatch.setattr(changes, "TABLES", tmp_path)
+    monkeypatch.setattr(changes, "SIMULATED", tmp_path / "simulated.parquet")
+    monkeypatch.setattr(changes, "PROCESSOR", tmp_path / "processor.parquet")
+    monkeypatch.setattr(evaluate, "PROGRAMS", series.PROGRAMS[:1])
+    monkeypatch.setattr(evaluate, "run_campaign", lambda spec, folder: write_runs(folder, spec))
+    changes.write_changes([series.judge(series.PROGRAMS[0], campaign)], processor=False)
+    (tmp_path / "evidence").mkdir()
+    evaluate.main(["--processor", "--campaigns", str(tmp_path / "campaigns")])
+    page = (tmp_path / "evidence" / "perturbation_processor.md").read_text()
+    assert f"when {PERTURBED} comes in" in page
+    assert "30 MB" in page
+    assert "| bzip2 | inner | 90 | 3 | 0 | 0 |" in page
+    assert "Made by `python -m experiments.perturbation.evaluate --processor`." in page
+    assert len(list((tmp_path / "evidence" / "perturbation_processor").iterdir())) == 4
+    assert (tmp_path / "processor.parquet").exists()
+
+
+def test_simulated_runs_are_no_processors(campaign: Path) -> None:
+    with pytest.raises(SystemExit, match="the counters were simulated"):
+        series.require_processor([series.judge(series.PROGRAMS[0], campaign).baseline.traces[0]])
 
 
 def test_step_without_runs_is_refused(tmp_path: Path) -> None:
