@@ -14,7 +14,7 @@ from unperturbed.errors import HostError, MissingExtraError
 if TYPE_CHECKING:
     from unperturbed.harness.campaign import State
     from unperturbed.harness.cli.terminal.progress import TerminalProgress
-    from unperturbed.harness.results.check import CampaignVerdicts
+    from unperturbed.harness.results.verdicts import CampaignVerdicts
     from unperturbed.harness.spec import CampaignSpec
 
 _RUNS_FAILED = 1

@@ -13,7 +13,7 @@ from unperturbed.harness.library.campaign import Campaign
 
 if TYPE_CHECKING:
     from unperturbed.analysis.structure import Composition
-    from unperturbed.harness.results.check import CampaignVerdicts
+    from unperturbed.harness.results.verdicts import CampaignVerdicts
 
 
 def load(folder: str | os.PathLike[str]) -> Campaign:

@@ -11,9 +11,10 @@ from typing import Literal
 from unperturbed.analysis.report import ReportContent
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign import Manifest, Watch, unwatched
-from unperturbed.harness.results.check import CampaignVerdicts, CheckOptions, check
+from unperturbed.harness.results.check import CheckOptions, check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces
 from unperturbed.harness.results.reporting import content_of, write_results
+from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec import CampaignSpec
 
 

@@ -12,8 +12,9 @@ from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign import Manifest, configurations
-from unperturbed.harness.results.check import CampaignVerdicts, align_on, check
+from unperturbed.harness.results.check import align_on, check
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
+from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec import ANCHOR, BASELINE, CampaignSpec
 
 

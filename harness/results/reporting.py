@@ -31,9 +31,10 @@ from unperturbed.common.scratch import write_whole
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign import Manifest, RunState, configurations, describe_interval
 from unperturbed.harness.host import state as host
-from unperturbed.harness.results.check import CampaignVerdicts, align_on
+from unperturbed.harness.results.check import align_on
 from unperturbed.harness.results.imported import imported_headline, imported_provenance, imported_source
 from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec import BASELINE, PILOT, CampaignSpec
 
 _MISSED_SHARE = 0.05

@@ -15,8 +15,8 @@ from unperturbed.analysis.report import to_json
 from unperturbed.common.table import Column, Table, style_of
 from unperturbed.harness.campaign import Configuration, configurations
 from unperturbed.harness.cli.terminal.console import terminal
-from unperturbed.harness.results.check import CampaignVerdicts
 from unperturbed.harness.results.judge import Judgement, Total
+from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec import BASELINE, CampaignSpec
 
 _RUNS_FAILED, _NEGATIVE = 1, 4

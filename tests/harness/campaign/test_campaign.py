@@ -24,8 +24,9 @@ from unperturbed.analysis.perturbation import SEVERITY
 from unperturbed.collectors import Trace
 from unperturbed.errors import SpecError
 from unperturbed.harness.results import merging
-from unperturbed.harness.results.check import CampaignVerdicts, check
+from unperturbed.harness.results.check import check
 from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec import CampaignSpec
 
 ROUNDS = 60

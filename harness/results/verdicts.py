@@ -1,0 +1,158 @@
+"""The verdicts of a campaign, and what is said beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from unperturbed.analysis.perturbation import (
+    SEVERITY,
+    LevelChange,
+    Stability,
+    Verdict,
+    VerdictName,
+    level_changes,
+    verdict_table,
+)
+from unperturbed.common.frames import Framed
+from unperturbed.common.result import Result
+from unperturbed.common.wording import counted, listing
+from unperturbed.harness.results.recorded import Traces
+from unperturbed.harness.spec import BASELINE, CampaignSpec
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from unperturbed.common.table import Table
+
+_LEVELS = ("PAPI_TOT_CYC", "PAPI_TOT_INS")
+"""Levels that come first, where traces have them: a simulated run has both always."""
+
+
+@dataclass(frozen=True, repr=False)
+class CampaignVerdicts(Framed, Result):
+    """The verdicts of a campaign.
+
+    Attributes
+    ----------
+    verdicts : tuple of Verdict
+        One a checked configuration; passes are one family.
+    traces : Traces
+        What they were made from.
+    notes : tuple of str
+        What a reader must know besides, one sentence each.
+    stability : mapping of str to Stability
+        Of the baseline, by pass.
+    shams : tuple of str
+        The configurations among them that are shams: they show what layout and the no-ops do, and count nothing.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    traces: Traces
+    notes: tuple[str, ...]
+    stability: Mapping[str, Stability] = field(default_factory=dict)
+    shams: tuple[str, ...] = ()
+
+    def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
+        """Return the configurations whose verdict is this or a more serious one; see `SEVERITY`.
+
+        A sham is none of them: what moved it is no counting.
+        """
+        serious = SEVERITY[: SEVERITY.index(mildest) + 1]
+        return tuple(
+            verdict.configuration
+            for verdict in self.verdicts
+            if verdict.verdict in serious and verdict.configuration not in self.shams
+        )
+
+    @property
+    def steadiness(self) -> tuple[str, ...]:
+        """Return how steady the baseline is; where nothing was checked, how many runs are advised too."""
+        sentences: dict[str, None] = {}
+        for found in self.stability.values():
+            sentences |= dict.fromkeys(found.sentences())
+            if found.steady:
+                sentences[f"The baseline is steady over its {found.runs} runs: no drift, no outlier."] = None
+            if not self.verdicts:  # of what was checked, the verdicts say how many runs would decide
+                sentences[found.advice()] = None
+        return tuple(sentences)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Return what speaks against the baseline, a sentence each."""
+        return tuple(dict.fromkeys(said for found in self.stability.values() for said in found.sentences()))
+
+    def levels(self, campaign: CampaignSpec) -> Mapping[str, tuple[LevelChange, ...]]:
+        """Return by how much the totals of hardware metrics differ in each other set-up of the program."""
+        wanted = list(dict.fromkeys((*_LEVELS, *campaign.measure.hardware)))
+        found: dict[str, tuple[LevelChange, ...]] = {}
+        for name in campaign.programs:
+            seen: dict[str, LevelChange] = {}
+            for by_configuration in self.traces.values():
+                runs = [by_configuration.get(one, ()) for one in (BASELINE, name)]
+                traces = [trace for group in runs for trace in group]
+                metrics = [one for one in wanted if all(one in trace.metrics for trace in traces)]
+                for change in level_changes(runs[0], runs[1], metrics, alpha=campaign.analysis.alpha):
+                    seen.setdefault(change.metric, change)
+            if seen:
+                found[name] = tuple(seen.values())
+        return found
+
+    @property
+    def simulated(self) -> bool:
+        """Return whether a simulator counted hardware metrics of any run."""
+        return any(
+            metric.kind == "simulated"
+            for by_configuration in self.traces.values()
+            for runs in by_configuration.values()
+            for metric in (runs[0].metrics.values() if runs else ())
+        )
+
+    _page: ClassVar[str] = "unperturbed.harness.results.verdicts:_page_of"
+
+    def headline(self) -> str:
+        """Return how many configurations have which verdict."""
+        names = [verdict.verdict for verdict in self.verdicts]
+        counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+        simulated = "; hardware metrics are simulated" if self.simulated else ""
+        return f"{counted(len(names), 'configuration')}: {listing(counts)}{simulated}" if counts else "no verdict"
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return one row a configuration."""
+        return (verdict_table(self.verdicts),)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row a change of every configuration."""
+        import polars as pl  # noqa: PLC0415  slow to load, and not every check makes a frame
+
+        return pl.concat([verdict.to_frame() for verdict in self.verdicts], how="diagonal_relaxed")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return verdicts and notes as JSON types."""
+        return {
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
+            "steadiness": list(self.steadiness),
+            "notes": list(self.notes),
+        }
+
+    def of(self, configuration: str) -> Verdict | None:
+        """Return the verdict on one configuration."""
+        return next((verdict for verdict in self.verdicts if verdict.configuration == configuration), None)
+
+
+def _page_of(verdicts: CampaignVerdicts) -> str:
+    """Return verdicts as an HTML document, without what only the campaign's manifest knows."""
+    from unperturbed.analysis.report import CounterSource, ReportContent, render  # noqa: PLC0415  slow to load
+
+    main = next(iter(verdicts.traces.values()), {})
+    content = ReportContent(
+        "verdicts",
+        verdicts.verdicts,
+        CounterSource("not recorded"),
+        traces=main,
+        notes=verdicts.notes,
+        steadiness=verdicts.steadiness,
+        doubts=verdicts.doubts,
+    )
+    return render(content)
