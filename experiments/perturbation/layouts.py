@@ -28,7 +28,7 @@ from experiments.perturbation.series import HERE, PROGRAMS, Program, require_pro
 from experiments.perturbation.variants import COUNTERS, LAYOUTS, write_variant
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.collectors.data import Trace
-from unperturbed.common.wording import counted
+from unperturbed.common.wording import counted, listing
 
 DRAWS = 400
 LEVEL = 95
@@ -234,11 +234,17 @@ def headline(found: Sequence[Layouts]) -> str:
     counts = shared[:, 0].sum(axis=1)
     shares = (shared[:, 0] & shared[:, 1]).sum(axis=1)[counts > 0] / counts[counts > 0]
     both, only = int((own & alone).sum()), int((alone & ~own).sum())
+    by_program = []
+    for one in found:
+        pairs = [np.array([perturbed(step.counting), perturbed(step.sham)]) for step in one.steps]
+        if (caused := sum(int(pair[0].sum()) for pair in pairs)) > 0:
+            by_program.append(f"{sum(int(pair.all(axis=0).sum()) for pair in pairs)} of {caused} in {one.program.name}")
     alone_too = f"{only or 'No'} correlation{'s' * (only > 1)} {'are' if only > 1 else 'is'} perturbed by a sham alone."
     return (
         f"**Of {own.sum()} correlations that a step perturbs, its sham, which counts nothing, perturbs "
         f"{both} as well: {100 * both / own.sum():.0f} % ({LEVEL} % interval over layouts: "
-        f"{_interval(100 * shares, '.0f')} %).** The interval covers layouts, not other programs. {alone_too} "
+        f"{_interval(100 * shares, '.0f')} %).** The interval covers layouts, not other programs: by program it is "
+        f"{listing(by_program)}. {alone_too} "
         f"{own.size} correlations were compared: {counted(len(steps), 'step')} of {counted(len(found), 'program')}."
     )
 

@@ -98,6 +98,9 @@ def test_the_page_says_the_share_and_its_interval(found: layouts.Layouts) -> Non
         "**Of 6 correlations that a step perturbs, its sham, which counts nothing, perturbs 3 as well: 50 % "
         "(95 % interval over layouts: "
     )
+    assert ": by program it is 3 of 6 in bzip2. No correlation is perturbed by a sham alone." in layouts.headline(
+        [found]
+    )
     rows = layouts.table([found])
     assert len(rows) == 4
     assert "| bzip2 | rare |" in rows[2]
