@@ -36,6 +36,11 @@ END = "end"
 LARGEST = 5_000_000
 """Bytes of a table that the repository takes."""
 COUNTERS = "a processor whose counters can be read"
+JPEG = ("jpeg2000_lossless", "jpeg2000_lossy")
+SIMULATOR = {"LL": "256 KiB 8-way 64 B"}
+"""Of simulated parts; as lu.yaml has it."""
+SIMULATED = {"PAPI_L2_DCM": "PAPI_L2_TCM"}
+"""What the simulator has in the place of a processor's metric: its last level holds data and instructions."""
 
 
 @dataclass(frozen=True)
@@ -53,30 +58,38 @@ class Part:
         folder that holds them all.
     needs : str
         What not every host has, for the page; empty where all can do it.
+    simulated : bool
+        The specs count a processor's misses, and the part a simulator's.
     """
 
     name: str
     specs: tuple[str, ...]
     module: str
     needs: str = ""
+    simulated: bool = False
+
+    def within(self, folder: Path) -> Path:
+        """Return the folder, in one of sweeps, where those of this part are: simulated ones have a folder of theirs."""
+        return folder / "simulated" if self.simulated else folder
 
 
 PARTS = (
     Part("lu_processor", ("lu_processor",), "experiments.causal.decomposition.findings", COUNTERS),
     Part("lu", ("lu",), "experiments.causal.decomposition.findings"),
     Part("kernels", ("lu", "matmul", "mergesort"), "experiments.causal.kernels.findings"),
-    Part("jpeg", ("jpeg2000_lossless", "jpeg2000_lossy"), "experiments.causal.jpeg.findings", COUNTERS),
+    Part("jpeg", JPEG, "experiments.causal.jpeg.findings", COUNTERS),
+    Part("jpeg_simulated", JPEG, "experiments.causal.jpeg.findings", simulated=True),
 )
 
 
 def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
-    """Return the specs of a part; for a trial copies of them in a folder, with few points.
+    """Return the specs of a part; of a simulated one, and for a trial with few points, copies of them in a folder.
 
-    Where every combination is measured, two values of each parameter stay.
+    Where every combination is measured, a trial has two values of each parameter.
     """
-    if points is None:
+    if points is None and not part.simulated:
         return [HERE / f"{name}.yaml" for name in part.specs]
-    specs = folder / "specs"
+    specs = part.within(folder) / "specs"
     specs.mkdir(parents=True, exist_ok=True)
     for beside in HERE.iterdir():
         if beside.is_dir() and not (specs / beside.name).exists():
@@ -84,9 +97,14 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
     made = []
     for name in part.specs:
         spec = yaml.safe_load((HERE / f"{name}.yaml").read_text())
-        if "points" in spec["campaign"]:
+        if part.simulated:
+            measure = spec["measure"]
+            hardware = [SIMULATED.get(metric, metric) for metric in measure["hardware"]]
+            spec["measure"] = measure | {"source": "simulated", "simulator": SIMULATOR, "hardware": hardware}
+            spec["campaign"].pop("repetitions", None)  # simulated counts hardly differ from run to run
+        if points is not None and "points" in spec["campaign"]:
             spec["campaign"]["points"] = points
-        else:
+        elif points is not None:
             spec["parameters"] = {one: values[:2] for one, values in spec["parameters"].items()}
         path = specs / f"{name}.yaml"
         path.write_text(yaml.safe_dump(spec, sort_keys=False))
@@ -96,7 +114,7 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
 
 def campaign_of(part: Part, folder: Path) -> Path:
     """Return the campaign, or folder of campaigns, that a part's findings use."""
-    return folder / part.specs[0] if len(part.specs) == 1 else folder
+    return folder / part.specs[0] if len(part.specs) == 1 else part.within(folder)
 
 
 def measured(part: Part, folder: Path, points: int | None) -> bool:
@@ -109,7 +127,7 @@ def measured(part: Part, folder: Path, points: int | None) -> bool:
     """
     accept = (GOOD, HOST_CANNOT) if part.needs else (GOOD,)
     specs = specs_of(part, folder, points)
-    return all(run_campaign(spec, folder / spec.stem, accept=accept) == GOOD for spec in specs)
+    return all(run_campaign(spec, part.within(folder) / spec.stem, accept=accept) == GOOD for spec in specs)
 
 
 def store(part: Part, folder: Path) -> None:
@@ -121,18 +139,19 @@ def store(part: Part, folder: Path) -> None:
         A table is too large to be kept.
     """
     for name in part.specs:
-        table = folder / name / TABLE
+        table = part.within(folder) / name / TABLE
         if table.stat().st_size > LARGEST:
             raise SystemExit(
                 f"{table}: {table.stat().st_size:,} bytes are too many to be kept; {LARGEST:,} are allowed"
             )
-        (STORED / name).mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(table, STORED / name / TABLE)
+        kept = part.within(STORED) / name
+        kept.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(table, kept / TABLE)
 
 
 def stored(part: Part) -> bool:
     """Return whether all tables of a part are kept."""
-    return all((STORED / name / TABLE).exists() for name in part.specs)
+    return all((part.within(STORED) / name / TABLE).exists() for name in part.specs)
 
 
 def sections_of(page: Path) -> dict[str, str]:
@@ -152,7 +171,7 @@ def page_of(sections: Mapping[str, str]) -> str:
 def _findings(part: Part, folder: Path, evidence: Path) -> str:
     """Evaluate a part; say when its sweeps were recorded, and by which version they are evaluated."""
     found: str = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
-    days = sorted(str(read_sweep_facts(folder / name).get("begun", "unknown"))[:10] for name in part.specs)
+    days = sorted(str(read_sweep_facts(part.within(folder) / name).get("begun", "unknown"))[:10] for name in part.specs)
     when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
     return f"{found.strip()}\n\nRecorded {when}; evaluated with version {metadata.version('unperturbed')}."
 

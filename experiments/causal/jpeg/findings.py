@@ -35,8 +35,15 @@ picture.
 untouched run of its own, less what starting any process takes. `_ppel` says: a pixel. Of a point's repetitions the \
 least of each was taken.
 {spread}{impossible}
-Misses and cycles are of one run: what else runs on the host raises both, and an edge between them may be that.
+{neighbours}
 """
+_NEIGHBOURS = (
+    "Misses and cycles are of one run: what else runs on the host raises both, and an edge between them may be that."
+)
+_NO_NEIGHBOURS = (
+    "The simulated caches belong to the program alone. Of the second level, 256 KiB, all misses are counted, of data "
+    "and of instructions. CPU time is of another run, on the host's own caches."
+)
 _GRAPH = """\
 Figure 14 again. Solid arrows stand in both models, dashed ones in that of lossless compression alone, dotted ones in \
 that of lossy compression
@@ -53,7 +60,7 @@ def findings(campaign: Path, figures: Path) -> str:
     campaign : Path
         Folder of the sweeps `jpeg2000_lossless` and `jpeg2000_lossy`.
     figures : Path
-        Folder for the figures, `jpeg_*.svg`.
+        Folder for the figures, `jpeg_*.svg`, or `jpeg_simulated_*.svg`.
 
     Returns
     -------
@@ -63,30 +70,34 @@ def findings(campaign: Path, figures: Path) -> str:
     read = {way: read_runs(campaign / f"jpeg2000_{way}", way) for way in WAYS}
     lossless, lossy = (learn_models(read[way]) for way in WAYS)
     plain = learn_models(read["lossless"].only("layers", 1))
-    draw_merged(figures / "jpeg_merged.svg", merged((lossless, lossy)))
+    prefix = "jpeg" if lossless.runs.counted == "hardware" else "jpeg_simulated"
+    draw_merged(figures / f"{prefix}_merged.svg", merged((lossless, lossy)))
     for name, models in (("lossless", lossless), ("one_layer", plain), ("lossy", lossy)):
-        draw_graph(figures / f"jpeg_{name}.svg", models.model)
+        draw_graph(figures / f"{prefix}_{name}.svg", models.model)
     draw_panels(
-        figures / "jpeg_instructions.svg",
+        figures / f"{prefix}_instructions.svg",
         [_over_bits(lossless.runs, 1), _over_bits(lossless.runs, 12), _over_bits(lossy.runs, 1)],
     )
-    return "\n".join(_section(lossless, plain, lossy))
+    return "\n".join(_section(lossless, plain, lossy, prefix))
 
 
-def _section(lossless: Models, plain: Models, lossy: Models) -> list[str]:
+def _section(lossless: Models, plain: Models, lossy: Models, prefix: str) -> list[str]:
     runs = lossless.runs
+    by_processor = runs.counted == "hardware"
+    caches = "" if by_processor else ", caches simulated"
     cycles = "cycles an instruction"
     time = "ns of CPU time an instruction, as cycles were simulated"
     return [
-        "## JPEG 2000: what compression depends on (section 8.5, figure 14)",
+        f"## JPEG 2000{caches}: what compression depends on (section 8.5, figure 14)",
         "",
         _MEASURED.format(
             lossless=runs.frame.height,
             lossy=lossy.runs.frame.height,
             spread=_spread(runs),
             impossible=_impossible(runs, lossy.runs),
-            by="the processor" if runs.counted == "hardware" else "a simulator",
+            by="the processor" if by_processor else "a simulator",
             cpi=cycles if runs.unit == "cycles" else time,
+            neighbours=_NEIGHBOURS if by_processor else _NO_NEIGHBOURS,
         ),
         "### Lossless",
         "",
@@ -102,7 +113,7 @@ def _section(lossless: Models, plain: Models, lossy: Models) -> list[str]:
         "",
         "### Both",
         "",
-        "![Figure 14: both models merged](causal/jpeg_merged.svg)",
+        f"![Figure 14: both models merged](causal/{prefix}_merged.svg)",
         "",
         _GRAPH,
         "",
@@ -119,21 +130,21 @@ def _section(lossless: Models, plain: Models, lossy: Models) -> list[str]:
         "",
         *_kernels({"lossless": runs, "lossless, one layer": plain.runs, "lossy": lossy.runs}),
         "",
-        "![Instructions a pixel over bits a pixel](causal/jpeg_instructions.svg)",
+        f"![Instructions a pixel over bits a pixel](causal/{prefix}_instructions.svg)",
         "",
         "Instructions a pixel over bits a pixel, by side of the code block.",
         "",
         "Each model by itself; the widths of the arrows say how many bits a row they carry. Lossless:",
         "",
-        "![Lossless](causal/jpeg_lossless.svg)",
+        f"![Lossless](causal/{prefix}_lossless.svg)",
         "",
         "Lossless, one layer:",
         "",
-        "![Lossless, one layer](causal/jpeg_one_layer.svg)",
+        f"![Lossless, one layer](causal/{prefix}_one_layer.svg)",
         "",
         "Lossy:",
         "",
-        "![Lossy](causal/jpeg_lossy.svg)",
+        f"![Lossy](causal/{prefix}_lossy.svg)",
         "",
     ]
 

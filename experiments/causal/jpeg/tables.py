@@ -118,7 +118,8 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, s
     Parameters
     ----------
     frame : polars.DataFrame
-        A row a run, with the parameters of the spec, `cpu_s`, `bytes` and the PAPI metrics.
+        A row a run, with the parameters of the spec, `cpu_s`, `bytes` and the PAPI metrics. Where there is no
+        `PAPI_L2_DCM`, misses of the second level are `PAPI_L2_TCM`, the simulator's, which has one for all.
     columns : mapping of str to Column
         What each column is.
     way : {"lossless", "lossy"}
@@ -136,25 +137,24 @@ def per_pixel(frame: pl.DataFrame, columns: Mapping[str, Column], way: Way, *, s
     DataError
         Instructions were counted by something else than misses.
     """
-    kinds = {name: columns[name].kind for name in ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_L2_DCM")}
+    second = "PAPI_L2_DCM" if "PAPI_L2_DCM" in columns else "PAPI_L2_TCM"
+    counts = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", second)
+    kinds = {name: columns[name].kind for name in counts}
     counted = kinds["PAPI_TOT_INS"]
-    if {kinds["PAPI_L1_DCM"], kinds["PAPI_L2_DCM"]} != {counted}:
-        raise DataError(
-            f"{way}: instructions are {counted}, and misses {kinds['PAPI_L1_DCM']} and {kinds['PAPI_L2_DCM']}"
-        )
+    if {kinds["PAPI_L1_DCM"], kinds[second]} != {counted}:
+        raise DataError(f"{way}: instructions are {counted}, and misses {kinds['PAPI_L1_DCM']} and {kinds[second]}")
     real = kinds["PAPI_TOT_CYC"] == "hardware"
     time = (pl.col("cpu_s") - start_s) * 1e9
     cost = pl.col("PAPI_TOT_CYC") if real else time
     pixels = pl.col("width") * pl.col("height") if way == "lossless" else pl.lit(LOSSY_PIXELS)
     written = 8 * pl.col("bytes") / pixels
-    counts = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_L2_DCM")
-    possible = frame.filter(pl.all_horizontal(pl.col(counts) > 0), pl.col("PAPI_L2_DCM") <= pl.col("PAPI_L1_DCM"))
+    possible = frame.filter(pl.all_horizontal(pl.col(counts) > 0), pl.col(second) <= pl.col("PAPI_L1_DCM"))
     table = possible.with_columns(
         bits_ppel=written if way == "lossless" else pl.col("rate") / 1000,
         written_ppel=written,
         instr_ppel=pl.col("PAPI_TOT_INS") / pixels,
         L1M_ppel=pl.col("PAPI_L1_DCM") / pixels,
-        L2M_ppel=pl.col("PAPI_L2_DCM") / pixels,
+        L2M_ppel=pl.col(second) / pixels,
         CPI=cost / pl.col("PAPI_TOT_INS"),
         T_ppel=time / pixels,
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -14,8 +16,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from experiments.causal import evaluate
 from experiments.causal.jpeg import claims as jpeg_claims
-from experiments.causal.jpeg import drawing, models, tables
+from experiments.causal.jpeg import drawing, findings, models, tables
 from unperturbed.collectors.data import Column
 from unperturbed.errors import DataError
 from unperturbed.harness.spec import Listed, load_spec
@@ -157,6 +160,61 @@ def test_simulated_cycles_are_no_cycles() -> None:
     assert found.unit == "ns" and found.counted == "simulated"
     np.testing.assert_allclose(found.frame["CPI"], 1e9 * (frame["cpu_s"] - START) / frame["PAPI_TOT_INS"])
     np.testing.assert_allclose(found.frame["bits_ppel"], frame["rate"] / 1000)
+
+
+def test_a_simulator_has_one_second_level_for_data_and_instructions() -> None:
+    frame, columns = runs("lossy", cycles="simulated")
+    renamed = frame.rename({"PAPI_L2_DCM": "PAPI_L2_TCM"})
+    one, two = (
+        tables.per_pixel(
+            table,
+            {name: Column(name, columns.get(name, columns["PAPI_L1_DCM"]).kind) for name in table.columns},
+            "lossy",
+            start_s=START,
+        )
+        for table in (frame, renamed)
+    )
+    assert two.frame.equals(one.frame)
+
+
+def test_simulated_the_same_points_are_measured_and_only_what_counts_differs(tmp_path: Path) -> None:
+    parts = {part.name: part for part in evaluate.PARTS}
+    for one, two in zip(
+        evaluate.specs_of(parts["jpeg"], tmp_path, None),
+        evaluate.specs_of(parts["jpeg_simulated"], tmp_path, None),
+        strict=True,
+    ):
+        processor, simulated = load_spec(one), load_spec(two)
+        assert simulated.parameters == processor.parameters
+        assert simulated.program == processor.program
+        assert simulated.measure.source == "simulated"
+        assert simulated.measure.hardware == ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_L2_TCM")
+        assert simulated.measure.software == processor.measure.software
+        assert two.is_relative_to(tmp_path / "simulated")
+
+
+def test_a_section_of_a_simulator_has_figures_and_words_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind, prefix, said in (
+        ("hardware", "jpeg", "counted by the processor. `CPI` is cycles"),
+        ("simulated", "jpeg_simulated", "counted by a simulator. `CPI` is ns of CPU time"),
+    ):
+        read = {}
+        for way in tables.WAYS:
+            frame, columns = runs(way, cycles=kind)
+            one_layer = frame.with_columns(pl.col("layers").replace(2, 1))
+            read[way] = tables.per_pixel(one_layer, columns, way, start_s=START)
+        monkeypatch.setattr(findings, "read_runs", lambda _, way, read=read: read[way])
+        quick = partial(models.learn_models, test="regression", subsamples=0)
+        monkeypatch.setattr(findings, "learn_models", quick)
+        section = findings.findings(tmp_path, tmp_path)
+        assert said in section
+        assert ("what else runs on the host raises both" in section) == (kind == "hardware")
+        assert ("caches simulated" in section) == (kind == "simulated")
+        drawn = re.findall(r"\(causal/(\w+\.svg)\)", section)
+        assert len(drawn) == 5
+        assert all(name.startswith(f"{prefix}_") and (tmp_path / name).exists() for name in drawn)
 
 
 def test_instructions_and_misses_of_two_sources_are_refused() -> None:
