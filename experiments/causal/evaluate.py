@@ -165,7 +165,20 @@ def sections_of(page: Path) -> dict[str, str]:
 def page_of(sections: Mapping[str, str]) -> str:
     """Return the page of the parts that have a section."""
     parts = [f"<!-- {part.name} -->\n{sections[part.name].strip()}\n" for part in PARTS if part.name in sections]
-    return fill_page(HERE / "page.md", parts=parts)
+    return fill_page(HERE / "page.md", kept=_kept(sections), parts=parts)
+
+
+def _kept(sections: Mapping[str, str]) -> str:
+    """Say which parts can be made again from kept tables, and which are of an earlier learner."""
+    heads = {name: text.lstrip("# ").partition("\n")[0].partition(" (")[0] for name, text in sections.items()}
+    old = [f"*{heads[part.name]}*" for part in PARTS if part.name in sections and not stored(part)]
+    said = (
+        "Tables of the sweeps are kept in `experiments/causal/tables`; from them `python -m "
+        "experiments.causal.evaluate --stored` makes the page again with the learner of today."
+    )
+    if old:
+        said += f" No table was kept of {' and '.join(old)}: what stands here is of the learner of its day."
+    return said
 
 
 def _findings(part: Part, folder: Path, evidence: Path) -> str:
