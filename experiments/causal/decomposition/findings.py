@@ -26,7 +26,7 @@ from experiments.causal.figures import Panel, Points, draw_graph, draw_panels
 from experiments.common.claims import agreement, claims_table
 from unperturbed.analysis.causal import CausalModel
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 _MOST = 5
 _CURVE = 300
 _SIZES_TO_LEARN = 3

@@ -4,6 +4,7 @@ complete."""
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import pytest
 
 from experiments.causal import evaluate, figures
 from experiments.causal.decomposition import claims as lu_claims
-from experiments.causal.decomposition import equations, models, tables
+from experiments.causal.decomposition import equations, findings, models, tables
 from experiments.common import claims, evaluation
 from unperturbed.analysis.causal import Knowledge, learn
 from unperturbed.collectors.data import Column, ColumnKind, write_sweep
@@ -60,7 +61,7 @@ def _campaign(folder: Path, system: Planted, rows: int = 300, **changed: tuple[i
                 "cpu_s": 1.1e-9 * cycles * operations,
                 "PAPI_TOT_INS": instructions * operations,
                 "PAPI_TOT_CYC": round(cycles * operations),
-                "PAPI_L1_DCM": operations // 3,
+                "PAPI_L1_DCM": operations // 3 + 100 * n,
                 "PAPI_L2_TCM": round(misses * operations),
                 "operations": operations,
                 "instr_op": float(instructions),
@@ -78,8 +79,20 @@ def _campaign(folder: Path, system: Planted, rows: int = 300, **changed: tuple[i
     kinds |= dict.fromkeys(("n", "datatype", "optimisation"), "parameter")
     counted: ColumnKind = "hardware" if system.counts else "simulated"
     frame = pl.DataFrame(found)
-    write_sweep(folder, frame, [Column(name, kinds.get(name, counted)) for name in frame.columns], {"name": "lu"})
+    write_sweep(folder, frame, [Column(name, kinds.get(name, counted)) for name in frame.columns], {"name": "lu", "host": "host"})
     return folder
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["counted", "simulated"])
+def test_the_section_is_written_from_a_sweep_alone(tmp_path: Path, counts: bool) -> None:
+    pictures = tmp_path / "causal"
+    pictures.mkdir()
+    section = findings.findings(_campaign(tmp_path, Planted(counts=counts), rows=120), pictures)
+    assert "The spec asks for 400 points, of which 120 were measured." in section
+    assert ("counted by the processor" in section, "cache simulated" in section) == (counts, not counts)
+    drawn = re.findall(r"\(causal/(lu_\w+\.svg)\)", section)
+    assert len(drawn) >= 5
+    assert all((pictures / name).exists() for name in drawn)
 
 
 def test_cycles_are_costs_where_they_are_counted_and_time_elsewhere(tmp_path: Path) -> None:
