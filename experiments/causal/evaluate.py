@@ -181,7 +181,7 @@ def _kept(sections: Mapping[str, str]) -> str:
     return said
 
 
-def _findings(part: Part, folder: Path, evidence: Path) -> str:
+def evaluated(part: Part, folder: Path, evidence: Path) -> str:
     """Evaluate a part; say when its sweeps were recorded, and by which version they are evaluated."""
     found: str = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
     days = sorted(str(read_sweep_facts(part.within(folder) / name).get("begun", "unknown"))[:10] for name in part.specs)
@@ -214,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not stored(part):
                 print(f"{part.name}: no table is kept, its section stays", file=sys.stderr)
                 continue
-            section = _findings(part, STORED, evidence)
+            section = evaluated(part, STORED, evidence)
         elif not asked.no_run and not measured(part, folder, asked.points):
             unmeasured = True
             if part.name in sections:
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             section = f"*{part.name} needs {part.needs}. This host is none: the part was left out.*"
         else:
-            section = _findings(part, folder, evidence)
+            section = evaluated(part, folder, evidence)
             if asked.points is None:
                 store(part, folder)
         sections[part.name] = section

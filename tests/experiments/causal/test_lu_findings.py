@@ -252,7 +252,7 @@ def test_a_host_that_cannot_measure_a_part_spoils_no_section_of_one_that_could(
     monkeypatch.setattr(evaluate, "EVIDENCE", tmp_path)
     monkeypatch.setattr(evaluate, "measured", lambda part, *_: not part.needs)
     monkeypatch.setattr(evaluate, "store", lambda *_: None)
-    monkeypatch.setattr(evaluate, "_findings", lambda part, *_: f"{part.name} again")
+    monkeypatch.setattr(evaluate, "evaluated", lambda part, *_: f"{part.name} again")
     (tmp_path / "causal.md").write_text(evaluate.page_of({"jpeg": "of a processor"}))
     evaluate.main(["--campaigns", str(tmp_path)])
     kept = evaluate.sections_of(tmp_path / "causal.md")
