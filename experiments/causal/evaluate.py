@@ -178,6 +178,9 @@ def _kept(sections: Mapping[str, str]) -> str:
     )
     if old:
         said += f" No table was kept of {' and '.join(old)}: what stands here is of the learner of its day."
+    missing = [part.name for part in PARTS if part.name not in sections]
+    if missing:
+        said += f" Not recorded yet: {', '.join(missing)}."
     return said
 
 
