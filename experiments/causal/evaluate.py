@@ -27,6 +27,7 @@ import yaml
 
 from experiments.common.evaluation import EVIDENCE, GOOD, HOST_CANNOT, evaluation_parser, fill_page, run_campaign
 from unperturbed.collectors.data import read_sweep_facts
+from unperturbed.common.wording import listing
 
 HERE = Path(__file__).parent
 STORED = HERE / "tables"
@@ -177,7 +178,7 @@ def _kept(sections: Mapping[str, str]) -> str:
         "experiments.causal.evaluate --stored` makes the page again with the learner of today."
     )
     if old:
-        said += f" No table was kept of {' and '.join(old)}: what stands here is of the learner of its day."
+        said += f" No table was kept of {listing(old)}: what stands here is of the learner of its day."
     missing = [part.name for part in PARTS if part.name not in sections]
     if missing:
         said += f" Not recorded yet: {', '.join(missing)}."

@@ -14,13 +14,6 @@ from unperturbed.collectors.data import read_sweep_facts
 KEPT = [part for part in evaluate.PARTS if evaluate.stored(part)]
 
 
-def test_every_part_on_the_page_that_needs_no_processor_has_its_tables() -> None:
-    written = evaluate.sections_of(EVIDENCE / "causal.md")
-    assert {part.name for part in evaluate.PARTS if not part.needs and part.name in written} <= {
-        part.name for part in KEPT
-    }
-
-
 def test_tables_are_small_and_say_what_they_are() -> None:
     tables = sorted(evaluate.STORED.rglob("*.parquet"))
     assert {path.parent for path in tables} == {
