@@ -79,7 +79,12 @@ def _campaign(folder: Path, system: Planted, rows: int = 300, **changed: tuple[i
     kinds |= dict.fromkeys(("n", "datatype", "optimisation"), "parameter")
     counted: ColumnKind = "hardware" if system.counts else "simulated"
     frame = pl.DataFrame(found)
-    write_sweep(folder, frame, [Column(name, kinds.get(name, counted)) for name in frame.columns], {"name": "lu", "host": "host"})
+    write_sweep(
+        folder,
+        frame,
+        [Column(name, kinds.get(name, counted)) for name in frame.columns],
+        {"name": "lu", "host": "host"},
+    )
     return folder
 
 
