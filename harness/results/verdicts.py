@@ -1,4 +1,4 @@
-"""The verdicts of a campaign, and what is said beside them."""
+"""The verdicts of a campaign, their tables and their notes."""
 
 from __future__ import annotations
 
