@@ -173,16 +173,18 @@ def _kept(sections: Mapping[str, str]) -> str:
     """Say which parts can be made again from kept tables, and which are of an earlier learner."""
     heads = {name: text.lstrip("# ").partition("\n")[0].partition(" (")[0] for name, text in sections.items()}
     old = [f"*{heads[part.name]}*" for part in PARTS if part.name in sections and not stored(part)]
-    said = (
-        "Tables of the sweeps are kept in `experiments/causal/tables`; from them `python -m "
-        "experiments.causal.evaluate --stored` makes the page again with the learner of today."
-    )
+    said = []
+    if len(old) < len(sections):
+        said.append(
+            "Tables of the sweeps are kept in `experiments/causal/tables`; from them `python -m "
+            "experiments.causal.evaluate --stored` makes the page again with the learner of today."
+        )
     if old:
-        said += f" No table was kept of {listing(old)}: what stands here is of the learner of its day."
+        said.append(f"No table was kept of {listing(old)}: what stands here is of the learner of its day.")
     missing = [part.name for part in PARTS if part.name not in sections]
     if missing:
-        said += f" Not recorded yet: {', '.join(missing)}."
-    return said
+        said.append(f"Not recorded yet: {', '.join(missing)}.")
+    return " ".join(said)
 
 
 def evaluated(part: Part, folder: Path, evidence: Path) -> str:

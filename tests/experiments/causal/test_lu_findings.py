@@ -294,6 +294,11 @@ def test_a_table_is_kept_and_evaluated_again_without_running(
     assert list(evaluate.sections_of(tmp_path / "evidence" / "causal.md")) == ["lu_processor"]
     assert "## 300 rows" in page
     assert "; evaluated with version " in page
+    assert "Tables of the sweeps are kept in " in page
+    assert "No table was kept of" not in page
+    unkept = evaluate.page_of({"lu": "## LU, simulated (sections 8.2 and 8.3)"})
+    assert "No table was kept of *LU, simulated*:" in unkept
+    assert "are kept in" not in unkept
     monkeypatch.setattr(evaluate, "LARGEST", 10)
     with pytest.raises(SystemExit, match="bytes are too many to be kept; 10 are allowed"):
         evaluate.store(part, sweep.parent)
