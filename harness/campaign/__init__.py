@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.manifest import Manifest, RunState, State
     from unperturbed.harness.campaign.pilot import with_configuration
     from unperturbed.harness.campaign.plan import (
+        NATIVE,
         PAD_BYTES,
         Configuration,
         PlannedRun,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CAMPAIGN",
     "HOME",
+    "NATIVE",
     "PAD_BYTES",
     "SEARCH",
     "SWEEP",
@@ -142,7 +144,15 @@ __getattr__, __dir__ = lazy_names(
             "run_campaign",
         ),
         "manifest": ("Manifest", "RunState", "State"),
-        "plan": ("Configuration", "PAD_BYTES", "PlannedRun", "baselines_alone", "configurations", "plan_batch"),
+        "plan": (
+            "Configuration",
+            "NATIVE",
+            "PAD_BYTES",
+            "PlannedRun",
+            "baselines_alone",
+            "configurations",
+            "plan_batch",
+        ),
         "pilot": ("with_configuration",),
         "preparation": ("Workspace", "build_and_stage", "detect_host", "make_empty_folder", "shared_workspace"),
         "progress": ("Durations", "Estimate", "Progress", "Watch", "describe_interval", "unwatched"),

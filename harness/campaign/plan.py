@@ -20,6 +20,8 @@ from unperturbed.harness.spec import ANCHOR, BASELINE, SHAM_PREFIX, CampaignSpec
 PAD_BYTES = 4096
 """The environment grows by up to a page: every offset of the stack within a page occurs."""
 
+NATIVE = "native"
+"""Pass of a sweep's run of the untouched program that gives the result which the point's other runs must give."""
 
 _MINIMUM_ANCHOR_RUNS = 5
 """The anchor's runs are the baseline of every subset's outer check, and a baseline has at least five."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import CAMPAIGN, SEARCH, SWEEP, Manifest, baselines_alone, configurations
+from unperturbed.harness.campaign import CAMPAIGN, NATIVE, SEARCH, SWEEP, Manifest, baselines_alone, configurations
 from unperturbed.harness.nodes.requests import read_requests
 from unperturbed.harness.nodes.shares import NODES, NodePart, dealt_points, share_of
-from unperturbed.harness.spec import REFERENCE, CampaignSpec, parse_spec
+from unperturbed.harness.spec import CampaignSpec, parse_spec
 
 
 @dataclass(frozen=True)
@@ -55,23 +55,28 @@ def _rows(campaign: CampaignSpec, number: int) -> int:
 
 
 def _needed_for_rows(campaign: CampaignSpec, part: NodePart, manifest: Manifest) -> tuple[Counter[str], int]:
-    """Leave out the runs of points and repetitions that the spec no longer has.
+    """Leave out the runs of points, repetitions and steps that the spec no longer has.
 
     Where the unmeasured program fails, nothing else is run at the point: its planned runs have failed too.
     """
     own, repetitions = set(dealt_points(campaign, part.number)), campaign.campaign.repetitions
+    steps = manifest.fact("steps")
     runs = [
-        state for state in manifest.runs(hosts=False) if state.run.point in own and state.run.repetition <= repetitions
+        state
+        for state in manifest.runs(hosts=False)
+        if state.run.point in own
+        and state.run.repetition <= repetitions
+        and (steps is None or state.run.pass_name in steps)
     ]
     first_failed = {
         state.run.point
         for state in runs
-        if state.state == "failed" and state.run.configuration == REFERENCE and state.run.repetition == 1
+        if state.state == "failed" and state.run.pass_name == NATIVE and state.run.repetition == 1
     }
     found: Counter[str] = Counter(
         "failed" if state.state == "planned" and state.run.point in first_failed else state.state for state in runs
     )
-    return found, _rows(campaign, part.number) * len(manifest.fact("steps") or [""])
+    return found, _rows(campaign, part.number) * len(steps or [""])
 
 
 def _baselines(campaign: CampaignSpec, number: int) -> CampaignSpec:

@@ -55,6 +55,7 @@ measure:
 campaign:
   points: 300
   repetitions: 2
+  native_runs: 3
   seed: 1
 """
 

@@ -96,7 +96,7 @@ def _check_placeholder(draft: Draft, path: YamlPath, field: str, placeholder: st
 
 def _check_no_sweep(draft: Draft) -> None:
     """Refuse what only sweeps have."""
-    for key in ("points", "repetitions"):
+    for key in ("points", "repetitions", "native_runs"):
         if draft.has("campaign", key):
             draft.report_key(("campaign", key), f"`{key}` is of a sweep, and the spec has no `parameters:`")
 
@@ -175,8 +175,8 @@ PARAMETERS = SpecKey(
     examples=({"n": {"uniform": [5, 300]}, "datatype": ["float", "double"]},),
     notes="""\
 - A sweep (`parameters:`) counts whole runs: `interval`, `clock`, `reading`, `multiplex`, `output_digest`, everything
-  under `analysis` and all of `campaign` but `points`, `repetitions`, `seed`, `retries`, `max_runs` and `max_hours` have
-  no meaning in it. Give `points` if a parameter is drawn, and only then. Every parameter must be used in `run`,
-  `environment` or `stdin`, and no metric may have its name. A sweep needs no metric.
+  under `analysis` and all of `campaign` but `points`, `repetitions`, `native_runs`, `seed`, `retries`, `max_runs` and
+  `max_hours` have no meaning in it. Give `points` if a parameter is drawn, and only then. Every parameter must be used
+  in `run`, `environment` or `stdin`, and no metric may have its name. A sweep needs no metric.
 """,
 )

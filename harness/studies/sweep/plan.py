@@ -1,24 +1,24 @@
 """The plan of a sweep: its points, what is run at each, and in which order.
 
-A point is run natively by the untouched program, for its time; once for each pass of the hardware metrics, without
-software metrics; and once with all software metrics. All runs of all points are shuffled together by the seed,
-repetition by repetition, so that drift of the host meets all points alike. Only the first native run of a point, which
-gives the result that its other runs must give, goes before these.
+A point is run natively by the untouched program, once or several times, for its time; once for each pass of the
+hardware metrics, without software metrics; and once with all software metrics. All runs of all points are shuffled
+together by the seed, repetition by repetition, so that drift of the host meets all points alike. Only the first native
+run of a point, which gives the result that its other runs must give, goes before these.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from unperturbed.collectors.planning import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import PAD_BYTES, PlannedRun, configurations
+from unperturbed.harness.campaign import NATIVE, PAD_BYTES, PlannedRun, configurations
 from unperturbed.harness.spec import BASELINE, REFERENCE, CampaignSpec, count_points
 
-NATIVE, _SYSTEM, _SOFTWARE = "native", "system", "software"
+_SYSTEM, _SOFTWARE = "system", "software"
 
 _MOST_RUNS = 999_999
 """Ids have six digits, so that no path differs in size between runs."""
@@ -35,7 +35,7 @@ class Step:
     configuration : str
         What is run.
     collected : Pass
-        The hardware metrics that are counted; none in the native step, of which only the time is taken.
+        The hardware metrics that are counted; none in a native step, of which only the time is taken.
     metrics : tuple of str
         The hardware and operating-system metrics that the table takes from this step.
     software : tuple of str
@@ -48,15 +48,20 @@ class Step:
     metrics: tuple[str, ...] = ()
     software: tuple[str, ...] = ()
 
+    @property
+    def counts(self) -> bool:
+        """Whether anything is counted; otherwise the untouched program is timed."""
+        return bool(self.metrics or self.software)
+
 
 def steps(campaign: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
-    """Return what is run at each point, the native step first.
+    """Return what is run at each point, the native steps first.
 
     Counters of the operating system are read in the first pass that is not simulated, as a simulator's process has
     others than the program; where all are simulated, in a step of their own. A metric that several passes count is
     taken from the first.
     """
-    system, found, taken = campaign.measure.os, [Step(NATIVE, REFERENCE, Pass(NATIVE, "none", ()))], set[str]()
+    system, found, taken = campaign.measure.os, list(_native_steps(campaign.campaign.native_runs)), set[str]()
     counting = [item for item in passes.passes if item.metrics]
     real = next((item.name for item in counting if item.source != "simulated"), None)
     for item in counting:
@@ -71,6 +76,13 @@ def steps(campaign: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
         *found,
         *(Step(_SOFTWARE, item.name, Pass(_SOFTWARE, "none", ()), (), item.software) for item in counting_too),
     )
+
+
+def _native_steps(runs: int) -> Iterator[Step]:
+    """Yield the step whose result a point's other runs must give, and the further ones that are only timed."""
+    for number in range(1, runs + 1):
+        name = NATIVE if number == 1 else f"{NATIVE}-{number}"
+        yield Step(name, REFERENCE, Pass(name, "none", ()))
 
 
 def check_sweep_budget(campaign: CampaignSpec, passes: Passes) -> int:
@@ -159,6 +171,8 @@ def _results_first(slots: Sequence[tuple[int, Step]], wanted: set[int]) -> list[
     return ordered
 
 
-def surplus(runs: Sequence[PlannedRun], points: Collection[int], repetitions: int) -> list[str]:
-    """Return the ids of planned runs of points and repetitions that the spec no longer has."""
-    return [run.id for run in runs if run.point not in points or run.repetition > repetitions]
+def surplus(runs: Sequence[PlannedRun], points: Collection[int], repetitions: int, steps: Collection[str]) -> list[str]:
+    """Return the ids of planned runs of points, repetitions and steps that the spec no longer has."""
+    return [
+        run.id for run in runs if run.point not in points or run.repetition > repetitions or run.pass_name not in steps
+    ]

@@ -19,6 +19,7 @@ from unperturbed.collectors.planning import Passes
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.backends import execute_parts
 from unperturbed.harness.campaign import (
+    NATIVE,
     SWEEP,
     Attempt,
     Durations,
@@ -43,7 +44,6 @@ from unperturbed.harness.nodes import FOLDER, dealt_points, own_seed, read_json,
 from unperturbed.harness.program import Command, SoftwareMetrics, launch
 from unperturbed.harness.spec import PROGRAM_PATH, REFERENCE, CampaignSpec, Value, at_a_point, points
 from unperturbed.harness.studies.sweep.plan import (
-    NATIVE,
     Step,
     check_sweep_budget,
     plan_sweep,
@@ -56,6 +56,8 @@ _LONGER_THAN_ANY_RUN_NS = 400 * 24 * 3600 * 1_000_000_000
 _RECORDS, _RECORDS_OF_THREADS = 64, 8192
 """A run has two records, and so has each of its threads where these are sampled."""
 _STARTS = 7
+_UNCOUNTED = ["none"]
+"""How the manifest has a step that counts nothing: its source alone."""
 _FEWEST_POINTS = 3
 """When the program fails at so many points and has run at none, it will fail at all."""
 
@@ -164,9 +166,8 @@ def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
     counting = {step.name: [step.collected.source, *step.metrics, *step.software] for step in wanted}
     if (home := manifest.fact("shared")) is not None:
         _check_same_as_first_node(counting, Path(home))
-    known = manifest.fact("steps")
-    if known not in (None, counting) and manifest.has_done():
-        differing = sorted(name for name in {*known, *counting} if known.get(name) != counting.get(name))
+    differing = _differing(manifest.fact("steps") or counting, counting)
+    if differing and manifest.has_done():
         raise HostError(
             f"this host counts otherwise than when the sweep was started ({', '.join(differing)}): a column cannot "
             "be counted by two sources. Allow counters as they were then (`unperturbed doctor`), or choose another "
@@ -175,13 +176,17 @@ def _check_same_counting(wanted: Sequence[Step], manifest: Manifest) -> None:
     manifest.set_facts(steps=counting)
 
 
+def _differing(known: Mapping[str, Sequence[str]], counting: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the steps that count otherwise; one that only times the program can be added or left out at any time."""
+    return sorted(name for name in {*known, *counting} if known.get(name, _UNCOUNTED) != counting.get(name, _UNCOUNTED))
+
+
 def _check_same_as_first_node(counting: Mapping[str, Sequence[str]], home: Path) -> None:
     """Refuse a node that would fill a column of the joined table from another source than the node that began."""
     first = home / FOLDER / "counting.json"
     write_once(first, {"node": this_node(), "steps": counting})
     known = read_json(first) or {}
-    steps = known.get("steps", {})
-    differing = sorted(name for name in {*steps, *counting} if steps.get(name) != counting.get(name))
+    differing = _differing(known.get("steps", {}), counting)
     if differing:
         raise HostError(
             f"the node {this_node()} counts otherwise than {known.get('node')}, which began ({', '.join(differing)}): "
@@ -207,7 +212,7 @@ def _time_of_starting(folder: Path) -> dict[str, float] | None:
 def _plan(campaign: CampaignSpec, sweep: _Sweep, manifest: Manifest, seed: int) -> None:
     """Enter the plan, or the runs beyond an earlier one."""
     repetitions = campaign.campaign.repetitions
-    manifest.forget_runs(surplus([state.run for state in manifest.runs()], sweep.own, repetitions))
+    manifest.forget_runs(surplus([state.run for state in manifest.runs()], sweep.own, repetitions, sweep.steps))
     before = [state.run for state in manifest.runs()]
     manifest.plan(plan_sweep(tuple(sweep.steps.values()), sweep.own, repetitions, seed=seed, before=before))
 
@@ -259,7 +264,7 @@ class _SweepQueue(RunQueue):
         self._failed: dict[int, str] = {}
 
     def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
-        if run.pass_name == NATIVE:
+        if not self._sweep.steps[run.pass_name].counts:
             return _run_native(self._sweep, run, self._expected, attempt)
         return _run_counted(self._sweep, run, self._expected, self._manifest, attempt)
 

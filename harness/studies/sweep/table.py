@@ -295,7 +295,7 @@ def join_recorded(
         one = recorded[at]
         where = {NODE_COLUMN: one.node} if on_nodes else {}
         given = [one.totals[run] for run in one.rows[row].values()]
-        rows.append({**points[row[0] - 1], **where, **{name: value for each in given for name, value in each.items()}})
+        rows.append({**points[row[0] - 1], **where, **_totals_of_row(given)})
     frame, columns = _frame(campaign, rows, metrics, on_nodes=on_nodes)
     missing = tuple(sorted((item for one in recorded for item in one.missing), key=attrgetter("point", "repetition")))
     times = [one.starting for one in recorded if one.starting is not None]
@@ -327,6 +327,12 @@ def join_recorded(
     return SweepTable(frame, columns, missing, said, facts)
 
 
+def _totals_of_row(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the runs of a row gave together; of times, the least."""
+    together = {name: value for each in given for name, value in each.items()}
+    return together | {name: min(each[name] for each in given if name in each) for name in TIME_COLUMNS}
+
+
 def _missing(
     row: tuple[int, int], runs: Mapping[str, RunState], points: Sequence[Mapping[str, Value]], node: str, lost: str
 ) -> Missing:
@@ -350,16 +356,7 @@ def _frame(
     if on_nodes:
         # Like a parameter, it was assigned by the plan: nothing that is measured causes it.
         columns.append(Column(NODE_COLUMN, "parameter", source="nodes", meaning="node that measured the point"))
-    columns += [
-        Column(
-            "time_s",
-            "time",
-            "s",
-            "clock",
-            "wall-clock time of the untouched program, from its start to its end, without any sampler",
-        ),
-        Column("cpu_s", "time", "s", "wait4", "CPU time (user and system) of the same run, with that of its children"),
-    ]
+    columns += _time_columns(campaign.campaign.native_runs)
     measured = [name for name in (*measure.hardware, *measure.os, *measure.software) if name in metrics]
     columns += [_column(metrics[name]) for name in measured]
     values_of = {column.name: [row[column.name] for row in rows] for column in columns}
@@ -373,6 +370,14 @@ def _frame(
             values_of[name] = [None if np.isnan(value) else value for value in values.tolist()]
     types = {column.name: _type(campaign, column, values_of[column.name]) for column in columns}
     return pl.DataFrame(values_of, schema=types), tuple(columns)
+
+
+def _time_columns(native_runs: int) -> tuple[Column, Column]:
+    least = f"; the least of {native_runs} runs" if native_runs > 1 else ""
+    run = "these runs" if least else "the same run"
+    wall = f"wall-clock time of the untouched program, from its start to its end, without any sampler{least}"
+    cpu = f"CPU time (user and system) of {run}, with that of its children{least}"
+    return Column("time_s", "time", "s", "clock", wall), Column("cpu_s", "time", "s", "wait4", cpu)
 
 
 def _column(metric: Metric) -> Column:

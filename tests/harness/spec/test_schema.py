@@ -119,7 +119,7 @@ def test_the_full_example_has_every_key(schema: dict[str, Any]) -> None:
     data = yaml.safe_load(full_example())
     for section in ("program", "measure", "campaign", "analysis"):
         definition = definition_at((section,))
-        of_sweeps = {"points", "repetitions"}
+        of_sweeps = {"points", "repetitions", "native_runs"}
         assert set(definition["properties"]) - set(data[section]) <= {
             "debian",
             "output_digest",

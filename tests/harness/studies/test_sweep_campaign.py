@@ -222,6 +222,41 @@ def test_more_repetitions_go_on_behind_what_is_done(finished: Finished) -> None:
         finished.spec.write_text(text)
 
 
+def test_the_least_time_of_several_native_runs_is_taken(tmp_path: Path) -> None:
+    """The program sleeps in its first run at a point, and in no other: only a further run shows its time."""
+    (tmp_path / "slow_once.sh").write_text('if mkdir "$2/slept-$1" 2>/dev/null; then sleep 0.4; fi; echo "$1"\n')
+    changes = {
+        **NATIVE_ONLY,
+        "parameters": {"n": [1, 2, 3]},
+        "program__run": f"sh {{spec}}/slow_once.sh {{parameters.n}} {tmp_path}",
+    }
+    spec = write_sweep_spec(tmp_path, **changes)
+    campaign = tmp_path / "campaigns" / "points"
+    assert unperturbed(tmp_path, "run", spec).returncode == 0
+    slow, columns = read_sweep(campaign)
+    assert (slow["time_s"] > 0.4).all()
+    assert "least" not in columns["time_s"].meaning
+    before = _written(campaign)
+
+    more = write_sweep_spec(tmp_path, **changes, campaign__native_runs=3)
+    done = unperturbed(tmp_path, "run", more)
+    assert done.returncode == 0, done.stderr
+    assert "9 runs (native 3, native-2 3, native-3 3)" in done.stderr
+    after = _written(campaign)
+    assert len(after) == 9
+    assert {run: after[run] for run in before} == before
+    quick, columns = read_sweep(campaign)
+    assert (quick["time_s"] < 0.3).all()
+    assert columns["time_s"].meaning.endswith("; the least of 3 runs")
+    assert columns["cpu_s"].meaning.endswith("; the least of 3 runs")
+    assert set(read_sweep_facts(campaign)["rows"][0]["runs"]) == {"native", "native-2", "native-3"}
+
+    fewer = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes))
+    assert fewer.returncode == 0, fewer.stderr
+    assert (read_sweep(campaign)[0]["time_s"] > 0.4).all(), "the table has the runs that the spec asks for"
+    assert len(_written(campaign)) == 9
+
+
 def test_what_fails_is_left_out_and_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     spec = write_sweep_spec(
         tmp_path,

@@ -156,9 +156,11 @@ def test_a_part_that_was_planned_is_completed() -> None:
 
 def test_what_is_not_asked_for_any_more() -> None:
     plan = plan_sweep(STEPS, range(1, 3 + 1), 2, seed=1)
-    gone = surplus(plan, range(1, 3), 1)
+    gone = surplus(plan, range(1, 3), 1, {step.name for step in STEPS})
     assert len(gone) == len(plan) - 2 * len(STEPS)
     assert all(run.point <= 2 and run.repetition == 1 for run in plan if run.id not in gone)
+    only_native = surplus(plan, range(1, 4), 2, {"native"})
+    assert {run.pass_name for run in plan if run.id not in only_native} == {"native"}
 
 
 def _passes(*found: Pass) -> Passes:
@@ -190,6 +192,9 @@ def test_steps_take_each_metric_once_and_the_systems_from_a_program_that_is_not_
         main,
         ("perf_event", "baseline", ("perf::page-faults", "minor_faults")),
     ]
+    thrice = _campaign({"n": [1, 2]}, {"os": ["minor_faults"]}, native_runs=3)
+    natives = [(name, "reference", ()) for name in ("native", "native-2", "native-3")]
+    assert _asked(thrice, Pass("main", "none", ())) == [*natives, system]
     counted = _campaign({"n": [1, 2]}, {"software": {"calls": {"preload": "malloc"}}})
     assert _asked(counted, Pass("main", "none", ())) == [native, ("software", "all", ("calls",))]
 
