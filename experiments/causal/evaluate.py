@@ -40,6 +40,8 @@ COUNTERS = "a processor whose counters can be read"
 JPEG = ("jpeg2000_lossless", "jpeg2000_lossy")
 SIMULATOR = {"LL": "256 KiB 8-way 64 B"}
 """Of simulated parts; as lu.yaml has it."""
+NATIVE_RUNS = 5
+"""As lu.yaml has it: of simulated parts, times are all that the host itself decides."""
 SIMULATED = {"PAPI_L2_DCM": "PAPI_L2_TCM"}
 """What the simulator has in the place of a processor's metric: its last level holds data and instructions."""
 
@@ -103,6 +105,7 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
             hardware = [SIMULATED.get(metric, metric) for metric in measure["hardware"]]
             spec["measure"] = measure | {"source": "simulated", "simulator": SIMULATOR, "hardware": hardware}
             spec["campaign"].pop("repetitions", None)  # simulated counts hardly differ from run to run
+            spec["campaign"]["native_runs"] = NATIVE_RUNS  # … and times do
         if points is not None and "points" in spec["campaign"]:
             spec["campaign"]["points"] = points
         elif points is not None:
