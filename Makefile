@@ -42,7 +42,7 @@ check:
 	$(python) tools/checks/words.py
 	$(python) tools/checks/prose.py
 	$(python) tools/checks/distribution.py
-	$(python) -m mypy --strict -p unperturbed
+	$(python) -m mypy --strict -p unperturbed -p experiments
 	$(python) -m mkdocs build --strict --quiet
 
 docs: check

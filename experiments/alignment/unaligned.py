@@ -21,6 +21,7 @@ from experiments.alignment.pairs import WORKLOADS, Pair, Workload, own, pairs_of
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
 from experiments.common.tables import markdown_table, right
 from unperturbed.analysis.alignment import WarpPath, summarise_scores
+from unperturbed.common.table import Column
 
 HERE = Path(__file__).parent
 RECORDS = 350
@@ -91,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     chosen = [workload for workload in WORKLOADS if workload.name in options.workloads]
     rows = [row for workload in chosen for row in rows_of(workload, options.campaigns)]
-    head = ["workload", "judged by", "intervals end by", *right("intervals", *WAYS)]
+    head: list[Column | str] = ["workload", "judged by", "intervals end by", *right("intervals", *WAYS)]
     page = fill_page(
         HERE / "page_work.md", table=markdown_table(head, rows), workloads=" ".join(one.name for one in chosen)
     )

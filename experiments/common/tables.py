@@ -27,14 +27,14 @@ def markdown_table(columns: Sequence[Column | str], rows: Iterable[Sequence[obje
     list of str
         The head, the line below it, and one line a row.
     """
-    columns = [Column(column) if isinstance(column, str) else column for column in columns]
+    heads = [Column(column) if isinstance(column, str) else column for column in columns]
     lines = [
-        _line(column.head for column in columns),
-        f"|{'|'.join('---:' if column.align == 'right' else '---' for column in columns)}|",
+        _line(column.head for column in heads),
+        f"|{'|'.join('---:' if column.align == 'right' else '---' for column in heads)}|",
     ]
     for row in rows:
-        if len(row) != len(columns):
-            raise ValueError(f"the row {row} has {len(row)} cells, and there are {len(columns)} columns")
+        if len(row) != len(heads):
+            raise ValueError(f"the row {row} has {len(row)} cells, and there are {len(heads)} columns")
         lines.append(_line(row))
     return lines
 

@@ -162,6 +162,14 @@ def by_strength(found: Sequence[Diagnosed]) -> list[str]:
     return markdown_table(["change", "strength", *numbers], rows)
 
 
+def _above_best(
+    measured: Callable[[Diagnosed], float], clean: Sequence[Diagnosed], noticeable: Sequence[Diagnosed]
+) -> Callable[[Diagnosed], bool]:
+    """Return whether a trace's distance is above the threshold that separates these best."""
+    best = best_threshold([measured(one) for one in clean], [measured(one) for one in noticeable])
+    return lambda one: measured(one) > best
+
+
 def other_ways(found: Sequence[Diagnosed]) -> list[str]:
     """Return how well the diagnosis, the paper's rule and plain distances separate clean from noticeable traces."""
     clean = [one for one in found if one.is_clean]
@@ -173,13 +181,13 @@ def other_ways(found: Sequence[Diagnosed]) -> list[str]:
             "yes",
         ),
     }
-    for name, measured in (
-        ("the paper's two distances added, above the best threshold", lambda one: sum(one.papers)),
-        ("LCS distance above the best threshold", lambda one: one.lcs),
-        ("DTW of event numbers above the best threshold", lambda one: one.dtw),
-    ):
-        best = best_threshold([measured(one) for one in clean], [measured(one) for one in noticeable])
-        ways[name] = (lambda one, measured=measured, best=best: measured(one) > best, "no")  # type: ignore[misc]
+    distances: dict[str, Callable[[Diagnosed], float]] = {
+        "the paper's two distances added, above the best threshold": lambda one: sum(one.papers),
+        "LCS distance above the best threshold": lambda one: one.lcs,
+        "DTW of event numbers above the best threshold": lambda one: one.dtw,
+    }
+    for name, measured in distances.items():
+        ways[name] = (_above_best(measured, clean, noticeable), "no")
     rows = []
     for name, (is_anomalous, names_kind) in ways.items():
         false, missed = sum(map(is_anomalous, clean)), sum(not is_anomalous(one) for one in noticeable)

@@ -9,6 +9,7 @@ import polars as pl
 
 from experiments.common.tables import markdown_table, right
 from experiments.perturbation.series import HERE, Series
+from unperturbed.common.table import Column
 
 TABLES = HERE / "tables"
 SIMULATED, PROCESSOR = TABLES / "simulated.parquet", TABLES / "processor.parquet"
@@ -82,11 +83,10 @@ def side_by_side(simulated: pl.DataFrame, processor: pl.DataFrame) -> list[str]:
                 int((ours & ~theirs).sum()),
                 int((theirs & ~ours).sum()),
                 f"{rank:+.2f}",
-                f"{group['chance'].median():.3f}",
-                f"{group['chance_processor'].median():.3f}",
+                *(f"{np.median(group[name]):.3f}" for name in ("chance", "chance_processor")),
             )
         )
-    heads = (
+    heads: tuple[Column | str, ...] = (
         "program",
         "check",
         *right(

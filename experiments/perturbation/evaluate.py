@@ -28,6 +28,7 @@ from experiments.perturbation.findings import findings
 from experiments.perturbation.series import PROGRAMS, Series, Step, judge, require_processor
 from experiments.perturbation.variants import COUNTERS, write_variant
 from unperturbed.analysis.perturbation import Verdict
+from unperturbed.common.table import Column
 
 HERE = Path(__file__).parent
 
@@ -53,7 +54,7 @@ def step_tables(found: Sequence[Series]) -> list[str]:
     for series in found:
         baseline_runs = len(series.baseline.traces)
         lines += ["", f"**{series.program.name}** ({baseline_runs} baseline runs, {len(series.pairs)} pairs)", ""]
-        columns = [
+        columns: list[Column | str] = [
             "came in",
             *right("increments a run", "added, %", "instructions, %", "cycles, %"),
             "largest inner change",

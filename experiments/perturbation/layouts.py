@@ -28,6 +28,7 @@ from experiments.perturbation.series import HERE, PROGRAMS, Program, require_pro
 from experiments.perturbation.variants import COUNTERS, LAYOUTS, write_variant
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.collectors.data import Trace
+from unperturbed.common.table import Column
 from unperturbed.common.wording import counted, listing
 
 DRAWS = 400
@@ -184,7 +185,7 @@ def against_mean(verdict: Verdict) -> float:
 
 def table(found: Sequence[Layouts]) -> list[str]:
     """Return a row for each step of each program."""
-    heads = [
+    heads: list[Column | str] = [
         "program",
         "counted up to",
         *right(
@@ -272,7 +273,7 @@ def spread(found: Sequence[Layouts]) -> list[str]:
                 f"{pair}: {low:.2f} to {high:.2f}",
             )
         )
-    heads = [
+    heads: list[Column | str] = [
         "program",
         *right("intervals a run", "standard deviation of ρ, median pair", "… largest"),
         "that pair: range of ρ over layouts",

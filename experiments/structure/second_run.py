@@ -41,7 +41,7 @@ def run_of(rng: random.Random, motifs: list[str], size: int, noise: float) -> st
     exact = ""
     while len(exact) < size:
         exact = collapsed(exact + rng.choice(motifs))
-    noisy = []
+    noisy: list[str] = []
     for symbol in exact:
         other = rng.choice(LETTERS)
         noisy += rng.choice(((), (other,), (symbol, other))) if rng.random() < noise else (symbol,)
