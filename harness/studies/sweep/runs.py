@@ -221,7 +221,7 @@ def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progre
     """Execute every planned run."""
     design, states = sweep.session.campaign.campaign, manifest.runs()
     planned = [state.run for state in states if state.state == "planned" and state.run.point in sweep.own]
-    planned = [run for run in planned if run.repetition <= design.repetitions]
+    planned = [run for run in planned if run.repetition <= design.repetitions and run.pass_name in sweep.steps]
     durations = Durations()
     for state in manifest.runs("done"):
         if state.seconds is not None:

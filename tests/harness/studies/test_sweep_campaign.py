@@ -257,6 +257,23 @@ def test_the_least_time_of_several_native_runs_is_taken(tmp_path: Path) -> None:
     assert len(_written(campaign)) == 9
 
 
+def test_a_further_native_run_that_failed_is_left_alone_once_it_is_not_asked_for(tmp_path: Path) -> None:
+    """The program fails in its second run at a point."""
+    (tmp_path / "fails_later.sh").write_text('mkdir "$2/begun-$1" 2>/dev/null || exit 3; echo "$1"\n')
+    changes = {
+        **NATIVE_ONLY,
+        "parameters": {"n": [1, 2]},
+        "program__run": f"sh {{spec}}/fails_later.sh {{parameters.n}} {tmp_path}",
+        "campaign__retries": 0,
+    }
+    twice = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes, campaign__native_runs=2))
+    assert twice.returncode == 1, twice.stderr
+    assert "(native-2): ended with exit code 3" in twice.stderr
+    once = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes))
+    assert once.returncode == 0, once.stderr
+    assert read_sweep(tmp_path / "campaigns" / "points")[0].height == 2
+
+
 def test_what_fails_is_left_out_and_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     spec = write_sweep_spec(
         tmp_path,
