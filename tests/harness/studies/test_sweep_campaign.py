@@ -268,7 +268,7 @@ def test_a_further_native_run_that_failed_is_left_alone_once_it_is_not_asked_for
     }
     twice = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes, campaign__native_runs=2))
     assert twice.returncode == 1, twice.stderr
-    assert "(native-2): ended with exit code 3" in twice.stderr
+    assert "(native-2): the program, unmeasured, ended with exit code 3" in twice.stderr
     once = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes))
     assert once.returncode == 0, once.stderr
     assert read_sweep(tmp_path / "campaigns" / "points")[0].height == 2
