@@ -26,7 +26,7 @@ from pathlib import Path
 import yaml
 
 from experiments.common.evaluation import EVIDENCE, GOOD, HOST_CANNOT, evaluation_parser, fill_page, run_campaign
-from unperturbed.collectors.data import read_sweep_facts
+from unperturbed.collectors.data import read_sweep, read_sweep_facts
 from unperturbed.common.wording import listing
 
 HERE = Path(__file__).parent
@@ -40,7 +40,7 @@ COUNTERS = "a processor whose counters can be read"
 JPEG = ("jpeg2000_lossless", "jpeg2000_lossy")
 SIMULATOR = {"LL": "256 KiB 8-way 64 B"}
 """Of simulated parts; as lu.yaml has it."""
-NATIVE_RUNS = 5
+NATIVE_RUNS = 15
 """As lu.yaml has it: of simulated parts, times are all that the host itself decides."""
 SIMULATED = {"PAPI_L2_DCM": "PAPI_L2_TCM"}
 """What the simulator has in the place of a processor's metric: its last level holds data and instructions."""
@@ -193,9 +193,12 @@ def _kept(sections: Mapping[str, str]) -> str:
 def evaluated(part: Part, folder: Path, evidence: Path) -> str:
     """Evaluate a part; say when its sweeps were recorded, and by which version they are evaluated."""
     found: str = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
-    days = sorted(str(read_sweep_facts(part.within(folder) / name).get("begun", "unknown"))[:10] for name in part.specs)
+    sweeps = [part.within(folder) / name for name in part.specs]
+    days = sorted(str(read_sweep_facts(sweep).get("begun", "unknown"))[:10] for sweep in sweeps)
     when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
-    return f"{found.strip()}\n\nRecorded {when}; evaluated with version {metadata.version('unperturbed')}."
+    times = sorted({read_sweep(sweep)[1]["cpu_s"].meaning.partition("; ")[2] for sweep in sweeps} - {""})
+    least = f"; a time is {listing(times)}" if times else ""
+    return f"{found.strip()}\n\nRecorded {when}{least}; evaluated with version {metadata.version('unperturbed')}."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
