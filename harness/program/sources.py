@@ -25,6 +25,8 @@ _CAMPAIGN = "campaign.sqlite"
 _UPSTREAM = "upstream:"
 
 _IDENTITY_DIGITS = 16
+_BESIDE = "{spec}"
+"""How a command names what lies beside the spec."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _KERNEL_FILES = ("bpf", "configfs", "debugfs", "efivarfs", "mqueue", "pstore", "securityfs", "sysfs", "tracefs")
@@ -276,7 +278,7 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
     content = hashlib.sha256()
     for file in () if source is None else source_files(source):
         content.update(json.dumps([os.path.relpath(file, source), *_of_file(file)]).encode())
-    run = program.run.split() if program.shell else shlex.split(program.run)
+    run = _split(program.run) if program.shell else shlex.split(program.run)
     if source is None:
         run[0] = shutil.which(run[0], path=PROGRAM_PATH) or run[0]
     parts = [
@@ -287,7 +289,7 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
         {name: _word(campaign, value) for name, value in program.environment.items()},
         [file_digest(campaign.folder / name) for name in program.inputs],
         [_word(campaign, word) for word in shlex.split(program.prepare or "")],
-        [] if program.build is None else [_word(campaign, program.build), dict(program.compilers)],
+        [] if program.build is None else [_build(campaign, program.build), dict(program.compilers)],
     ]
     content.update(json.dumps(parts, sort_keys=True).encode())
     name = program.debian or (Path(run[0]).name if source is None else source.resolve().name)
@@ -301,10 +303,27 @@ def _of_file(file: Path) -> list[str | bool]:
     return [file_digest(file), os.access(file, os.X_OK)] if file.is_file() else ["special"]
 
 
+def _build(campaign: CampaignSpec, command: str) -> str | list[str]:
+    """Return the build's command, of the files beside the spec that it names their content."""
+    return [_word(campaign, word) for word in _split(command)] if _BESIDE in command else _word(campaign, command)
+
+
+def _split(command: str) -> list[str]:
+    """Split a command of the shell into words; those that name no file beside the spec stay as they are written."""
+    if _BESIDE not in command:
+        return command.split()
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:  # a quotation mark in a comment or a here-document
+        return command.split()
+
+
 def _word(campaign: CampaignSpec, text: str) -> str:
     """Return a word of a command; of a file, wherever it lies, the content."""
     names = (*PLACEHOLDERS, *(f"{PARAMETER}{name}" for name in campaign.parameters))
-    known = {name: f"{{{name}}}" for name in names} | {"spec": str(campaign.folder)}
-    word = substitute(text, known)
+    same = {name: f"{{{name}}}" for name in names}
+    word = substitute(text, same | {"spec": str(campaign.folder)})
     named = word.startswith("/") and os.access(word, os.R_OK) and Path(word).is_file()
-    return file_digest(word) if named else word
+    return file_digest(word) if named else substitute(text, same)

@@ -102,6 +102,26 @@ def test_files_that_a_command_names_count_by_their_content(tmp_path: Path) -> No
     assert found[0].startswith("python3 ")
 
 
+@pytest.mark.parametrize(
+    "commands",
+    [
+        {"build": '{cc} -c "{spec}/beside/part.c" phases.c; echo -I{spec}/beside', "shell": True},
+        {"run": "exec {build}/phases $(cat '{spec}/beside/part.c');", "shell": True},
+        {"build": "{cc} -I{spec}/none -o phases {spec}/beside/part.c phases.c"},
+        {"build": "make CC={cc} && {cc} -c {spec}/beside/part.c # it's odd", "shell": True},
+    ],
+)
+def test_so_do_files_that_a_shell_or_a_build_names(tmp_path: Path, commands: dict[str, object]) -> None:
+    found = []
+    for name, text in (("a", "int x;\n"), ("b", "int x;\n"), ("c", "int y;\n")):
+        beside = tmp_path / name / "beside"
+        beside.mkdir(parents=True)
+        (beside / "part.c").write_text(text)
+        changes = {f"program__{key}": value for key, value in commands.items()}
+        found.append(identity(write_spec(tmp_path / name, **changes)))
+    assert found[0] == found[1] != found[2]
+
+
 def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(measured: Path) -> None:
     spec = measured / "spec.yaml"
     campaign = measured / "campaigns" / "phases"
