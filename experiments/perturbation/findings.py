@@ -56,7 +56,7 @@ def _of_all_shams(found: Sequence[Series]) -> str:
     if not alone:
         return ""
     return (
-        f" Of {len(alone)} pairs and metrics that are perturbed in some step, {sum(alone)} are perturbed in the step's "
+        f" Of {len(alone)} perturbed changes (of a pair or metric in a step), {sum(alone)} are perturbed in the step's "
         "sham as well, which counts nothing."
     )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unperturbed.harness.campaign.manifest import Manifest, RunState, State
     from unperturbed.harness.campaign.pilot import with_configuration
     from unperturbed.harness.campaign.plan import (
+        FURTHER_NATIVE,
         NATIVE,
         PAD_BYTES,
         Configuration,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAMPAIGN",
+    "FURTHER_NATIVE",
     "HOME",
     "NATIVE",
     "PAD_BYTES",
@@ -146,6 +148,7 @@ __getattr__, __dir__ = lazy_names(
         "manifest": ("Manifest", "RunState", "State"),
         "plan": (
             "Configuration",
+            "FURTHER_NATIVE",
             "NATIVE",
             "PAD_BYTES",
             "PlannedRun",

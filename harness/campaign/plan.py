@@ -23,6 +23,9 @@ PAD_BYTES = 4096
 NATIVE = "native"
 """Pass of a sweep's run of the untouched program that gives the result which the point's other runs must give."""
 
+FURTHER_NATIVE = f"{NATIVE}-"
+"""Prefix of the passes that only time the untouched program once more: a row can do without those not yet made."""
+
 _MINIMUM_ANCHOR_RUNS = 5
 """The anchor's runs are the baseline of every subset's outer check, and a baseline has at least five."""
 

@@ -30,10 +30,9 @@ to 64 coefficients wide, the
 paper's 4 to 64, and layers 1 or 12, the paper's 2 to 12: with many layers smaller blocks take OpenJPEG seconds a \
 picture.
 
-{lossless} points without loss and {lossy} with. Instructions and misses were counted by {by}. `CPI` is {cpi}. \
-`T_ppel` is CPU time in ns of an
-untouched run of its own, less what starting any process takes. `_ppel` says: a pixel. Of a point's repetitions the \
-least of each was taken.
+{lossless} points of lossless compression and {lossy} of lossy. Instructions and misses were counted by {by}. `CPI` is \
+{cpi}. `T_ppel` is CPU time in ns of
+runs of the untouched program, less what starting any process takes. `_ppel` says: a pixel.
 {spread}{impossible}
 {neighbours}
 """
@@ -42,7 +41,7 @@ _NEIGHBOURS = (
 )
 _NO_NEIGHBOURS = (
     "The simulated caches belong to the program alone. Of the second level, 256 KiB, all misses are counted, of data "
-    "and of instructions. CPU time is of another run, on the host's own caches."
+    "and of instructions. CPU time is of other runs, on the host's own caches."
 )
 _GRAPH = """\
 Figure 14 again. Solid arrows stand in both models, dashed ones in that of lossless compression alone, dotted ones in \
@@ -152,10 +151,11 @@ def _section(lossless: Models, plain: Models, lossy: Models, prefix: str) -> lis
 def _spread(runs: Runs) -> str:
     """Return how far repetitions lie apart."""
     if not runs.spread:
-        return "No point was repeated."
+        return "Each point was counted once."
     told = ", ".join(f"{name} by {100 * share:.1f} %" for name, share in runs.spread.items())
     return (
-        f"How far repetitions of a point lie apart here (median over points, lossless): {told}. A smaller change of "
+        "Of a point's repetitions the least of each was taken. "
+        f"How far they lie apart here (median over points, lossless): {told}. A smaller change of "
         "a single pair says nothing."
     )
 

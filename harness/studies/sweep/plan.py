@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from unperturbed.collectors.planning import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import NATIVE, PAD_BYTES, PlannedRun, configurations
+from unperturbed.harness.campaign import FURTHER_NATIVE, NATIVE, PAD_BYTES, PlannedRun, configurations
 from unperturbed.harness.spec import BASELINE, REFERENCE, CampaignSpec, count_points
 
 _SYSTEM, _SOFTWARE = "system", "software"
@@ -81,7 +81,7 @@ def steps(campaign: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
 def _native_steps(runs: int) -> Iterator[Step]:
     """Yield the step whose result a point's other runs must give, and the further ones that are only timed."""
     for number in range(1, runs + 1):
-        name = NATIVE if number == 1 else f"{NATIVE}-{number}"
+        name = NATIVE if number == 1 else f"{FURTHER_NATIVE}{number}"
         yield Step(name, REFERENCE, Pass(name, "none", ()))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from unperturbed.collectors.planning import Passes
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.backends import execute_parts
 from unperturbed.harness.campaign import (
+    FURTHER_NATIVE,
     NATIVE,
     SWEEP,
     Attempt,
@@ -219,9 +220,12 @@ def _plan(campaign: CampaignSpec, sweep: _Sweep, manifest: Manifest, seed: int) 
 
 def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progress, backend: str) -> None:
     """Execute every planned run."""
-    design, states = sweep.session.campaign.campaign, manifest.runs()
-    planned = [state.run for state in states if state.state == "planned" and state.run.point in sweep.own]
-    planned = [run for run in planned if run.repetition <= design.repetitions and run.pass_name in sweep.steps]
+    repetitions = sweep.session.campaign.campaign.repetitions
+    every = manifest.runs()
+    # Runs that are done but not asked for any more stay in the manifest, and are neither made nor counted.
+    unwanted = set(surplus([state.run for state in every], sweep.own, repetitions, sweep.steps))
+    states = [state for state in every if state.run.id not in unwanted]
+    planned = [state.run for state in states if state.state == "planned"]
     durations = Durations()
     for state in manifest.runs("done"):
         if state.seconds is not None:
@@ -231,12 +235,17 @@ def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progre
             runs=len(states),
             done=sum(state.state == "done" for state in states),
             seconds=durations.expected(Counter(run.pass_name for run in planned)),
-            configurations=Counter(state.run.pass_name for state in states),
+            configurations=_runs_by_kind(state.run.pass_name for state in states),
             passes=passes,
             notes=(),
         )
     )
     execute_parts([_SweepQueue(sweep, planned, manifest, progress, total=len(states), durations=durations)], backend)
+
+
+def _runs_by_kind(names: Iterable[str]) -> Counter[str]:
+    """Count the runs of each pass; all that only time the untouched program are of one kind."""
+    return Counter(NATIVE if name.startswith(FURTHER_NATIVE) else name for name in names)
 
 
 class _SweepQueue(RunQueue):

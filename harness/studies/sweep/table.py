@@ -18,7 +18,7 @@ from unperturbed.common.result import Result
 from unperturbed.common.table import Cell, Table
 from unperturbed.common.table import Column as TableColumn
 from unperturbed.common.wording import counted
-from unperturbed.harness.campaign import Manifest, RunState
+from unperturbed.harness.campaign import FURTHER_NATIVE, NATIVE, Manifest, RunState
 from unperturbed.harness.spec import NODE_COLUMN, TIME_COLUMNS, Between, CampaignSpec, Value
 
 _SHORT = 20
@@ -205,9 +205,9 @@ def read_recorded(
         if state.run.point in own:
             runs[state.run.point, state.run.repetition][state.run.pass_name] = state
     whole = {
-        row: {step: runs[row][step].run.id for step in steps}
+        row: {step: runs[row][step].run.id for step in steps if _is_done(runs[row].get(step))}
         for row in sorted(runs)
-        if steps and all(step in runs[row] and runs[row][step].state == "done" for step in steps)
+        if steps and all(_is_done(runs[row].get(step)) or _can_wait(step, runs[row].get(step)) for step in steps)
     }
     wanted = [(point, number) for point in own for number in range(1, campaign.campaign.repetitions + 1)]
     metrics = {
@@ -217,6 +217,15 @@ def read_recorded(
     }
     missing = tuple(_missing(row, runs.get(row, {}), points, node, lost) for row in wanted if row not in whole)
     return Recorded(whole, manifest.totals(), missing, metrics, manifest.fact("starting"), node)
+
+
+def _is_done(state: RunState | None) -> bool:
+    return state is not None and state.state == "done"
+
+
+def _can_wait(step: str, state: RunState | None) -> bool:
+    """Return whether a row is complete without a run that is still to be made: it would only be timed once more."""
+    return step.startswith(FURTHER_NATIVE) and (state is None or state.state != "failed")
 
 
 def write_table(
@@ -296,18 +305,25 @@ def join_recorded(
         where = {NODE_COLUMN: one.node} if on_nodes else {}
         given = [one.totals[run] for run in one.rows[row].values()]
         rows.append({**points[row[0] - 1], **where, **_totals_of_row(given)})
+    asked = campaign.campaign.native_runs
+    fewer = sum(_native_runs(recorded[at].rows[row]) < asked for row, at in every)
     frame, columns = _frame(campaign, rows, metrics, on_nodes=on_nodes)
     missing = tuple(sorted((item for one in recorded for item in one.missing), key=attrgetter("point", "repetition")))
     times = [one.starting for one in recorded if one.starting is not None]
     starting = {name: max(each[name] for each in times) for name in times[0]} if times else None
-    said = (*notes, *_notes(frame, columns, starting))
+    of_fewer = (
+        [f"In {fewer} of {len(rows)} rows the times are the least of fewer than {asked} runs: not all were made yet."]
+        if fewer
+        else []
+    )
+    said = (*notes, *of_fewer, *_notes(frame, columns, starting))
     facts = {
         "name": campaign.name,
         "program": manifest.fact("program"),
         "host": manifest.fact("host"),
         "begun": manifest.fact("begun"),
         "seed": campaign.campaign.seed,
-        "complete": not missing,
+        "complete": not missing and not fewer,
         "missing": [{"point": item.point, "repetition": item.repetition, "why": item.why} for item in missing],
         "starting": starting,
         "notes": list(said),
@@ -325,6 +341,11 @@ def join_recorded(
     if rows:
         write_sweep(folder, frame, columns, facts)
     return SweepTable(frame, columns, missing, said, facts)
+
+
+def _native_runs(row: Mapping[str, str]) -> int:
+    """Return how many runs of the untouched program a row has its times from."""
+    return sum(step == NATIVE or step.startswith(FURTHER_NATIVE) for step in row)
 
 
 def _totals_of_row(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def test_the_page_says_what_it_holds() -> None:
     perturbed = KEPT.filter(pl.col("verdict") == "perturbed")
     shams_too = (perturbed["sham_verdict"] == "perturbed").sum()
     assert (
-        f"Of {len(perturbed)} pairs and metrics that are perturbed in some step, {shams_too} are perturbed in the "
+        f"Of {len(perturbed)} perturbed changes (of a pair or metric in a step), {shams_too} are perturbed in the "
         "step's sham as well"
     ) in (EVIDENCE / "perturbation.md").read_text()
 

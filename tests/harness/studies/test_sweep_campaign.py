@@ -241,7 +241,7 @@ def test_the_least_time_of_several_native_runs_is_taken(tmp_path: Path) -> None:
     more = write_sweep_spec(tmp_path, **changes, campaign__native_runs=3)
     done = unperturbed(tmp_path, "run", more)
     assert done.returncode == 0, done.stderr
-    assert "9 runs (native 3, native-2 3, native-3 3)" in done.stderr
+    assert "9 runs (native 9)" in done.stderr
     after = _written(campaign)
     assert len(after) == 9
     assert {run: after[run] for run in before} == before
@@ -253,8 +253,28 @@ def test_the_least_time_of_several_native_runs_is_taken(tmp_path: Path) -> None:
 
     fewer = unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes))
     assert fewer.returncode == 0, fewer.stderr
+    assert "3 runs (native 3)\n3 of them are done already" in fewer.stderr
     assert (read_sweep(campaign)[0]["time_s"] > 0.4).all(), "the table has the runs that the spec asks for"
     assert len(_written(campaign)) == 9
+
+
+def test_a_row_waits_for_no_further_native_run_and_the_table_says_what_it_lacks(tmp_path: Path) -> None:
+    changes = {**NATIVE_ONLY, "parameters": {"n": [1, 2, 3]}, "program__run": "/bin/echo {parameters.n}"}
+    assert unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes)).returncode == 0
+    campaign = tmp_path / "campaigns" / "points"
+    assert read_sweep_facts(campaign)["complete"]
+    late = write_sweep_spec(tmp_path, **changes, campaign__native_runs=4, campaign__max_hours=1e-9)
+    done = unperturbed(tmp_path, "run", late)
+    assert done.returncode == 1
+    facts = read_sweep_facts(campaign)
+    assert "In 3 of 3 rows the times are the least of fewer than 4 runs: not all were made yet." in facts["notes"]
+    assert not facts["complete"]
+    assert not facts["missing"]
+    assert read_sweep(campaign)[0].height == 3
+    assert unperturbed(tmp_path, "run", write_sweep_spec(tmp_path, **changes, campaign__native_runs=4)).returncode == 0
+    facts = read_sweep_facts(campaign)
+    assert facts["complete"]
+    assert all(len(row["runs"]) == 4 for row in facts["rows"])
 
 
 def test_a_further_native_run_that_failed_is_left_alone_once_it_is_not_asked_for(tmp_path: Path) -> None:
