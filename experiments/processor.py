@@ -259,8 +259,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [part for part in PARTS if not options.only or part.name in options.only]
     if options.list:
         done = Record(folder).done
+        print(f"{'part':18} estimate  {'recorded on this host':25}  what")
         for part in chosen:
-            print(f"{part.name:18} {part.minutes:3} min  {done.get(part.name, {}).get('ended', '–'):25}  {part.what}")
+            ended = done.get(part.name, {}).get("ended", "not yet")
+            print(f"{part.name:18} {part.minutes:4} min  {ended:25}  {part.what}")
         return GOOD
     Record(folder).forget(options.again)
     try:
