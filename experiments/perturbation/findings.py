@@ -29,7 +29,7 @@ def _overall(found: Sequence[Series]) -> str:
     large_changes = (
         f"A change of a correlation by {LARGE} or more at less than {SMALL_OVERHEAD:.0%} added instructions, as the "
         "paper's, was " + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(found)}.")
-    )
+    ) + "".join(_alone(series) for series in found if series.program.name in large)
     tool = Counter(step.verdict.verdict for series in found for step in series.steps)
     steps = sum(tool.values())
     paper = sum(_perturbed_as_paper(step) for series in found for step in series.steps)
@@ -175,8 +175,25 @@ def _largest(steps: Sequence[Sequence[Change]]) -> tuple[int, Change]:
 
 
 def _largest_below(series: Series) -> float:
+    return max((abs(change.effect) for _, change in _changes_below(series)), default=0.0)
+
+
+def _changes_below(series: Series) -> list[tuple[Step, Change]]:
+    """Return the changes of the steps that add little."""
     below = [step for step in series.steps if step.increment_ratio < SMALL_OVERHEAD]
-    return max((abs(change.effect) for step in below for change in step.verdict.changes), default=0.0)
+    return [(step, change) for step in below for change in step.verdict.changes]
+
+
+def _alone(series: Series) -> str:
+    """Say what the sham of a program's largest change does; nothing where there is no sham."""
+    step, change = max(_changes_below(series), key=lambda one: abs(one[1].effect))
+    alone = step.of_sham(change.check, change.label)
+    if alone is None:
+        return ""
+    return (
+        f" The largest there ({series.program.name}, {change.check} {_name(change)} when {step.metric} comes in) is "
+        f"{change.effect:+.2f}, and in the sham, which counts nothing, {alone:+.2f}."
+    )
 
 
 def _perturbed_as_paper(step: Step) -> bool:

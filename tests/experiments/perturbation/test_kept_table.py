@@ -28,6 +28,18 @@ def test_the_page_says_what_it_holds() -> None:
     ) in (EVIDENCE / "perturbation.md").read_text()
 
 
+def test_the_headlines_change_and_its_sham_are_those_of_the_table() -> None:
+    change = KEPT.row(
+        by_predicate=(pl.col("program") == "redcode")
+        & (pl.col("step") == "tasks")
+        & (pl.col("check") == "outer")
+        & (pl.col("first") == "PAPI_LD_INS"),
+        named=True,
+    )
+    said = f"is {change['effect']:+.2f}, and in the sham, which counts nothing, {change['sham_effect']:+.2f}."
+    assert f"(redcode, outer LD_INS when tasks comes in) {said}" in (EVIDENCE / "perturbation.md").read_text()
+
+
 def test_it_agrees_with_itself() -> None:
     rows = [line.split(" | ") for line in side_by_side(KEPT, KEPT)[2:]]
     assert len(rows) == 2 * len(PROGRAMS)
