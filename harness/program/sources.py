@@ -278,7 +278,7 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
     content = hashlib.sha256()
     for file in () if source is None else source_files(source):
         content.update(json.dumps([os.path.relpath(file, source), *_of_file(file)]).encode())
-    run = _split(program.run) if program.shell else shlex.split(program.run)
+    run = program.run.split() if program.shell else shlex.split(program.run)
     if source is None:
         run[0] = shutil.which(run[0], path=PROGRAM_PATH) or run[0]
     parts = [
@@ -289,7 +289,7 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
         {name: _word(campaign, value) for name, value in program.environment.items()},
         [file_digest(campaign.folder / name) for name in program.inputs],
         [_word(campaign, word) for word in shlex.split(program.prepare or "")],
-        [] if program.build is None else [_build(campaign, program.build), dict(program.compilers)],
+        [] if program.build is None else [_word(campaign, program.build), dict(program.compilers)],
     ]
     content.update(json.dumps(parts, sort_keys=True).encode())
     name = program.debian or (Path(run[0]).name if source is None else source.resolve().name)
@@ -303,27 +303,28 @@ def _of_file(file: Path) -> list[str | bool]:
     return [file_digest(file), os.access(file, os.X_OK)] if file.is_file() else ["special"]
 
 
-def _build(campaign: CampaignSpec, command: str) -> str | list[str]:
-    """Return the build's command, of the files beside the spec that it names their content."""
-    return [_word(campaign, word) for word in _split(command)] if _BESIDE in command else _word(campaign, command)
-
-
-def _split(command: str) -> list[str]:
-    """Split a command of the shell into words; those that name no file beside the spec stay as they are written."""
-    if _BESIDE not in command:
-        return command.split()
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        return list(lexer)
-    except ValueError:  # a quotation mark in a comment or a here-document
-        return command.split()
-
-
 def _word(campaign: CampaignSpec, text: str) -> str:
-    """Return a word of a command; of a file, wherever it lies, the content."""
+    """Return a word of a command, or a build's whole command; of a file that it names, wherever that lies, the content.
+
+    The name of a file is replaced. Of files beside the spec that are named inside a text, the content follows.
+    """
     names = (*PLACEHOLDERS, *(f"{PARAMETER}{name}" for name in campaign.parameters))
     same = {name: f"{{{name}}}" for name in names}
     word = substitute(text, same | {"spec": str(campaign.folder)})
     named = word.startswith("/") and os.access(word, os.R_OK) and Path(word).is_file()
-    return file_digest(word) if named else substitute(text, same)
+    return file_digest(word) if named else " ".join((substitute(text, same), *_contents_beside(campaign, text)))
+
+
+def _contents_beside(campaign: CampaignSpec, text: str) -> list[str]:
+    """Return the content of the files beside the spec that a text names, each in a word of the shell."""
+    named = (f"{campaign.folder}{word.partition(_BESIDE)[2]}" for word in _words_of_shell(text) if _BESIDE in word)
+    return [file_digest(Path(file)) for file in named if Path(file).is_file() and os.access(file, os.R_OK)]
+
+
+def _words_of_shell(text: str) -> list[str]:
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        return list(lexer)
+    except ValueError:  # an odd quotation mark: in a comment, a here-document, or as the text is a part of a command
+        return [word.strip("\"'();&|<>") for word in text.split()]

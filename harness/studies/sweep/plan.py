@@ -48,11 +48,6 @@ class Step:
     metrics: tuple[str, ...] = ()
     software: tuple[str, ...] = ()
 
-    @property
-    def counts(self) -> bool:
-        """Whether anything is counted; otherwise the untouched program is timed."""
-        return bool(self.metrics or self.software)
-
 
 def steps(campaign: CampaignSpec, passes: Passes) -> tuple[Step, ...]:
     """Return what is run at each point, the native steps first.

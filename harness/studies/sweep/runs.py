@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from unperturbed.collectors.planning import Passes
 from unperturbed.errors import HostError, RunError
 from unperturbed.harness.backends import execute_parts
 from unperturbed.harness.campaign import (
-    FURTHER_NATIVE,
     NATIVE,
     SWEEP,
     Attempt,
@@ -235,17 +234,14 @@ def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progre
             runs=len(states),
             done=sum(state.state == "done" for state in states),
             seconds=durations.expected(Counter(run.pass_name for run in planned)),
-            configurations=_runs_by_kind(state.run.pass_name for state in states),
+            configurations=Counter(
+                NATIVE if state.run.configuration == REFERENCE else state.run.pass_name for state in states
+            ),
             passes=passes,
             notes=(),
         )
     )
     execute_parts([_SweepQueue(sweep, planned, manifest, progress, total=len(states), durations=durations)], backend)
-
-
-def _runs_by_kind(names: Iterable[str]) -> Counter[str]:
-    """Count the runs of each pass; all that only time the untouched program are of one kind."""
-    return Counter(NATIVE if name.startswith(FURTHER_NATIVE) else name for name in names)
 
 
 class _SweepQueue(RunQueue):
@@ -273,7 +269,7 @@ class _SweepQueue(RunQueue):
         self._failed: dict[int, str] = {}
 
     def _make_at_point(self, run: PlannedRun, attempt: Attempt) -> RunResult:
-        if not self._sweep.steps[run.pass_name].counts:
+        if run.configuration == REFERENCE:
             return _run_native(self._sweep, run, self._expected, attempt)
         return _run_counted(self._sweep, run, self._expected, self._manifest, attempt)
 

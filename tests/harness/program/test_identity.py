@@ -108,6 +108,8 @@ def test_files_that_a_command_names_count_by_their_content(tmp_path: Path) -> No
         {"build": '{cc} -c "{spec}/beside/part.c" phases.c; echo -I{spec}/beside', "shell": True},
         {"run": "exec {build}/phases $(cat '{spec}/beside/part.c');", "shell": True},
         {"build": "{cc} -I{spec}/none -o phases {spec}/beside/part.c phases.c"},
+        {"build": "{cc} -DX=a#b -include{spec}/beside/part.c -o phases phases.c"},
+        {"run": "{build}/phases --table={spec}/beside/part.c"},
         {"build": "make CC={cc} && {cc} -c {spec}/beside/part.c # it's odd", "shell": True},
     ],
 )
@@ -120,6 +122,17 @@ def test_so_do_files_that_a_shell_or_a_build_names(tmp_path: Path, commands: dic
         changes = {f"program__{key}": value for key, value in commands.items()}
         found.append(identity(write_spec(tmp_path / name, **changes)))
     assert found[0] == found[1] != found[2]
+
+
+def test_a_command_counts_as_it_is_written(tmp_path: Path) -> None:
+    commands = [
+        "{cc} -I{spec}/none a#b phases.c",
+        "{cc} -I{spec}/none a#c phases.c",
+        "{cc} -I{spec}/none ; phases.c",
+        "{cc} -I{spec}/none ';' phases.c",
+    ]
+    found = {identity(write_spec(tmp_path, program__build=one, program__shell=True)) for one in commands}
+    assert len(found) == len(commands)
 
 
 def test_runs_say_what_they_are_of_and_those_of_another_program_are_refused(measured: Path) -> None:
