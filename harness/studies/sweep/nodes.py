@@ -19,8 +19,9 @@ from unperturbed.harness.nodes import (
     reading,
 )
 from unperturbed.harness.spec import CampaignSpec, points
+from unperturbed.harness.studies.sweep.rows import Recorded, read_recorded
 from unperturbed.harness.studies.sweep.runs import run_sweep
-from unperturbed.harness.studies.sweep.table import Recorded, SweepTable, join_recorded, read_recorded
+from unperturbed.harness.studies.sweep.table import SweepTable, join_recorded
 
 
 def run_sweep_on_nodes(campaign: CampaignSpec, folder: Path, progress: Progress) -> SweepTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -18,36 +17,14 @@ from unperturbed.common.result import Result
 from unperturbed.common.table import Cell, Table
 from unperturbed.common.table import Column as TableColumn
 from unperturbed.common.wording import counted
-from unperturbed.harness.campaign import FURTHER_NATIVE, NATIVE, Manifest, RunState
+from unperturbed.harness.campaign import Manifest
 from unperturbed.harness.spec import NODE_COLUMN, TIME_COLUMNS, Between, CampaignSpec, Value
+from unperturbed.harness.studies.sweep.rows import Missing, Recorded, count_native_runs, read_recorded, totals_of_row
 
 _SHORT = 20
 """A run is short when the program takes less than so many times what starting any process takes."""
 _MOST_VALUES = 6
 """Different values of a text column that are shown."""
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A row that is missing from a sweep's table.
-
-    Attributes
-    ----------
-    point, repetition : int
-        Which row, both counted from 1.
-    parameters : mapping of str to int, float or str
-        The point's values.
-    why : str
-        The reason.
-    failed : bool
-        Whether a run of it failed; otherwise its runs were not all made.
-    """
-
-    point: int
-    repetition: int
-    parameters: Mapping[str, Value]
-    why: str
-    failed: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,91 +120,6 @@ def read_table(folder: Path) -> SweepTable:
     return SweepTable(frame, tuple(columns.values()), (), tuple(facts["notes"]), facts)
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """What one manifest holds of a sweep: that of the sweep, or that of one node's part of it.
-
-    Attributes
-    ----------
-    rows : mapping of (int, int) to mapping
-        Of each complete row, by point and repetition: the run of each step.
-    totals : mapping of str to mapping
-        What each run gave.
-    missing : tuple of Missing
-        The rows that are not complete.
-    metrics : mapping of str to Metric
-        What was measured.
-    starting : mapping of str to float, or None
-        Least time of starting a program that does nothing.
-    node : str, default ""
-        The node that measured it; empty where there is but one host.
-    """
-
-    rows: Mapping[tuple[int, int], Mapping[str, str]]
-    totals: Mapping[str, Mapping[str, Any]]
-    missing: tuple[Missing, ...]
-    metrics: Mapping[str, Metric]
-    starting: Mapping[str, float] | None
-    node: str = ""
-
-
-def read_recorded(
-    campaign: CampaignSpec,
-    manifest: Manifest,
-    steps: Collection[str],
-    points: Sequence[Mapping[str, Value]],
-    own: Collection[int],
-    *,
-    node: str = "",
-    lost: str = "",
-) -> Recorded:
-    """Read what a manifest holds of a sweep.
-
-    Parameters
-    ----------
-    campaign : CampaignSpec
-        The spec.
-    manifest : Manifest
-        What is known of the runs.
-    steps : collection of str
-        Names of what is run for each row; empty where no run was planned.
-    points : sequence of mapping
-        The points of the sweep, in the order of their numbers.
-    own : collection of int
-        Numbers of the points that are measured there.
-    node : str, default ""
-        The node that measured them.
-    lost : str, default ""
-        Why runs are missing that did not fail.
-    """
-    runs: dict[tuple[int, int], dict[str, RunState]] = defaultdict(dict)
-    for state in manifest.runs():
-        if state.run.point in own:
-            runs[state.run.point, state.run.repetition][state.run.pass_name] = state
-    whole = {
-        row: {step: runs[row][step].run.id for step in steps if _is_done(runs[row].get(step))}
-        for row in sorted(runs)
-        if steps and all(_is_done(runs[row].get(step)) or _can_wait(step, runs[row].get(step)) for step in steps)
-    }
-    wanted = [(point, number) for point in own for number in range(1, campaign.campaign.repetitions + 1)]
-    metrics = {
-        entry["name"]: Metric(**{**entry, "components": tuple(entry["components"])})
-        for step in steps
-        for entry in manifest.fact(f"columns:{step}") or ()
-    }
-    missing = tuple(_missing(row, runs.get(row, {}), points, node, lost) for row in wanted if row not in whole)
-    return Recorded(whole, manifest.totals(), missing, metrics, manifest.fact("starting"), node)
-
-
-def _is_done(state: RunState | None) -> bool:
-    return state is not None and state.state == "done"
-
-
-def _can_wait(step: str, state: RunState | None) -> bool:
-    """Return whether a row is complete without a run that is still to be made: it would only be timed once more."""
-    return step.startswith(FURTHER_NATIVE) and (state is None or state.state != "failed")
-
-
 def write_table(
     campaign: CampaignSpec,
     folder: Path,
@@ -304,9 +196,9 @@ def join_recorded(
         one = recorded[at]
         where = {NODE_COLUMN: one.node} if on_nodes else {}
         given = [one.totals[run] for run in one.rows[row].values()]
-        rows.append({**points[row[0] - 1], **where, **_totals_of_row(given)})
+        rows.append({**points[row[0] - 1], **where, **totals_of_row(given)})
     asked = campaign.campaign.native_runs
-    fewer = sum(_native_runs(recorded[at].rows[row]) < asked for row, at in every)
+    fewer = sum(count_native_runs(recorded[at].rows[row]) < asked for row, at in every)
     frame, columns = _frame(campaign, rows, metrics, on_nodes=on_nodes)
     missing = tuple(sorted((item for one in recorded for item in one.missing), key=attrgetter("point", "repetition")))
     times = [one.starting for one in recorded if one.starting is not None]
@@ -341,29 +233,6 @@ def join_recorded(
     if rows:
         write_sweep(folder, frame, columns, facts)
     return SweepTable(frame, columns, missing, said, facts)
-
-
-def _native_runs(row: Mapping[str, str]) -> int:
-    """Return how many runs of the untouched program a row has its times from."""
-    return sum(step == NATIVE or step.startswith(FURTHER_NATIVE) for step in row)
-
-
-def _totals_of_row(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the runs of a row gave together; of times, the least."""
-    together = {name: value for each in given for name, value in each.items()}
-    return together | {name: min(each[name] for each in given if name in each) for name in TIME_COLUMNS}
-
-
-def _missing(
-    row: tuple[int, int], runs: Mapping[str, RunState], points: Sequence[Mapping[str, Value]], node: str, lost: str
-) -> Missing:
-    failed = [state for state in runs.values() if state.state == "failed"]
-    why = (
-        f"run {failed[0].run.id} ({failed[0].run.pass_name}{node and f', {node}'}): {failed[0].error}"
-        if failed
-        else lost or "its runs were not all made"
-    )
-    return Missing(row[0], row[1], points[row[0] - 1], why, bool(failed))
 
 
 def _frame(
