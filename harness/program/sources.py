@@ -12,6 +12,7 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from unperturbed.common import supervision
@@ -260,7 +261,7 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
 
     It is made of the content of the source and of the input files, the commands (in these, the content of the files
     that they name), the compilers' names and the environment. What instrumentation adds is no part of it, nor where
-    anything lies.
+    anything lies. Of a command without a shell only files that are a whole word count by their content.
 
     Parameters
     ----------
@@ -292,6 +293,9 @@ def program_identity(campaign: CampaignSpec, source: Path | None) -> str:
         [] if program.build is None else [_word(campaign, program.build), dict(program.compilers)],
     ]
     content.update(json.dumps(parts, sort_keys=True).encode())
+    for command in (program.build, program.run if program.shell else None):
+        for digest in _contents_beside(campaign, command or ""):
+            content.update(digest.encode())
     name = program.debian or (Path(run[0]).name if source is None else source.resolve().name)
     return f"{name} {content.hexdigest()[:_IDENTITY_DIGITS]}"
 
@@ -304,21 +308,25 @@ def _of_file(file: Path) -> list[str | bool]:
 
 
 def _word(campaign: CampaignSpec, text: str) -> str:
-    """Return a word of a command, or a build's whole command; of a file that it names, wherever that lies, the content.
-
-    The name of a file is replaced. Of files beside the spec that are named inside a text, the content follows.
-    """
+    """Return a word of a command; of a file, wherever it lies, the content."""
     names = (*PLACEHOLDERS, *(f"{PARAMETER}{name}" for name in campaign.parameters))
     same = {name: f"{{{name}}}" for name in names}
     word = substitute(text, same | {"spec": str(campaign.folder)})
     named = word.startswith("/") and os.access(word, os.R_OK) and Path(word).is_file()
-    return file_digest(word) if named else " ".join((substitute(text, same), *_contents_beside(campaign, text)))
+    return file_digest(word) if named else substitute(text, same)
 
 
-def _contents_beside(campaign: CampaignSpec, text: str) -> list[str]:
-    """Return the content of the files beside the spec that a text names, each in a word of the shell."""
-    named = (f"{campaign.folder}{word.partition(_BESIDE)[2]}" for word in _words_of_shell(text) if _BESIDE in word)
-    return [file_digest(Path(file)) for file in named if Path(file).is_file() and os.access(file, os.R_OK)]
+def _contents_beside(campaign: CampaignSpec, command: str) -> list[str]:
+    """Return the content of the files beside the spec that a command of the shell, or a build's, reads.
+
+    What it redirects its output to is none: that changes with every run.
+    """
+    words = _words_of_shell(command)
+    read = (
+        word for before, word in pairwise(["", *words]) if _BESIDE in word and not before.endswith((">", ">&", ">|"))
+    )
+    files = (Path(f"{campaign.folder}{word.partition(_BESIDE)[2]}") for word in read)
+    return [file_digest(file) for file in files if file.is_file() and os.access(file, os.R_OK)]
 
 
 def _words_of_shell(text: str) -> list[str]:
@@ -326,5 +334,5 @@ def _words_of_shell(text: str) -> list[str]:
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         return list(lexer)
-    except ValueError:  # an odd quotation mark: in a comment, a here-document, or as the text is a part of a command
+    except ValueError:  # an odd quotation mark, in a comment or a here-document
         return [word.strip("\"'();&|<>") for word in text.split()]

@@ -109,7 +109,6 @@ def test_files_that_a_command_names_count_by_their_content(tmp_path: Path) -> No
         {"run": "exec {build}/phases $(cat '{spec}/beside/part.c');", "shell": True},
         {"build": "{cc} -I{spec}/none -o phases {spec}/beside/part.c phases.c"},
         {"build": "{cc} -DX=a#b -include{spec}/beside/part.c -o phases phases.c"},
-        {"run": "{build}/phases --table={spec}/beside/part.c"},
         {"build": "make CC={cc} && {cc} -c {spec}/beside/part.c # it's odd", "shell": True},
     ],
 )
@@ -122,6 +121,16 @@ def test_so_do_files_that_a_shell_or_a_build_names(tmp_path: Path, commands: dic
         changes = {f"program__{key}": value for key, value in commands.items()}
         found.append(identity(write_spec(tmp_path / name, **changes)))
     assert found[0] == found[1] != found[2]
+
+
+def test_what_a_command_writes_beside_the_spec_is_no_part_of_the_program(tmp_path: Path) -> None:
+    """A campaign would be refused when it goes on, as what its build or its runs wrote was not there at first."""
+    build = "make CC={cc} > '{spec}/build.log' 2>>{spec}/build.err"
+    spec = write_spec(tmp_path, program__build=build, program__run="{build}/phases >{spec}/log", program__shell=True)
+    first = identity(spec)
+    for name in ("build.log", "build.err", "log"):
+        (tmp_path / name).write_text("written\n")
+    assert identity(spec) == first
 
 
 def test_a_command_counts_as_it_is_written(tmp_path: Path) -> None:
