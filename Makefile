@@ -66,7 +66,7 @@ bench:
 	$(python) tests/benchmarks/instrument_preload.py
 	$(python) tests/benchmarks/instrument_python.py
 	$(python) tests/benchmarks/perturbation_checks.py
-	$(python) tests/benchmarks/large_campaign.py campaigns/large
+	$(python) -m tests.benchmarks.large_campaign campaigns/large
 	$(python) -m tests.benchmarks.nodes_on_slurm
 	$(python) tests/benchmarks/export_speed.py
 	$(python) tests/benchmarks/import_speed.py

@@ -1,11 +1,11 @@
-"""What `check` and `report` cost on a large campaign: CPU time, memory, the page's size and time to draw.
+"""What `status`, `check` and `report` cost on a large campaign: CPU time, memory, the page's size and time to draw.
 
 ::
 
-    python tests/benchmarks/large_campaign.py FOLDER [--runs 2000] [--metrics 20] [--configurations 20]
+    python -m tests.benchmarks.large_campaign FOLDER [--runs 2000] [--metrics 20] [--configurations 20]
         [--intervals 180]
 
-makes a campaign of generated traces in FOLDER, where there is none yet, and runs both commands on it. A program goes
+makes a campaign of generated traces in FOLDER, where there is none yet, and runs the commands on it. A program goes
 through phases; one software metric in five spoils its configuration.
 """
 
@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import resource
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from tests.analysis.report.browser import chromium_missing, open_report
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.campaign import Manifest, PlannedRun
 
@@ -44,7 +46,7 @@ def main() -> int:
             arguments.configurations,
             intervals=arguments.intervals,
         )
-    for command in ("check", "report"):
+    for command in ("status", "check", "report"):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         words = [sys.executable, "-m", "unperturbed.harness.cli", command, str(arguments.folder)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -54,8 +56,22 @@ def main() -> int:
         if done.returncode not in (0, 4):
             print(done.stderr)
             return 1
-    print(f"report.html: {(arguments.folder / 'report.html').stat().st_size / 1e6:.2f} MB")
+    report = arguments.folder / "report.html"
+    print(f"report.html: {report.stat().st_size / 1e6:.2f} MB, {_time_to_draw(report)}")
     return 0
+
+
+def _time_to_draw(report: Path, times: int = 5) -> str:
+    """Open the report some times in a new browser and say how long its page's thread worked until all figures stood."""
+    problem = chromium_missing()
+    if problem:
+        return f"not opened: {problem}"
+    seconds = []
+    for _ in range(times):
+        with open_report(report) as page:
+            page.wait_drawn()
+            seconds.append(page.busy_seconds())
+    return f"drawn in {statistics.median(seconds):.2f} s of CPU time (median of {times}, least {min(seconds):.2f})"
 
 
 def make(folder: Path, runs: int, metrics: int, configurations: int, *, intervals: int = INTERVALS) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,10 @@ import pytest
 from tests.collectors.runtime.programs import BUSY, compile_program, sample
 from unperturbed.collectors.planning.listing import trials_on_this_host
 from unperturbed.collectors.records import Records, Setup
-from unperturbed.collectors.self_counting.process import ThreadCounters
 from unperturbed.collectors.sources import Event
 from unperturbed.collectors.sources.papi import PAPI
 from unperturbed.collectors.sources.papi.events import wheel_library
 from unperturbed.collectors.sources.papi.listing import ask_papi
-from unperturbed.collectors.sources.perf.names import PerfCode
 from unperturbed.errors import HostError
 
 SAMPLERS = ("inside", "outside")
@@ -94,14 +93,20 @@ def test_the_wheels_library_serves_no_program_that_is_not_python(tmp_path: Path)
     assert ask_papi(trials_on_this_host("gcc"), [], library).version == "6.0.0", "its events can be listed"
 
 
-def test_a_process_that_counts_itself_takes_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("UNPERTURBED_PAPI", later_papi(tmp_path))
-    child = os.fork()
-    if child == 0:  # PAPI is loaded once in a process
-        try:
-            ThreadCounters({"PAPI_TOT_INS": PerfCode(0, 0)}, "papi").open()
-        except HostError as error:
-            os._exit(0 if str(error).startswith("PAPI_library_init: this PAPI is none of") else 2)
-        os._exit(3)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+_COUNTS_ITSELF = """
+from unperturbed.collectors.self_counting.process import ThreadCounters
+from unperturbed.collectors.sources.perf.names import PerfCode
+from unperturbed.errors import HostError
+try:
+    ThreadCounters({"PAPI_TOT_INS": PerfCode(0, 0)}, "papi").open()
+except HostError as error:
+    print(error)
+"""
+
+
+def test_a_process_that_counts_itself_takes_it_too(tmp_path: Path) -> None:
+    """In a process of its own: PAPI is loaded once in each, and other tests load another."""
+    environment = os.environ | {"UNPERTURBED_PAPI": later_papi(tmp_path)}
+    command = [sys.executable, "-c", _COUNTS_ITSELF]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert told.startswith("PAPI_library_init: this PAPI is none of")
