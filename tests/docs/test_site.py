@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import axe_core_python
 import pytest
@@ -28,6 +29,15 @@ PAGES = (
     "explanation/verdicts.html",
     "evidence/perturbation.html",
 )
+
+
+class Looked(NamedTuple):
+    """What was seen on the pages: requests to elsewhere by page, the tabs, and what keeps readers out."""
+
+    outside: dict[str, list[str]]
+    tabs: list[str]
+    barriers: list[str]
+
 
 pytestmark = pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())
 
@@ -60,13 +70,51 @@ def visit(window: ReportPage, path: Path) -> None:
     window.driver.get(path.resolve().as_uri())
 
 
-def test_five_tabs_and_no_request_to_anywhere(site: Path, window: ReportPage) -> None:
+@pytest.fixture(scope="module")
+def looked_at(site: Path, window: ReportPage) -> Looked:
+    """Open each of the pages once: that takes longer than what is asked of them."""
+    found = Looked({}, [], [])
     for name in PAGES:
         visit(window, site / name)
-        outside = [address for address in window.requests() if not address.startswith("file:")]
-        assert not outside, f"{name} asks for {outside}"
-    tabs = window.js("return [...document.querySelectorAll('.md-tabs__link')].map((tab) => tab.textContent.trim())")
-    assert tabs == ["Tutorial", "How-to", "Reference", "Explanation", "Evidence"]
+        found.outside[name] = [address for address in window.requests() if not address.startswith("file:")]
+        found.tabs[:] = window.js(
+            "return [...document.querySelectorAll('.md-tabs__link')].map((tab) => tab.textContent.trim())"
+        )
+        found.barriers.extend(barriers(window, name))
+    return found
+
+
+def barriers(window: ReportPage, name: str) -> list[str]:
+    """Return what keeps some readers out of the page that is open, in either of its colour schemes."""
+    window.js(
+        "const still = document.createElement('style'); still.textContent = '* { transition: none !important }';"
+        "document.head.append(still)"
+    )
+    window.js(AXE.read_text(encoding="utf-8"))
+    serious = []
+    # The schemes differ in their colours alone.
+    for scheme, options in (("default", "{}"), ("slate", "{runOnly: ['color-contrast']}")):
+        found = window.driver.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            f"document.body.setAttribute('data-md-color-scheme', {scheme!r});"
+            f"axe.run(document, {{resultTypes: ['violations'], ...{options}}}).then(done)"
+        )
+        assert found["passes"], f"{name}: nothing was looked at"
+        serious += [
+            f"{name}, {scheme}: {fault['id']}: {fault['help']}: {fault['nodes'][0]['html'][:200]}"
+            for fault in found["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+    return serious
+
+
+def test_five_tabs_and_no_request_to_anywhere(looked_at: Looked) -> None:
+    assert looked_at.outside == {name: [] for name in PAGES}
+    assert looked_at.tabs == ["Tutorial", "How-to", "Reference", "Explanation", "Evidence"]
+
+
+def test_nothing_keeps_a_reader_out(looked_at: Looked) -> None:
+    assert not looked_at.barriers, "\n".join(looked_at.barriers)
 
 
 def test_the_search_works_from_a_folder(site: Path, window: ReportPage) -> None:
@@ -101,31 +149,6 @@ def test_a_heading_that_is_linked_stands_below_the_header(site: Path, window: Re
         f"return document.getElementById({anchor!r}).getBoundingClientRect().top >= "
         "document.querySelector('.md-header').getBoundingClientRect().bottom - 1"
     )
-
-
-def test_nothing_keeps_a_reader_out(site: Path, window: ReportPage) -> None:
-    serious = []
-    for name in PAGES:
-        visit(window, site / name)
-        window.js(
-            "const still = document.createElement('style'); still.textContent = '* { transition: none !important }';"
-            "document.head.append(still)"
-        )
-        window.js(AXE.read_text(encoding="utf-8"))
-        # The schemes differ in their colours alone.
-        for scheme, options in (("default", "{}"), ("slate", "{runOnly: ['color-contrast']}")):
-            found = window.driver.execute_async_script(
-                "const done = arguments[arguments.length - 1];"
-                f"document.body.setAttribute('data-md-color-scheme', {scheme!r});"
-                f"axe.run(document, {{resultTypes: ['violations'], ...{options}}}).then(done)"
-            )
-            assert found["passes"], f"{name}: nothing was looked at"
-            serious += [
-                f"{name}, {scheme}: {fault['id']}: {fault['help']}: {fault['nodes'][0]['html'][:200]}"
-                for fault in found["violations"]
-                if fault["impact"] in ("serious", "critical")
-            ]
-    assert not serious, "\n".join(serious)
 
 
 def test_every_row_of_the_library_s_tables_has_a_type_and_a_description(site: Path) -> None:

@@ -109,6 +109,7 @@ def small_spec(folder: Path) -> Path:
     return spec
 
 
+@pytest.mark.long
 def test_phases_of_a_real_run_are_those_of_its_milestones(tmp_path: Path) -> None:
     campaign = evaluate.campaign_of(PHASES, tmp_path / "campaigns", small_spec(tmp_path))
     runs = evaluate.runs_of(campaign, PHASES)

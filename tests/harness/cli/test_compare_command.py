@@ -90,6 +90,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
     assert "continuing by" in unperturbed(programs, *typed.split()).stderr
 
 
+@pytest.mark.long
 def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
     done = unperturbed(programs, "compare", *FEW, "--", "./one", "25", "--", "./same", "25")
     assert done.returncode in (0, 4), done.stderr
@@ -161,6 +162,7 @@ def test_the_sampler_is_in_the_program_that_a_tool_starts(programs: Path) -> Non
     assert min(lengths["late"]) > 0.3 * max(lengths["baseline"])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 def test_gdb_hands_the_samplers_signal_on(programs: Path) -> None:
     """By counters of the kernel, which give levels and no verdict; with counters of a processor: tests/pmu."""

@@ -79,6 +79,7 @@ def test_a_sweep_goes_on_without_a_node_that_is_lost(slurm: Cluster, tmp_path: P
     assert {state for _, state, _ in states(campaign)} == {"done"} and not jobs(slurm)
 
 
+@pytest.mark.long
 def test_a_search_whose_coordinator_is_killed_goes_on_where_its_nodes_are(slurm: Cluster, tmp_path: Path) -> None:
     spec = write_search(tmp_path, {"engine": "slurm", "count": 3}, baseline_runs=15)
     campaign = tmp_path / "campaigns" / "toys-partition"

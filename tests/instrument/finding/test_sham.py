@@ -92,17 +92,19 @@ lld = pytest.mark.skipif(
 WAYS = [
     ("gcc", "-O0"),
     ("gcc", "-O2", "-g"),
-    ("gcc", "-O3", "-funroll-loops"),
+    pytest.param(("gcc", "-O3", "-funroll-loops"), marks=pytest.mark.long),
     ("gcc", "-O2", "-flto", "-g"),
-    ("gcc", "-O2", "-masm=intel", "-fPIC"),
-    ("gcc", "-O2", "-static"),
-    ("gcc", "-O2", "-mcmodel=large", "-fno-pie", "-no-pie"),
-    ("gcc", "-O2", "-g", "-ffunction-sections", "-fuse-ld=gold", "-Wl,--gc-sections"),
+    pytest.param(("gcc", "-O2", "-masm=intel", "-fPIC"), marks=pytest.mark.long),
+    pytest.param(("gcc", "-O2", "-static"), marks=pytest.mark.long),
+    pytest.param(("gcc", "-O2", "-mcmodel=large", "-fno-pie", "-no-pie"), marks=pytest.mark.long),
+    pytest.param(
+        ("gcc", "-O2", "-g", "-ffunction-sections", "-fuse-ld=gold", "-Wl,--gc-sections"), marks=pytest.mark.long
+    ),
     ("g++", "-O2", "-std=c++20"),
     pytest.param(("clang", "-O0"), marks=clang),
     pytest.param(("clang", "-O2", "-g"), marks=clang),
-    pytest.param(("clang", "-O2", "-fno-integrated-as", "-g"), marks=clang),
-    pytest.param(("clang", "-O3", "-flto", "-fuse-ld=lld"), marks=lld),
+    pytest.param(("clang", "-O2", "-fno-integrated-as", "-g"), marks=[clang, pytest.mark.long]),
+    pytest.param(("clang", "-O3", "-flto", "-fuse-ld=lld"), marks=[lld, pytest.mark.long]),
     pytest.param(("clang++", "-O2", "-std=c++17"), marks=clang),
 ]
 
@@ -131,6 +133,7 @@ def test_only_the_increments_differ(workshop, way):
     compare(shops[0].folder / "prog", shops[1].folder / "prog", least=20)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", [("gcc", "-O2"), pytest.param(("clang", "-O3"), marks=[clang, pytest.mark.long])], ids=" ".join
 )
