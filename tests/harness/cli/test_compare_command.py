@@ -186,7 +186,7 @@ def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) ->
     )
     text = spec.read_text()
     spec.write_text(
-        f"{text}\nprograms:\n  plain: {{build: \"make CC={{cc}} CFLAGS='-O0 -g'\"}}\n"
+        f"{text}\nprograms:\n  plain: {{build: \"make CC={{cc}} CFLAGS='-O2 -fno-inline'\"}}\n"
         "  fewer: {run: '{build}/phases 44', environment: {X: '1'}}\n"
     )
     done = unperturbed(tmp_path, "run", "spec.yaml")
@@ -196,12 +196,12 @@ def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) ->
     found = {one["configuration"]: one["verdict"] for one in said["verdicts"]}
     assert found.keys() == {"plain", "fewer"}
     assert done.returncode == (4 if "perturbed" in found.values() else 0)
-    # Each was built and run by its own command: -O0 executes far more, one round of 45 less only its own part.
+    # Each was built and run by its own command: calls that are not inlined cost, a round of 45 less costs its own part.
     ratios = {name: one["ratio"] for name in found for one in said["levels"][name] if one["metric"] == "PAPI_TOT_INS"}
-    assert ratios["plain"] > 0.5
+    assert ratios["plain"] > 0.2
     assert -0.05 < ratios["fewer"] < -0.005
     # A program that changes is another campaign.
-    spec.write_text(spec.read_text().replace("-O0 -g", "-O0"))
+    spec.write_text(spec.read_text().replace("-fno-inline", "-fno-inline -g"))
     assert "holds a campaign of another spec" in unperturbed(tmp_path, "run", "spec.yaml").stderr
 
 
