@@ -15,13 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from tests.analysis.report.browser import chromium_missing, open_report
 from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
 from tests.harness.results.schema_faults import file_faults
+from unperturbed.collectors.data import Kind, Metric, Trace
 from unperturbed.harness.spec import load_spec
+from unperturbed.harness.studies.partition import uneven_note
 
 DESIGN = {"baseline_runs": 5, "runs": 5, "seed": 3}
 """A single tick between two quanta changes a run by 79 instructions, which changes the ranks of equal intervals: where
@@ -256,3 +259,27 @@ def test_a_searchs_folder_is_no_campaign_to_check(found: Found) -> None:
     ended = unperturbed(found.folder, "check", found.campaign)
     assert ended.returncode == 2, ended.stderr
     assert "run its plan.yaml for a campaign that can be checked" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("lengths", "clock", "kind", "said"),
+    [
+        ((87, 61, 70), "process-cpu", "simulated", "the baseline's runs have 61 to 87 intervals, "),
+        ((70, 61, 66), "process-cpu", "simulated", ""),
+        ((87, 61, 70), "work", "simulated", ""),  # then it is the program that differs
+        ((87, 61, 70), "monotonic", "hardware", ""),
+    ],
+)
+def test_intervals_of_time_that_a_busy_host_stretches_are_told(
+    lengths: tuple[int, ...], clock: str, kind: Kind, said: str
+) -> None:
+    metric = Metric("PAPI_TOT_INS", kind, "instructions", "counter", "callgrind")
+    made = []
+    for length in lengths:
+        ends = np.arange(1, length + 1) * 1_000_000
+        columns = {"PAPI_TOT_INS": np.ones(length)}
+        made.append(
+            Trace.from_columns([metric], columns, begin_ns=ends - 1_000_000, end_ns=ends, attributes={"clock": clock})
+        )
+    told = uneven_note(made)
+    assert bool(told) == bool(said) and "".join(told).startswith(said)
