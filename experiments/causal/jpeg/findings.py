@@ -83,7 +83,7 @@ def findings(campaign: Path, figures: Path) -> str:
 def _section(lossless: Models, plain: Models, lossy: Models, prefix: str) -> list[str]:
     runs = lossless.runs
     by_processor = runs.counted == "hardware"
-    caches = "" if by_processor else ", caches simulated"
+    caches = ", counted by the processor" if by_processor else ", caches simulated"
     cycles = "cycles an instruction"
     time = "ns of CPU time an instruction, as cycles were simulated"
     return [
