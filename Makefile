@@ -4,7 +4,7 @@ python = .venv/bin/python
 campaign ?= campaigns/quickstart
 MINUTES ?= 60
 
-.PHONY: help quickstart test test-pmu attack check docs docs-pictures dev bench validate validate-processor clean
+.PHONY: help quickstart test test-pmu attack kernels check docs docs-pictures dev bench validate validate-processor clean
 
 help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
@@ -32,6 +32,10 @@ test-pmu:
 attack:
 	@tools/setup.sh attack
 	$(python) -m tests.attacks --minutes $(MINUTES)
+
+kernels:  # compiled ahead, once: else the processes of the tests compile them side by side
+	@tools/setup.sh test
+	.venv/bin/unperturbed cache --quiet warm
 
 check:
 	@tools/setup.sh test

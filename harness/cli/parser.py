@@ -97,9 +97,18 @@ def prepare_command(parser: argparse.ArgumentParser, command: Command) -> None:
     for action in parser._actions:
         if action.type is int:  # compiled loops and files hold no larger ones
             action.type = _whole_number
+    _add_common_options(parser, default=False)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):  # behind its word, too; what stands before it is kept
+            for part in action.choices.values():
+                _add_common_options(part, default=argparse.SUPPRESS)
+
+
+def _add_common_options(parser: argparse.ArgumentParser, default: object) -> None:
     common = parser.add_argument_group("common options")
-    common.add_argument("-v", "--verbose", action="store_true", help="show more on stderr: each run, each step")
-    common.add_argument("--quiet", action="store_true", help="show results and errors only")
+    verbose, quiet = "show more on stderr: each run, each step", "show results and errors only"
+    common.add_argument("-v", "--verbose", action="store_true", default=default, help=verbose)
+    common.add_argument("--quiet", action="store_true", default=default, help=quiet)
 
 
 def _whole_number(text: str) -> int:

@@ -36,8 +36,8 @@ from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, CampaignSpec
 from unperturbed.harness.studies.certified_plan import plan_text
 
 _UNEVEN = 1.25
-"""Longest against shortest run, in intervals: the quickstart's runs differ by 1.03 to 1.15 where the host has little else
-to do, those of a search that certified nothing on a busy host by 1.45."""
+"""Longest against shortest run, in intervals: the quickstart's differ by 1.03 to 1.15 on a host with little else to do,
+those of a search that certified nothing on a busy host by 1.45."""
 
 
 @dataclass(frozen=True)

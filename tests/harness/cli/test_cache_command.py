@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness.cli.test_structure_command import trace_of
 from tests.harness.phases_campaign import unperturbed
+from unperturbed.harness.cli.parser import full_parser
 
 
 def _filled(folder: Path) -> Path:
@@ -46,6 +47,13 @@ def test_info_and_clear(tmp_path: Path) -> None:
     assert (cache / "sources" / "bzip2").is_dir()
     unperturbed(tmp_path, "cache", "clear", environment=here)
     assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("words", [("--quiet", "clear"), ("clear", "--quiet")])
+def test_the_common_options_stand_before_and_behind_what_to_do(words: tuple[str, str]) -> None:
+    parser = full_parser()
+    assert parser.parse_args(["cache", *words]).quiet
+    assert not parser.parse_args(["cache", "clear"]).quiet
 
 
 def _aligned(folder: Path) -> list[str]:
