@@ -202,7 +202,6 @@ def test_folders_of_builds_have_two_signs_each() -> None:
         _folder_name(1036)
 
 
-@pytest.mark.long
 @pytest.mark.skipif(
     not PROBES or not Path("/sys/kernel/tracing/uprobe_events").exists(), reason="no probes of the kernel, or not root"
 )

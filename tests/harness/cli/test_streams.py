@@ -36,9 +36,9 @@ def folder(tmp_path: Path) -> Path:
     ("text", "code"),
     [
         ("unperturbed model t.csv --inputs a | head -1", 0),
-        ("unperturbed manual | true", 0),
-        ("unperturbed manual >&-", 0),
-        ("unperturbed manual >&- 2>&-", 0),
+        ("unperturbed model t.csv --inputs a | true", 0),
+        ("unperturbed model t.csv --inputs a >&-", 0),
+        ("unperturbed model t.csv --inputs a >&- 2>&-", 0),
         ("unperturbed model t.csv --inputs a >/dev/full", 3),
         ("unperturbed model missing.csv --inputs a 2>/dev/full", 2),
         ("unperturbed model missing.csv --inputs a 2>&-", 2),

@@ -114,7 +114,6 @@ def test_the_program_runs_from_the_copy_which_is_removed(tmp_path: Path) -> None
     assert facts[0]["program and libraries"] == facts[1]["program and libraries"] != "unknown"
 
 
-@pytest.mark.long
 def test_each_node_has_layouts_of_its_own(tmp_path: Path) -> None:
     spec = write_spec(
         tmp_path,

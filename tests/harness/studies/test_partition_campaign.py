@@ -190,9 +190,9 @@ def test_the_plan_is_a_spec_that_run_takes(found: Found, tmp_path: Path) -> None
     text = path.read_text()
     assert "certified by" in text.split("name:")[0]
     assert yaml.safe_load(text)["program"]["source"] == str(found.folder / "phases")
-    planned = unperturbed(tmp_path, "run", path, "--campaign", tmp_path / "c", "--dry-run")
-    assert planned.returncode == 0, planned.stderr
-    assert "build subset-1: with rounds" in planned.stdout + planned.stderr
+    done = unperturbed(tmp_path, "run", path, "--campaign", tmp_path / "c")
+    assert done.returncode in (0, 4), done.stderr
+    assert "subset-1" in done.stdout
 
 
 def test_asked_again_nothing_is_run(found: Found) -> None:
@@ -233,7 +233,6 @@ def test_an_event_that_is_nowhere_is_said_before_any_baseline_run(tmp_path: Path
     assert done_runs(tmp_path / "campaigns" / "phases-partition") in ([], ["0000"])
 
 
-@pytest.mark.long
 def test_a_metric_that_counts_nothing_is_told(tmp_path: Path) -> None:
     software = {"rounds": {"enter": "begin_round"}, "never": {"enter": "never_called"}}
     spec = write_spec(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SEEDS = range(1, 1 + max(3, int(os.environ.get("UNPERTURBED_EXAMPLES", "0"))))
+SEEDS = range(1, 1 + max(4, int(os.environ.get("UNPERTURBED_EXAMPLES", "0"))))
 LEVELS = ("-O2", "-O0", "-O3")
 SECONDS = 1
 """Some of the programs loop for ever."""

@@ -30,8 +30,7 @@ def covered(tmp_path_factory):
     return found
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("clang", [pytest.param(False, id="gcc"), CLANG])
+@pytest.mark.parametrize("clang", [pytest.param(False, id="gcc", marks=pytest.mark.long), CLANG])
 def test_counts_equal_gcovs_and_the_programs_own(tmp_path, covered, clang):
     choice = CxxChoice(covered.coverage, covered.sources("*.cpp", "*.h"))
     choice.names()

@@ -93,7 +93,7 @@ def test_the_distance_and_its_script_are_the_naive_twins(variant, one, other, co
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("narrow", [False, True])
 @given(one=pairs(80), other=pairs(80), band=st.none() | st.tuples(st.integers(-90, 10), st.integers(-10, 90)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_all_ways_to_compute_the_cells_agree(variant, narrow, one, other, band):
     cells = cells_of(one, other, variant)
     if not min(cells.shape):

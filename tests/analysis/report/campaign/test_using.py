@@ -104,7 +104,8 @@ return [...new Set(bad)];
 """
 
 
-@pytest.mark.parametrize(("width", "dark"), [(600, False), (1400, True)], ids=["600-light", "1400-dark"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [600, 1400])
 def test_every_text_stands_out_from_its_ground(opened: ReportPage, width: int, dark: bool):
     opened.unfold()
     resize(opened, width)

@@ -405,7 +405,8 @@ def test_a_plan_is_a_result(plan: Plan, tmp_path: Path) -> None:
     assert plan.subsets[0].name in plan.write_html(tmp_path / "plan.html").read_text()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(600, False), (1400, True)], ids=["600-light", "1400-dark"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [600, 1400])
 def test_every_text_stands_out_from_its_ground(
     plan: Plan, facts: ReportContent, tmp_path: Path, width: int, dark: bool
 ):
