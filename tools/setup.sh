@@ -95,23 +95,33 @@ if [ "$goal" = media ]; then
     has_element avdec_mpeg4 || need gstreamer1.0-libav
 fi
 if [ -n "$missing" ]; then
-    install="apt-get install -y --no-install-recommends$missing"
+    install="install -y --no-install-recommends$missing"
     if [ "$(id -u)" = 0 ]; then
         as_root=
     elif sudo -n true 2>/dev/null; then
         as_root="sudo -n"
     else
         say "Debian packages are missing:$missing. Type this, then the same command again:"
-        say "    sudo apt-get update && sudo $install"
+        say "    sudo apt-get update && sudo apt-get $install"
         exit 3
     fi
     say "installing Debian packages:$missing"
     log=$(mktemp)
-    export DEBIAN_FRONTEND=noninteractive
-    if ! { $as_root apt-get update && $as_root $install; } >"$log" 2>&1; then
+    deadline=$(($(date +%s) + 900))
+    waiting=
+    # apt waits by itself for dpkg's locks alone, not for those of its own lists and archives.
+    apt() {
+        until $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=60 "$@" >"$log" 2>&1; do
+            grep -q 'Could not get lock' "$log" && [ "$(date +%s)" -lt "$deadline" ] || return 1
+            [ -n "$waiting" ] || say "waiting for another installation of Debian packages to end"
+            waiting=yes
+            sleep 2
+        done
+    }
+    if ! { apt update && apt $install; }; then
         tail -n 5 "$log" >&2
         say "the packages could not be installed; the whole log is $log. Type this, then the same command again:"
-        say "    sudo apt-get update && sudo $install"
+        say "    sudo apt-get update && sudo apt-get $install"
         exit 3
     fi
     rm -f "$log"
