@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,27 +135,68 @@ class ReportPage:
             path.write_bytes(self.driver.get_screenshot_as_png())
 
 
-@contextmanager
-def open_report(path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> Iterator[ReportPage]:
-    """Open a report file in a fresh, networkless Chromium of this window size."""
-    from selenium import webdriver
+class _Browsers:
+    """Browsers of this process that stand ready: each report has one to itself, and a fresh tab of it.
 
-    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
+    To start a browser takes longer than to draw a report, so one is handed on to the next report.
+    """
+
+    def __init__(self) -> None:
+        self._ready: list[WebDriver] = []
+        self._open = ExitStack()
+        atexit.register(self._open.close)
+
+    @contextmanager
+    def lent(self) -> Iterator[WebDriver]:
+        """Lend a browser whose only tab is new; one in whose report an error was raised is not lent again."""
+        driver = self._ready.pop() if self._ready else self._start()
+        yield driver
+        self._forget(driver)
+        self._ready.append(driver)
+
+    def _start(self) -> WebDriver:
+        from selenium import webdriver
+
+        profile = self._open.enter_context(tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True))
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM
-        for switch in (*_SWITCHES, f"--user-data-dir={profile}", f"--window-size={width},{height}"):
+        for switch in (*_SWITCHES, f"--user-data-dir={profile}"):
             options.add_argument(switch)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=CHROMEDRIVER))
-        try:
-            page = ReportPage(driver)
-            driver.execute_cdp_cmd(
-                "Emulation.setDeviceMetricsOverride",
-                {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
-            )
-            driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
-            page.emulate(dark=dark)
-            page.open(path)
-            yield page
-        finally:
-            driver.quit()
+        self._open.callback(driver.quit)
+        return driver
+
+    def _forget(self, driver: WebDriver) -> None:
+        """Close all tabs for a new one, and clear what outlives a tab: settings, stored data, and logs."""
+        driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "default"})
+        driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
+        driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+        before = driver.window_handles
+        driver.switch_to.new_window("tab")
+        fresh = driver.current_window_handle
+        for tab in before:
+            driver.switch_to.window(tab)
+            driver.close()
+        driver.switch_to.window(fresh)
+        for log in ("browser", "performance"):
+            driver.get_log(log)
+
+
+_BROWSERS = _Browsers()
+
+
+@contextmanager
+def open_report(path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> Iterator[ReportPage]:
+    """Open a report file in a fresh tab of this window size, in a networkless Chromium that shows nothing else."""
+    with _BROWSERS.lent() as driver:
+        page = ReportPage(driver)
+        driver.set_window_size(width, height)
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
+        driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+        page.emulate(dark=dark)
+        page.open(path)
+        yield page
