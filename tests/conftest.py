@@ -1,6 +1,8 @@
 """Shared by all tests: examples are found afresh but reproducibly, and a busy machine fails nothing."""
 
+import gc
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -22,6 +24,17 @@ _LONGEST_FIRST = (
     "tests/experiments/",
     "tests/instrument/",
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is loaded for all tests out of garbage collection, which would look at it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
