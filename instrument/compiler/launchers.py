@@ -107,9 +107,16 @@ def launcher_program(compiler: Sequence[str], cache: Path) -> Path | None:
         try:
             folder = find_folder()
             folder.mkdir(parents=True, exist_ok=True)
-            for command in dict.fromkeys((tuple(compiler), ("cc",), ("gcc",), ("clang",))):
-                for flags in ((*_FLAGS, "-static"), _FLAGS):  # without a dynamic linker it starts in half the time
-                    program = _compiled([*command, *flags], folder)
+            # Without a dynamic linker it starts in half the time.
+            commands = [
+                [*command, *flags]
+                for command in dict.fromkeys((tuple(compiler), ("cc",), ("gcc",), ("clang",)))
+                for flags in ((*_FLAGS, "-static"), _FLAGS)
+            ]
+            # First what any of them has made: a compiler for another machine would be tried for every toolchain.
+            for make in (_present, _compiled):
+                for command in commands:
+                    program = make(command, folder)
                     if program is not None:
                         return program
         except OSError:
@@ -157,20 +164,28 @@ def _need_fields(need: Need) -> list[str]:
     return fields
 
 
+def _present(command: Sequence[str], folder: Path) -> Path | None:
+    """Return the launcher that one command has made before, None when there is none that runs on this host."""
+    target = _place(command, folder)
+    return target if is_own_file(target) and _answer([str(target)]) == _ANSWER else None
+
+
 def _compiled(command: Sequence[str], folder: Path) -> Path | None:
     """Return the launcher made by one command, None when that fails or does not run on this host."""
-    target = folder / f"{_digest([*(path.read_bytes() for path in _SOURCES), repr(command).encode()])}-launcher"
-    if not is_own_file(target):
-        aside = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
-        sources = [str(path) for path in _SOURCES if path.suffix == ".c"]
-        try:
-            works = _answer([*command, *sources, "-o", str(aside)]) is not None and _answer([str(aside)]) == _ANSWER
-            if not works:
-                return None
-            aside.replace(target)
-        finally:
-            aside.unlink(missing_ok=True)
-    return target if _answer([str(target)]) == _ANSWER else None
+    target = _place(command, folder)
+    aside = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    sources = [str(path) for path in _SOURCES if path.suffix == ".c"]
+    try:
+        if _answer([*command, *sources, "-o", str(aside)]) is None or _answer([str(aside)]) != _ANSWER:
+            return None
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+    return target
+
+
+def _place(command: Sequence[str], folder: Path) -> Path:
+    return folder / f"{_digest([*(path.read_bytes() for path in _SOURCES), repr(command).encode()])}-launcher"
 
 
 def _answer(command: Sequence[str]) -> bytes | None:
