@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.common.user_cache import user_cache
 from unperturbed.instrument.compiler import SiteReport, Toolchain, read_sites, write_toolchain
 from unperturbed.instrument.events import parse_event
@@ -81,9 +82,32 @@ def plain_output(folder: Path, compiler: str, *arguments: str) -> str:
 MakeWorkshop = Callable[..., Workshop]
 
 
+def keep_answers(cache: Path, known: Path) -> None:
+    """Share what a toolchain knows of its compilers, apart from the folders, which decide what the launcher passes over."""
+    for place, other in ((cache, known), (known, cache)):
+        other.mkdir(exist_ok=True)
+        for kind in ("facts", "export", "runtime"):
+            for path in place.glob(f"{kind}-*"):
+                if not (other / path.name).exists():
+                    (other / path.name).hardlink_to(path)
+
+
+@pytest.fixture(scope="session")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of compilers' answers, which toolchains share."""
+    return tmp_path_factory.mktemp("known")
+
+
 @pytest.fixture
-def workshop(tmp_path: Path) -> MakeWorkshop:
+def in_build(request: pytest.FixtureRequest) -> bool:
+    """Return whether the wrapper shall run as in a build, with a Python of its own and a cache that knows nothing."""
+    return "compiler" in request.path.parent.parts
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, known: Path, in_build: bool) -> Iterator[MakeWorkshop]:
     """Return a function that makes a workshop for `software`: name → event mapping."""
+    caches = []
 
     def make(
         software: Mapping[str, Mapping[str, object]],
@@ -106,6 +130,12 @@ def workshop(tmp_path: Path) -> MakeWorkshop:
             layouts=layouts,
             objects=user_cache() / "objects",
         )
+        if not in_build:
+            serve_wrapper(toolchain)
+            caches.append(toolchain.folder / "cache")
+            keep_answers(caches[-1], known)
         return Workshop(folder, toolchain, tuple(events))
 
-    return make
+    yield make
+    for cache in caches:
+        keep_answers(cache, known)
