@@ -160,12 +160,15 @@ class WordMasks:
         column_of[used] = np.arange(len(used), dtype=np.int32)
         lengths = np.array([len(word) for word in words], np.int64)
         blocks = np.concatenate(([0], np.cumsum(-(-lengths // 64)))).astype(np.int64)
-        bits = np.zeros((int(blocks[-1]), len(used) + 1), np.uint64)
+        columns = column_of[joined]
+        shape = int(blocks[-1]), len(used) + 1
+        bits = np.zeros(shape[0] * shape[1], np.uint64)
         positions = _bit_positions(lengths, blocks)
         rows, shifts = positions // 64, (positions % 64).astype(np.uint64)
-        np.bitwise_or.at(bits, (rows, column_of[joined]), np.uint64(1) << shifts)
-        firsts = np.array([column_of[word[0]] for word in words], np.int32)
-        return cls(column_of[codes], bits, blocks, lengths, firsts)
+        # No bit is set twice, and numpy adds faster than it takes bitwise or.
+        np.add.at(bits, rows * shape[1] + columns, np.uint64(1) << shifts)
+        firsts = columns[np.cumsum(lengths) - lengths]
+        return cls(column_of[codes], bits.reshape(shape), blocks, lengths, firsts)
 
     @property
     def arrays(

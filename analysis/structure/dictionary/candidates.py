@@ -172,7 +172,8 @@ class Windows:
             shares = density[others] + 1e-9
             drawn = rng.choice(others, min(most - len(chosen), len(others)), replace=False, p=shares / shares.sum())
             chosen = np.concatenate((chosen, drawn))
-        return [tuple(self._codes[start[index] : start[index] + size[index]].tolist()) for index in chosen]
+        codes, firsts, sizes = self._codes.tolist(), start[chosen].tolist(), size[chosen].tolist()
+        return [tuple(codes[first : first + length]) for first, length in zip(firsts, sizes, strict=True)]
 
 
 def word_variants(word: Codes, symbols: Iterable[int], longest: int, *, is_collapsed: bool) -> list[Codes]:
@@ -181,20 +182,30 @@ def word_variants(word: Codes, symbols: Iterable[int], longest: int, *, is_colla
     Words with equal neighbours are left out where the sequence has none. The word itself comes first.
     """
     listed = list(symbols)
+    # In a word without equal neighbours only those where it is changed can be equal, and looking there is faster.
+    looks_there = is_collapsed and not _has_equal_neighbours(word)
+    padded = (None, *word, None)
     found = {word: None}
     for at in range(len(word)):
-        for one in (word[:at], word[at:], word[:at] + word[at + 1 :]):
-            found[one] = None
+        begin, end = word[:at], word[at + 1 :]
+        before, after = padded[at], padded[at + 2]
+        found[begin] = found[word[at:]] = None
+        if not looks_there or before != after or before is None:
+            found[begin + end] = None
         for symbol in listed:
-            found[(*word[:at], symbol, *word[at + 1 :])] = None
+            if not looks_there or symbol not in (before, after):
+                found[(*begin, symbol, *end)] = None
     for at in range(len(word) + 1):
+        begin, end = word[:at], word[at:]
         for symbol in listed:
-            found[(*word[:at], symbol, *word[at:])] = None
-    return [
-        one
-        for one in found
-        if 0 < len(one) <= longest and not (is_collapsed and any(before == after for before, after in pairwise(one)))
-    ]
+            if not looks_there or symbol not in padded[at : at + 2]:
+                found[(*begin, symbol, *end)] = None
+    looks_everywhere = is_collapsed and not looks_there
+    return [one for one in found if 0 < len(one) <= longest and not (looks_everywhere and _has_equal_neighbours(one))]
+
+
+def _has_equal_neighbours(word: Codes) -> bool:
+    return any(before == after for before, after in pairwise(word))
 
 
 def bits_per_symbol(found: Decomposition, prices: Prices, literal_bits: NDArray[np.float64]) -> NDArray[np.float64]:

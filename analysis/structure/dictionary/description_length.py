@@ -235,12 +235,13 @@ def description_length(sequence: AnySequence, model: Decomposition | Iterable[An
     return encoded_length(model, SymbolCode.of(model.sequence))
 
 
-def encoded_length(found: Decomposition, code: SymbolCode) -> DescriptionLength:
-    """Return the description length of a decomposition."""
+def encoded_length(found: Decomposition, code: SymbolCode, counts: Counts | None = None) -> DescriptionLength:
+    """Return the description length of a decomposition, with its choices where they are counted already."""
     encoded = found.sequence
     literal_bits = code.literal_bits(encoded.codes)
     in_stretch = np.repeat(found.words < 0, found.lengths)
-    indices, edits, flags = Counts.of(found, merging=code.is_collapsed).bits(code.insertion)
+    counts = counts or Counts.of(found, merging=code.is_collapsed)
+    indices, edits, flags = counts.bits(code.insertion)
     return DescriptionLength(
         dictionary_bits(encoded.words, code), indices, edits, flags + float(literal_bits[in_stretch].sum())
     )
@@ -265,8 +266,8 @@ def words_bits(
     """Return the bits of each of several words, concatenated; `neighbours_differ` in them as in the sequence."""
     starts = np.cumsum(lengths) - lengths
     literal_bits = code.literal_bits(codes, starts, as_collapsed=code.is_collapsed and neighbours_differ)
-    of_lengths = [_elias_gamma(length) for length in lengths.tolist()]
-    bits: NDArray[np.float64] = np.add.reduceat(literal_bits, starts) + of_lengths
+    _, digits = np.frexp(lengths)
+    bits: NDArray[np.float64] = np.add.reduceat(literal_bits, starts) + (2 * digits - 1)
     return bits
 
 
@@ -285,8 +286,9 @@ def shortest_decomposition(
     tries = [_iterate(encoded, code, Counts.expected(lengths, size, rate)) for rate in _FIRST_RATES]
     if count:
         paper = decompose_encoded(encoded, None, np.zeros(count), 1.0, math.inf, np.zeros(size))
-        tries.append(_iterate(encoded, code, Counts.of(paper, merging=code.is_collapsed)))
-        tries.append((paper, encoded_length(paper, code)))
+        counts = Counts.of(paper, merging=code.is_collapsed)
+        tries.append(_iterate(encoded, code, counts))
+        tries.append((paper, encoded_length(paper, code, counts)))
     return min(tries, key=lambda found: found[1].total)
 
 
@@ -301,10 +303,11 @@ def _iterate(encoded: Encoded, code: SymbolCode, counts: Counts) -> tuple[Decomp
             encoded, None, prices.words, prices.edit, prices.stretch, prices.symbols, merged_price=merged
         )
         found = replace(found, cost=float(found.edits))
-        bits = encoded_length(found, code)
+        counts = Counts.of(found, merging=code.is_collapsed)
+        bits = encoded_length(found, code, counts)
         if best is not None and bits.total >= best[1].total:
             break
-        best, counts = (found, bits), Counts.of(found, merging=code.is_collapsed)
+        best = found, bits
     assert best is not None
     return best
 

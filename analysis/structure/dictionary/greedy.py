@@ -111,10 +111,10 @@ class _Search:
         while True:
             evaluator = CandidateEvaluator(encoded, self.code, counts)
             found = evaluator.decomposition()
-            bits = encoded_length(found, self.code)
+            counts = self.counts(found)
+            bits = encoded_length(found, self.code, counts)
             if best is not None and bits.total >= best.total:
                 return replace(best, evaluator=evaluator)
-            counts = self.counts(found)
             best = Cover(words, found, bits, counts, evaluator)
             if self.is_long:
                 return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,16 @@ class SymbolCode:
         """Bits of an inserted symbol: one of all, or of those that differ from the one before it."""
         return float(np.log2(max(len(self.weights) - self.is_collapsed, 1)))
 
+    @cached_property
+    def _alone(self) -> NDArray[np.float64]:
+        """Bits of each symbol where it may follow itself."""
+        return np.asarray(-np.log2(self.weights), np.float64)
+
+    @cached_property
+    def _after(self) -> NDArray[np.float64]:
+        """Bits that the symbol after each takes more: it is another one."""
+        return np.asarray(np.log2(np.maximum(1 - self.weights, _LEAST)), np.float64)
+
     def literal_bits(
         self, codes: NDArray[np.integer], starts: NDArray[np.int64] | None = None, *, as_collapsed: bool | None = None
     ) -> NDArray[np.float64]:
@@ -52,9 +63,9 @@ class SymbolCode:
 
         `as_collapsed` is whether the decoder may rely on neighbours that differ; as in the sequence by default.
         """
-        bits: NDArray[np.float64] = -np.log2(self.weights)[codes]
+        bits: NDArray[np.float64] = self._alone[codes]
         if self.is_collapsed if as_collapsed is None else as_collapsed:
-            after = np.log2(np.maximum(1 - self.weights, _LEAST))[codes[:-1]]
+            after = self._after[codes[:-1]]
             after[(np.empty(0, np.int64) if starts is None else starts[1:]) - 1] = 0.0
             bits[1:] += after
         return bits
