@@ -110,22 +110,26 @@ def bootstrap_error(
 
 def _drawn(n: int, mean_length: float, rng: np.random.Generator) -> FloatArray:
     """Return how often each of n intervals is drawn in each resample, shape (RESAMPLES, n)."""
-    counts = np.empty((RESAMPLES, n))
-    for into in counts:
-        into[:] = np.bincount(_blocks(n, mean_length, rng), minlength=n)
-    return counts
+    # Where blocks begin the count rises by one, and behind them it falls; what lies beyond n goes round.
+    changes = np.zeros((RESAMPLES, 2 * n))
+    for of_resample in changes:
+        starts, lengths = _blocks(n, mean_length, rng)
+        np.add.at(of_resample, starts, 1.0)
+        np.add.at(of_resample, starts + lengths, -1.0)
+    counts = np.cumsum(changes, axis=1, out=changes)
+    return counts[:, :n] + counts[:, n:]
 
 
-def _blocks(n: int, mean_length: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw n intervals in blocks of geometric length that begin anywhere and go round at the end."""
+def _blocks(n: int, mean_length: float, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw blocks of geometric length that begin anywhere and hold n intervals in all; return starts and lengths."""
     lengths = rng.geometric(1 / mean_length, max(1, int(2 * n / mean_length) + 20))
     while lengths.sum() < n:
         lengths = np.append(lengths, rng.geometric(1 / mean_length, len(lengths)))
     ends = np.cumsum(lengths)
     used = int(np.searchsorted(ends, n)) + 1
-    lengths, ends = lengths[:used], ends[:used]
-    starts = rng.integers(0, n, used) - (ends - lengths)
-    return np.asarray((np.repeat(starts, lengths)[:n] + np.arange(n)) % n, np.int64)
+    lengths = lengths[:used]
+    lengths[-1] -= ends[used - 1] - n
+    return rng.integers(0, n, used), lengths
 
 
 def compare_by_bootstrap(

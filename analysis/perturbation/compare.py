@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -310,9 +311,7 @@ def runs_to_decide(
     int or None
         None when more than `MAXIMUM_RUNS` would be needed, as for a change that is about the tolerance.
     """
-    runs = np.arange(fewest or r + 1, MAXIMUM_RUNS + 1, dtype=np.float64)
-    references = runs if fewest else np.maximum(float(k), runs)
-    freedom = references + runs - 2
+    runs, references, freedom, wanted, quantile = _plans(k, r, fewest, alpha, family)
     spread = standard_error / np.sqrt(1 / k + 1 / r)
     before, after = float(scale.to_rho(reference_mean)), float(scale.to_rho(observed_mean))
     # The slope of the scale takes both errors to ρ.
@@ -324,14 +323,27 @@ def runs_to_decide(
     excess = (abs(after - before) - tolerance) / error
     if tolerance == 0:
         excess = abs(observed_mean - reference_mean) / (spread * np.sqrt(1 / references + 1 / runs))
-    beyond = special.stdtr(freedom, excess - special.stdtrit(freedom, 1 - alpha / (2 * family))) >= POWER
-    quantile = special.stdtrit(_welch_freedom(1 / references, 1 / runs, references, runs), 1 - alpha)
+    beyond = special.stdtr(freedom, excess - wanted) >= POWER
     # A bound beyond ±1 is kept by itself.
     above = (before + tolerance - after) / error if before + tolerance < 1 else np.inf
     below = (after - before + tolerance) / error if before - tolerance > -1 else np.inf
     inside = special.stdtr(freedom, above - quantile) + special.stdtr(freedom, below - quantile) - 1 >= POWER
     enough = np.flatnonzero(beyond | inside)
     return int(runs[enough[0]]) if len(enough) else None
+
+
+@lru_cache(maxsize=16)
+def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tuple[FloatArray, ...]:
+    """Return numbers of runs and of reference runs, degrees of freedom, and quantiles of a change and of a bound.
+
+    The changes of a verdict share them; to compute them takes longer than the rest of `runs_to_decide`.
+    """
+    runs = np.arange(fewest or r + 1, MAXIMUM_RUNS + 1, dtype=np.float64)
+    references = runs if fewest else np.maximum(float(k), runs)
+    freedom = references + runs - 2
+    wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
+    bound = special.stdtrit(_welch_freedom(1 / references, 1 / runs, references, runs), 1 - alpha)
+    return runs, references, freedom, wanted, bound
 
 
 def widest_bounds(
@@ -349,11 +361,18 @@ def widest_bounds(
             observed_mean,
             way.reference,
             way.observed,
-            np.where(np.isinf(way.freedom), special.ndtri(1 - alpha), special.stdtrit(way.freedom, 1 - alpha)),
+            _t_quantile(way.freedom, 1 - alpha),
         )
         for way in ways
     ]
     return np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
+
+
+def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
+    """Return quantiles of Student's t, of the normal distribution where degrees of freedom are infinite."""
+    if len(freedom) > 1 and (freedom == freedom[0]).all():  # as in every comparison by the pooled spread
+        return np.full(len(freedom), _t_quantile(freedom[:1], level))
+    return np.where(np.isinf(freedom), special.ndtri(level), special.stdtrit(freedom, level))
 
 
 def _following(scale: Scale, reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
@@ -411,16 +430,16 @@ def _notes(
 ) -> tuple[str, ...]:
     ratio = observed_variance / reference_variance
     wider = special.fdtrc(r - 1, k - 1, ratio) < _SPREAD_LEVEL if r > 1 else np.zeros(len(ratio), bool)
-    notes = []
-    for at in range(len(ratio)):
-        sentences = []
+    of_all = "one checked run: its spread is taken to be the reference's" if r == 1 else ""
+    notes = [of_all] * len(ratio)
+    for at in np.flatnonzero(no_spread | wider).tolist():
+        sentences = [of_all] if of_all else []
         if no_spread[at]:
-            sentences.append(
-                "all reference runs have the same coefficient: the sampling error within a run is used as their spread"
+            sentences.insert(
+                0,
+                "all reference runs have the same coefficient: the sampling error within a run is used as their spread",
             )
-        if r == 1:
-            sentences.append("one checked run: its spread is taken to be the reference's")
         if wider[at]:
             sentences.append(f"the checked runs spread {np.sqrt(ratio[at]):.1f} times as wide as the reference's")
-        notes.append("; ".join(sentences))
+        notes[at] = "; ".join(sentences)
     return tuple(notes)

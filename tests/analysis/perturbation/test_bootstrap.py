@@ -5,7 +5,13 @@ import pytest
 from scipy import stats
 from scipy.signal import lfilter
 
-from unperturbed.analysis.perturbation.bootstrap import _blocks, block_length, bootstrap_error, compare_by_bootstrap
+from unperturbed.analysis.perturbation.bootstrap import (
+    _blocks,
+    _drawn,
+    block_length,
+    bootstrap_error,
+    compare_by_bootstrap,
+)
 from unperturbed.analysis.perturbation.correlation import correlate_ranks, fisher, standard_ranks
 
 
@@ -33,8 +39,22 @@ def test_independent_and_constant_series_need_no_blocks():
     assert block_length(np.arange(50.0)) <= 50 / 3 + 1
 
 
+def intervals(starts, lengths, n):
+    return np.concatenate([np.arange(start, start + size) for start, size in zip(starts, lengths, strict=True)]) % n
+
+
+@pytest.mark.parametrize(("n", "mean_length"), [(1, 1.0), (7, 1.0), (40, 13.0), (300, 20.0)])
+def test_intervals_are_counted_as_often_as_their_blocks_hold_them(n, mean_length):
+    counts = _drawn(n, mean_length, np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    for row in counts:
+        assert row.tolist() == np.bincount(intervals(*_blocks(n, mean_length, rng), n), minlength=n).tolist()
+
+
 def test_blocks_are_consecutive_and_as_long_as_asked():
-    drawn = _blocks(100_000, 20.0, np.random.default_rng(3))
+    starts, lengths = _blocks(100_000, 20.0, np.random.default_rng(3))
+    drawn = intervals(starts, lengths, 100_000)
+    assert len(drawn) == 100_000
     assert drawn.min() >= 0
     assert drawn.max() < 100_000
     goes_on = (np.diff(drawn) % 100_000) == 1
