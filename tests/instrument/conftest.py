@@ -99,13 +99,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def in_build(request: pytest.FixtureRequest) -> bool:
-    """Return whether the wrapper shall run as in a build, with a Python of its own and a cache that knows nothing."""
-    return "compiler" in request.path.parent.parts
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, known: Path, in_build: bool) -> Iterator[MakeWorkshop]:
+def workshop(tmp_path: Path, known: Path, request: pytest.FixtureRequest) -> Iterator[MakeWorkshop]:
     """Return a function that makes a workshop for `software`: name → event mapping."""
     caches = []
 
@@ -114,10 +108,13 @@ def workshop(tmp_path: Path, known: Path, in_build: bool) -> Iterator[MakeWorksh
         *,
         compilers: Mapping[str, str] | None = None,
         runtime: tuple[Path, ...] = (RUNTIME,),
+        bounds: tuple[Path, ...] = (),
         name: str = "work",
         sham: bool = False,
         layouts: bool = False,
+        served: bool = request.path.parent.name != "compiler",
     ) -> Workshop:
+        """Make a workshop; unless it is `served`, its wrapper runs as in a build, and knows nothing of the compilers."""
         events = {metric: parse_event(mapping) for metric, mapping in software.items()}
         folder = tmp_path / name
         folder.mkdir()
@@ -126,11 +123,12 @@ def workshop(tmp_path: Path, known: Path, in_build: bool) -> Iterator[MakeWorksh
             events,
             compilers=compilers or {},
             runtime=runtime,
+            bounds=bounds,
             sham=sham,
             layouts=layouts,
             objects=user_cache() / "objects",
         )
-        if not in_build:
+        if served:
             serve_wrapper(toolchain)
             caches.append(toolchain.folder / "cache")
             keep_answers(caches[-1], known)

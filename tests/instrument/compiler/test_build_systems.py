@@ -20,6 +20,7 @@ import pytest
 
 import unperturbed.instrument
 from tests.instrument.conftest import RUNTIME
+from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.collectors.runtime import BOUNDS, runtime_files
 from unperturbed.instrument.compiler import read_sites, run_compiler, toolchain, write_toolchain
 from unperturbed.instrument.events import parse_event
@@ -255,6 +256,7 @@ def test_ccache_in_front_never_gives_what_other_settings_made(workshop, tmp_path
                     shutil.rmtree(tmp_path / folder, ignore_errors=True)
                 events = {name: parse_event(event) for name, event in software.items()}
                 chain = write_toolchain(tmp_path / folder, events, compilers={}, runtime=(RUNTIME,))
+                serve_wrapper(chain)
                 build = tmp_path / "build"
                 shutil.rmtree(build, ignore_errors=True)
                 build.mkdir()
@@ -424,12 +426,8 @@ def test_link_time_optimisation_and_linkers(project, tmp_path, compiler, flags, 
     )
     if probe is None or probe.returncode:
         pytest.skip(f"{compiler} {' '.join(flags)} does not link here")
-    shop = project(compilers={"cc": compiler})
-    if bounds:
-        events = {name: parse_event(event) for name, event in SOFTWARE.items()}
-        write_toolchain(
-            shop.toolchain.folder, events, compilers={"cc": compiler}, runtime=runtime_files(), bounds=BOUNDS
-        )
+    linked = {"runtime": runtime_files(), "bounds": BOUNDS} if bounds else {}
+    shop = project(compilers={"cc": compiler}, served=True, **linked)
     for name in ("work", "main", "idle"):
         shop.call(TEXT, "-O2", *flags, "-c", f"{name}.c")
     shop.call("-O2", *flags, "work.o", "main.o", "idle.o", "-o", "prog")
@@ -443,7 +441,7 @@ def test_link_time_optimisation_and_linkers(project, tmp_path, compiler, flags, 
 
 @pytest.mark.parametrize("how", ["-include", "#include"])
 def test_precompiled_headers_of_gcc(project, how):
-    shop = project()
+    shop = project(served=True)
     shop.call("-O2", "shared.h", "-o", "shared.h.gch")
     if how == "-include":
         for name in ("work.c", "main.c"):
@@ -460,7 +458,7 @@ def test_precompiled_headers_of_gcc(project, how):
 
 @needs("clang")
 def test_precompiled_headers_of_clang(project):
-    shop = project(compilers={"cc": "clang"})
+    shop = project(compilers={"cc": "clang"}, served=True)
     shop.call("-x", "c-header", "shared.h", "-o", "shared.h.pch")
     shop.write("work.c", FILES["work.c"].replace('#include "shared.h"\n', ""))
     for name in ("work", "main"):
@@ -510,32 +508,32 @@ DEPENDENCIES = [
 ]
 
 
-@pytest.mark.parametrize("arguments", DEPENDENCIES, ids=" ".join)
 @pytest.mark.parametrize("source", ["work", "idle"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_dependency_files_are_the_compilers_own_however_a_source_is_compiled(project, arguments, source, compiler):
+def test_dependency_files_are_the_compilers_own_however_a_source_is_compiled(project, source, compiler):
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} not installed")
-    shop = project(compilers={"cc": compiler})
-    words = [argument.format(source) for argument in arguments]
+    shop = project(compilers={"cc": compiler}, served=True)
     shop.call(TEXT, "-c", "idle.c")  # from here on the launcher knows the compiler's folders
-    found = []
-    for name, command in (("plain", compiler), ("wrapped", str(shop.toolchain.cc))):
-        folder = shop.folder / name
-        (folder / "out dir").mkdir(parents=True)
-        for file in FILES:
-            shutil.copy(shop.folder / file, folder)
-        subprocess.run([command, TEXT, *words], cwd=folder, check=True)
-        files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
-        texts = {
-            path: file.read_text()
-            for path, file in files.items()
-            if path.suffix == ".d" or path.name.startswith("deps")
-        }
-        assert texts
-        found.append((sorted(files), texts))
-    assert found[0] == found[1]
-    assert (source == "idle") == ("idle.c" in passed(shop))
+    for number, arguments in enumerate(DEPENDENCIES):
+        words = [argument.format(source) for argument in arguments]
+        found = []
+        for name, command in (("plain", compiler), ("wrapped", str(shop.toolchain.cc))):
+            folder = shop.folder / f"{name}{number}"
+            (folder / "out dir").mkdir(parents=True)
+            for file in FILES:
+                shutil.copy(shop.folder / file, folder)
+            subprocess.run([command, TEXT, *words], cwd=folder, check=True)
+            files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+            texts = {
+                path: file.read_text()
+                for path, file in files.items()
+                if path.suffix == ".d" or path.name.startswith("deps")
+            }
+            assert texts, arguments
+            found.append((sorted(files), texts))
+        assert found[0] == found[1], arguments
+        assert passed(shop).count("idle.c") == (number + 1 if source == "idle" else 0), arguments
 
 
 def test_outputs_through_the_launcher(project):

@@ -44,7 +44,7 @@ def launcher(workshop):
     """Return a function that makes a workshop whose launcher knows the compiler's folders and has no Python to ask."""
 
     def make(software, *, warm=(("warm.c",),), compilers=None, name="work"):
-        shop = workshop(software, compilers=compilers or {}, runtime=(), name=name)
+        shop = workshop(software, compilers=compilers or {}, runtime=(), name=name, served=True)
         for arguments in warm:
             source = shop.write(arguments[-1], "int warm;\n")
             shop.call("-c", *arguments, "-o", os.devnull)
