@@ -372,7 +372,7 @@ def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
     """Return quantiles of Student's t, of the normal distribution where degrees of freedom are infinite."""
     if len(freedom) > 1 and (freedom == freedom[0]).all():  # as in every comparison by the pooled spread
         return np.full(len(freedom), _t_quantile(freedom[:1], level))
-    return np.where(np.isinf(freedom), special.ndtri(level), special.stdtrit(freedom, level))
+    return np.asarray(np.where(np.isinf(freedom), special.ndtri(level), special.stdtrit(freedom, level)), np.float64)
 
 
 def _following(scale: Scale, reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:

@@ -162,13 +162,13 @@ class WordMasks:
         blocks = np.concatenate(([0], np.cumsum(-(-lengths // 64)))).astype(np.int64)
         columns = column_of[joined]
         shape = int(blocks[-1]), len(used) + 1
-        bits = np.zeros(shape[0] * shape[1], np.uint64)
+        bits = np.zeros(shape, np.uint64)
         positions = _bit_positions(lengths, blocks)
         rows, shifts = positions // 64, (positions % 64).astype(np.uint64)
         # No bit is set twice, and numpy adds faster than it takes bitwise or.
-        np.add.at(bits, rows * shape[1] + columns, np.uint64(1) << shifts)
+        np.add.at(bits.reshape(-1), rows * shape[1] + columns, np.uint64(1) << shifts)
         firsts = columns[np.cumsum(lengths) - lengths]
-        return cls(column_of[codes], bits.reshape(shape), blocks, lengths, firsts)
+        return cls(column_of[codes], bits, blocks, lengths, firsts)
 
     @property
     def arrays(

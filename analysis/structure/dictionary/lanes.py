@@ -181,12 +181,11 @@ class Lanes:
         width, bits = (64, np.uint64) if lengths[-1] > 32 else (32, np.uint32)
         ends = np.cumsum(lengths)
         positions = (width - np.repeat(ends, lengths) + np.arange(len(numbers))).astype(bits)
-        masks = np.zeros(letters * len(order), bits)
+        masks = np.zeros((letters, len(order)), bits)
         columns = np.repeat(np.arange(len(order)), lengths)
         # No bit is set twice, and numpy adds faster than it takes bitwise or.
-        np.add.at(masks, numbers * len(order) + columns, np.left_shift(1, positions, dtype=bits))
-        firsts = numbers[ends - lengths].astype(np.int32)
-        return cls(order, numbers, lengths, firsts, masks.reshape(letters, len(order)))
+        np.add.at(masks.reshape(-1), numbers * len(order) + columns, np.left_shift(1, positions, dtype=bits))
+        return cls(order, numbers, lengths, numbers[ends - lengths].astype(np.int32), masks)
 
     def costs(
         self,

@@ -68,9 +68,7 @@ def cells_of(one, other, variant, move_cost=Fraction(1, 3), weights=None):
 def test_the_distance_and_its_script_are_the_naive_twins(variant, one, other, cost, band):
     move_cost, weights = cost
 
-    def weight(name):
-        return Fraction(str(weights.get(name, 1.0)))
-
+    weight = {name: Fraction(str(weights.get(name, 1.0))) for name in "abcd"}.__getitem__
     expected = naive.temporal(one, other, move_cost, weight, variant, band)
     found = temporal_distance(
         trace_of(one), trace_of(other), move_cost=move_cost, weight=weights, variant=variant, band=band
