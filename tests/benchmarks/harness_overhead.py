@@ -54,7 +54,13 @@ def main() -> None:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spec = write_spec(folder, campaign__baseline_runs=runs, campaign__subsets={"steps": ["steps"]})
+        spec = write_spec(
+            folder,
+            program__run="{build}/phases 60",
+            measure__interval="8 ms",
+            campaign__baseline_runs=runs,
+            campaign__subsets={"steps": ["steps"]},
+        )
         watch = Watch()
         run_campaign(load_spec(spec), folder / "campaign", watch)
         watch.begins.append(("end", time.monotonic()))

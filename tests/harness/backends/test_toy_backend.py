@@ -64,8 +64,6 @@ class Thread(Backend):
         self.note("cancel")
 """
 
-WORK = {"program__run": "{build}/phases 40", "measure__clock": "work", "measure__interval": {"records": 40}}
-
 
 class Silent:
     """A progress that keeps the names of what began."""
@@ -90,7 +88,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_executes_a_campaign(toys: Path) -> None:
     assert list(backends()) == ["here", "thread"]
-    spec = load_spec(write_spec(toys, **WORK, campaign__runs=3, campaign__subsets={}, analysis__anchor=None))
+    spec = load_spec(write_spec(toys, campaign__runs=3, campaign__subsets={}, analysis__anchor=None))
     folder, progress = toys / "campaign", Silent()
     run_campaign(spec, folder, progress, backend="thread")
     assert json.loads((folder / "calls.json").read_text()) == ["prepare 8", "submit", "watch 0"]

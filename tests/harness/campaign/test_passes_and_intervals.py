@@ -23,6 +23,8 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder,
         measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TLB_DM"],
         measure__derived=None,
+        program__run="{build}/phases 30",
+        measure__clock="process-cpu",
         measure__interval={"records": 60},
         analysis__anchor=None,
         campaign__subsets={"steps": ["steps", "rounds"]},
@@ -207,9 +209,7 @@ def test_a_campaign_goes_on_when_more_runs_are_asked_for(tmp_path: Path) -> None
 def test_a_program_too_short_for_the_records_is_refused_after_the_pilot(tmp_path: Path) -> None:
     """The chosen interval is the shortest there is, so nothing but more work helps; nobody wants to hear it after
     all runs."""
-    spec = write_spec(
-        tmp_path, program__run="{build}/phases 20", measure__clock="work", measure__interval={"records": 200}
-    )
+    spec = write_spec(tmp_path, program__run="{build}/phases 10", measure__interval={"records": 200})
     done = unperturbed(tmp_path, "run", spec)
     assert done.returncode == 1, done.stderr
     assert "intervals of 100,000 basic blocks, and at least 30 are needed: give the program more work" in done.stderr

@@ -132,9 +132,6 @@ def test_intervals_of_work_are_the_same_under_load(tmp_path: Path) -> None:
     """Three busy processes beside half of the runs: each interval holds the same instructions to 1 in 200."""
     spec = write_spec(
         tmp_path,
-        program__run="{build}/phases 70",
-        measure__clock="work",
-        measure__interval={"records": 40},
         campaign__subsets={},
         measure__software={},
         analysis__anchor=None,

@@ -96,9 +96,6 @@ def test_gauges_and_library_calls_beside_compiled_milestones(tmp_path: Path, sam
 def test_gauges_in_simulated_intervals(tmp_path: Path) -> None:
     spec = write_spec(
         tmp_path,
-        program__run="{build}/phases 40",
-        measure__clock="work",
-        measure__interval={"records": 40},
         measure__software={"rounds": {"enter": "begin_round"}, "seed": {"gauge": "state"}, "steps": {"loop": "walk"}},
         campaign__subsets={"steps": ["steps", "seed"]},
     )

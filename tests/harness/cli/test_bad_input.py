@@ -277,6 +277,7 @@ def test_a_file_that_may_not_grow_is_named_with_what_to_do(tmp_path: Path) -> No
         measure__source="perf_event",
         measure__hardware=["perf::task-clock"],
         measure__derived=None,
+        measure__interval="8 ms",
     )
     done = _limited(tmp_path, "-f 16", "run", str(spec))
     _refused(done, 3, "campaign.sqlite", "ulimit -f")

@@ -105,7 +105,7 @@ def test_a_spec_that_can_run_here(tmp_path: Path) -> None:
 def test_a_spec_that_wants_a_pmu_where_there_is_none(tmp_path: Path) -> None:
     if core_pmus(REAL):
         pytest.skip("this host has a PMU")
-    spec = write_spec(tmp_path, measure__source="papi", campaign__max_runs=2)
+    spec = write_spec(tmp_path, measure__source="papi", measure__interval="8 ms", campaign__max_runs=2)
     found = report(unperturbed(tmp_path, "doctor", spec, "--json"), 3)["spec"]
     assert not found["can_run"]
     assert found["passes"] == []
@@ -229,7 +229,7 @@ def test_with_a_spec_it_writes_in_its_cache_and_in_temporary_folders_only(
     for name, folder in own.items():
         folder.mkdir()
         monkeypatch.setenv(name, str(folder))
-    spec = write_spec(tmp_path / "here", measure__source="auto")
+    spec = write_spec(tmp_path / "here", measure__source="auto", measure__interval="8 ms")
     before = sorted(map(str, (tmp_path / "here").rglob("*")))
     code, seen = watched(tmp_path, spec)
     assert code == 0

@@ -160,8 +160,6 @@ def _spec(folder: Path) -> Path:
     return write_spec(
         folder,
         program__build="{cc} -O2 -g -o phases phases.c",
-        program__run="{build}/phases 60",
         measure__hardware=["PAPI_TOT_INS", "PAPI_BR_MSP"],
         measure__derived=None,
-        measure__interval="2 ms",
     )

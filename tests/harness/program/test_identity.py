@@ -20,9 +20,6 @@ from unperturbed.harness.program.sources import program_identity
 from unperturbed.harness.spec import load_spec
 
 QUICK = {
-    "program__run": "{build}/phases 40",
-    "measure__clock": "work",
-    "measure__interval": {"records": 35},
     "analysis__anchor": None,
     "campaign__subsets": {"steps": ["steps", "rounds"]},
 }

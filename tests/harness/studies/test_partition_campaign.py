@@ -33,9 +33,7 @@ ANALYSIS = {"align_on": ["PAPI_TOT_INS"], "tolerance": 0.5}
 """The test is of the command, not of the statistics: a tolerance that a few runs of a tiny program can show."""
 
 SAMPLING = {
-    "program__run": "{build}/phases 40",
-    "measure__clock": "work",
-    "measure__interval": {"records": 40},
+    "measure__software": {"rounds": {"enter": "begin_round"}, "steps": {"loop": "sweep"}},
     "measure__hardware": ["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TOT_CYC"],
 }
 """Intervals of work: what the search finds must not depend on what else the host does. The program has some 500
@@ -214,6 +212,7 @@ def test_what_cannot_be_partitioned_is_said(found: Found, tmp_path: Path) -> Non
     assert "there is no software metric to partition" in refused(measure__software={})
     assert "at least 3 are needed" in refused("--repetitions", "2")
     soft = {"measure__source": "perf_event", "measure__hardware": ["perf::task-clock"], "measure__derived": None}
+    soft["measure__interval"] = "8 ms"
     align = {"analysis": {**ANALYSIS, "align_on": ["perf::task-clock"]}}
     said = refused("--campaign", "soft", **soft, **align)
     assert "none of the metrics is a hardware event, so perturbation cannot be detected. PAPI_TOT_INS" in said
@@ -226,7 +225,7 @@ def test_what_cannot_be_partitioned_is_said(found: Found, tmp_path: Path) -> Non
 
 def test_an_event_that_is_nowhere_is_said_before_any_baseline_run(tmp_path: Path) -> None:
     software = {"steps": {"enter": "stpe"}, "rounds": {"enter": "no_such_function"}}
-    spec = write_spec(tmp_path, campaign=DESIGN, analysis=ANALYSIS, measure__software=software, **SAMPLING)
+    spec = write_spec(tmp_path, campaign=DESIGN, analysis=ANALYSIS, **{**SAMPLING, "measure__software": software})
     ended = unperturbed(tmp_path, "partition", spec)
     assert ended.returncode == 2, ended.stderr
     assert "no place" in ended.stderr
@@ -239,8 +238,7 @@ def test_a_metric_that_counts_nothing_is_told(tmp_path: Path) -> None:
         tmp_path,
         campaign={**DESIGN, "subsets": {"all": ["never"]}},
         analysis={**ANALYSIS, "anchor": "rounds"},
-        **SAMPLING,
-        measure__software=software,
+        **{**SAMPLING, "measure__software": software},
     )
     (source,) = (tmp_path / "phases").glob("*.c")
     source.write_text("void never_called(void);\nvoid never_called(void) {}\n" + source.read_text())

@@ -68,7 +68,12 @@ def test_the_sampler_outside_needs_no_dynamic_linker_and_a_cpu_that_is_there(tmp
     source = tmp_path / "x.c"
     source.write_text("int main(void) { return 0; }\n")
     subprocess.run(["gcc", "-static", source, "-o", tmp_path / "static"], check=True)
-    asked = {"measure__sampler": "outside", "measure__source": "auto", "measure__hardware": ["perf::page-faults"]}
+    asked = {
+        "measure__interval": "8 ms",
+        "measure__sampler": "outside",
+        "measure__source": "auto",
+        "measure__hardware": ["perf::page-faults"],
+    }
     changes = {
         **NOT_BUILT,
         **asked,
@@ -87,8 +92,6 @@ def test_a_clock_of_the_simulator_where_the_kernel_counts(tmp_path: Path, host: 
     metrics = {"measure__hardware": ["perf::page-faults"], "measure__derived": None, "analysis__align_on": None}
     spec = write_spec(
         tmp_path,
-        measure__clock="work",
-        measure__interval={"records": 200},
         measure__source="auto",
         measure__os=["sched_run_ns"],
         **metrics,
