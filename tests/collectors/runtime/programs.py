@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from unperturbed.collectors.records import Records, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import BOUNDS, INCLUDE, build_observer, runtime_files
+
+_COMPILE = ("gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-DUNPERTURBED_EXECUTABLE", f"-I{INCLUDE}")
 
 BUSY = """
 static volatile unsigned long work;
@@ -26,14 +30,30 @@ static void __attribute__((constructor)) enrol(void) { unperturbed_register(&tab
 
 
 def compile_program(folder: Path, text: str, *flags: str) -> Path:
-    """Compile a program with the runtime linked in."""
+    """Compile a program with the runtime linked in, which is compiled once for each set of flags."""
     (folder / "program.c").write_text(text)
     target = folder / "program"
-    first, last = BOUNDS
-    sources = [first, folder / "program.c", *runtime_files(), last]
-    command = ["gcc", "-std=gnu11", "-O1", "-Wall", "-Werror", "-DUNPERTURBED_EXECUTABLE", f"-I{INCLUDE}"]
-    subprocess.run([*command, *map(str, sources), *flags, "-o", str(target), "-ldl", "-lrt"], check=True)
+    compiling = tuple(flag for flag in flags if flag.startswith("-") and not flag.startswith(("-Wl,", "-l", "-D")))
+    first, *others = _runtime_objects(compiling)
+    words = [first, str(folder / "program.c"), *others, *flags, "-o", str(target), "-ldl", "-lrt"]
+    subprocess.run([*_COMPILE, *words], check=True)
     return target
+
+
+@cache
+def _runtime_objects(flags: tuple[str, ...]) -> list[str]:
+    folder = Path(_objects().name) / str(_runtime_objects.cache_info().misses)
+    folder.mkdir()
+    first, last = BOUNDS
+    sources = [first, *runtime_files(), last]
+    subprocess.run([*_COMPILE, *flags, "-c", *map(str, sources)], cwd=folder, check=True)
+    return [str(folder / f"{source.stem}.o") for source in sources]
+
+
+@cache
+def _objects() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that lives as long as the tests of this process."""
+    return tempfile.TemporaryDirectory()
 
 
 def sample(

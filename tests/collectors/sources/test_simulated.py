@@ -36,10 +36,21 @@ int main(void) {
 )
 
 
-def _measure(folder: Path, machine: Machine, interval_ns: int = 20_000_000) -> tuple[Records, dict[str, np.ndarray]]:
-    program = folder / "program"
-    if not program.exists():
-        compile_program(folder, WALK)
+Measured = tuple[Records, dict[str, np.ndarray]]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_program(tmp_path_factory.mktemp("walk"), WALK)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, program: Path) -> Measured:
+    """Measure the program once on the default machine."""
+    return _measure(tmp_path_factory.mktemp("measured"), program, Machine())
+
+
+def _measure(folder: Path, program: Path, machine: Machine, interval_ns: int = 20_000_000) -> Measured:
     command = [*valgrind_command(machine, folder / "dumps"), str(program)]
     records, done = sample(folder, command, Setup("simulated", interval_ns, "process-cpu", software=2))
     assert done.returncode == 0, done.stderr
@@ -47,10 +58,10 @@ def _measure(folder: Path, machine: Machine, interval_ns: int = 20_000_000) -> t
     return records, read_dumps(folder / f"dumps.{records.owner}", len(records.rows) - 1)
 
 
-def test_intervals_add_up_and_the_handler_is_left_out(tmp_path: Path) -> None:
-    records, events = _measure(tmp_path, Machine())
+def test_intervals_add_up_and_the_handler_is_left_out(tmp_path: Path, program: Path, measured: Measured) -> None:
+    records, events = measured
     assert len(records.rows) > 5
-    fine_records, fine = _measure(tmp_path, Machine(), interval_ns=8_000_000)
+    fine_records, fine = _measure(tmp_path, program, Machine(), interval_ns=8_000_000)
     assert len(fine_records.rows) > len(records.rows)
     # Twice as many samples, the same program: what the handler executes is not counted.
     total, finer = int(events["Ir"].sum()), int(fine["Ir"].sum())
@@ -59,16 +70,16 @@ def test_intervals_add_up_and_the_handler_is_left_out(tmp_path: Path) -> None:
     assert int(events["D1mw"].sum() + events["D1mr"].sum()) > 1_000_000
 
 
-def test_phases_are_seen_interval_by_interval(tmp_path: Path) -> None:
-    records, events = _measure(tmp_path, Machine())
+def test_phases_are_seen_interval_by_interval(measured: Measured) -> None:
+    records, events = measured
     walks = np.diff(records.rows["software"][:, 1])
     misses = combine("PAPI_L1_DCM", events)
     assert np.corrcoef(walks, misses)[0, 1] > 0.9
 
 
-def test_the_page_cache_counts_pages(tmp_path: Path) -> None:
-    _, lines = _measure(tmp_path, Machine())
-    _, pages = _measure(tmp_path, Machine().with_page_cache())
+def test_the_page_cache_counts_pages(tmp_path: Path, program: Path, measured: Measured) -> None:
+    _, lines = measured
+    _, pages = _measure(tmp_path, program, Machine().with_page_cache())
     # 4 MiB at random: nearly every access misses a 32 KiB cache, and about 15 in 16 a TLB of 64 pages (1,024 are
     # walked).
     share = combine("PAPI_TLB_DM", pages).sum() / (4 * 300_000)
@@ -76,9 +87,9 @@ def test_the_page_cache_counts_pages(tmp_path: Path) -> None:
     assert combine("PAPI_L1_DCM", lines).sum() > combine("PAPI_TLB_DM", pages).sum()
 
 
-def test_a_larger_last_level_misses_less(tmp_path: Path) -> None:
-    _, small = _measure(tmp_path, Machine())
-    _, large = _measure(tmp_path, Machine(ll=Cache(8 << 20, 16, 64)))
+def test_a_larger_last_level_misses_less(tmp_path: Path, program: Path, measured: Measured) -> None:
+    _, small = measured
+    _, large = _measure(tmp_path, program, Machine(ll=Cache(8 << 20, 16, 64)))
     assert combine("PAPI_L2_TCM", large).sum() < combine("PAPI_L2_TCM", small).sum() / 5
 
 
@@ -112,9 +123,9 @@ def test_a_dump_cut_short_is_an_error(tmp_path: Path) -> None:
         read_dumps(tmp_path / "dumps.2", 1)
 
 
-def test_totals_do_not_depend_on_the_run(tmp_path: Path) -> None:
-    totals = [{name: int(column.sum()) for name, column in _measure(tmp_path, Machine())[1].items()} for _ in range(2)]
-    assert abs(totals[0]["Ir"] - totals[1]["Ir"]) < 2000
+def test_totals_do_not_depend_on_the_run(tmp_path: Path, program: Path, measured: Measured) -> None:
+    totals = [int(events["Ir"].sum()) for _, events in (measured, _measure(tmp_path, program, Machine()))]
+    assert abs(totals[0] - totals[1]) < 2000
 
 
 def test_passes_on_this_host() -> None:
@@ -157,12 +168,12 @@ def test_callgrind_takes_the_whole_command_line(tmp_path: Path) -> None:
     assert list(tmp_path.glob("dumps.*"))
 
 
-def test_intervals_of_cpu_time_do_not_shrink_under_load(tmp_path: Path) -> None:
+def test_intervals_of_cpu_time_do_not_shrink_under_load(tmp_path: Path, program: Path) -> None:
     """A wall-clock timer would tick as often while the program gets a fraction of the processor."""
-    quiet, _ = _measure(tmp_path, Machine())
+    quiet, _ = _measure(tmp_path, program, Machine())
     burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
     try:
-        records, _ = _measure(tmp_path, Machine())
+        records, _ = _measure(tmp_path, program, Machine())
     finally:
         for burner in burners:
             burner.kill()
@@ -183,12 +194,12 @@ def test_a_pass_that_would_count_nothing_of_its_own_is_not_made() -> None:
     ]
 
 
-def test_no_cycle_estimate_is_made_of_page_misses(tmp_path: Path) -> None:
+def test_no_cycle_estimate_is_made_of_page_misses(tmp_path: Path, program: Path) -> None:
     """Whatever the pass is called: its data cache is a TLB, so a cycle estimate from it would be another machine's."""
     (collected,) = plan_passes(["PAPI_TLB_DM"], source="simulated", machine=Machine(), compiler="gcc").passes
     assert collected.name == "main"
     assert collected.machine is not None
-    records, _ = _measure(tmp_path, collected.machine)
+    records, _ = _measure(tmp_path, program, collected.machine)
     trace = assemble(
         records,
         collected,

@@ -24,9 +24,11 @@ from tests.collectors.runtime.inside.programs import (
     run,
 )
 from tests.collectors.runtime.programs import BUSY, COUNTED
+from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.collectors.records import Mark, Records, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import BOUNDS, build_preload, runtime_files
 from unperturbed.collectors.sources import Pass
+from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import RunError
 from unperturbed.instrument.compiler import write_toolchain
 from unperturbed.instrument.events import parse_event
@@ -92,10 +94,16 @@ HELPER = "int helper(int i) { static int kept[3000]; kept[i % 3000] += i; return
 OUTER = "static int inner(int i) { return i; }\nint outer(int i) { return inner(i); }\n"
 
 
+def write_compilers(workshop: Path, compilers: dict[str, str]) -> None:
+    objects = user_cache() / "objects"
+    runtime = {"runtime": runtime_files(), "bounds": BOUNDS, "objects": objects}
+    serve_wrapper(write_toolchain(workshop / "toolchain", CALLS, compilers=compilers, **runtime))
+
+
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("workshop")
-    write_toolchain(folder / "toolchain", CALLS, compilers={}, runtime=runtime_files(), bounds=BOUNDS)
+    write_compilers(folder, {})
     for name, text in {"steps.c": STEPS, "helper.c": HELPER, "outer.c": OUTER}.items():
         (folder / name).write_text(text)
     return folder
@@ -127,7 +135,7 @@ def test_counts_are_right_however_the_program_is_linked(workshop: Path, linker: 
             pytest.skip("no clang")
         compilers = {"cc": "clang", "cxx": "clang++"}
         flags = flags.replace("-flto -flto-partition=max", "-flto=thin")
-    write_toolchain(workshop / "toolchain", CALLS, compilers=compilers, runtime=runtime_files(), bounds=BOUNDS)
+    write_compilers(workshop, compilers)
     program = made(workshop, f"{flags} -fuse-ld={linker} steps.c helper.c -o program")
     for sampler in ("inside", "outside"):
         records, done = run(program, plain(500_000, software=3, sampler=sampler, threads=sampler == "inside"))
