@@ -23,6 +23,8 @@ _LONGEST_FIRST = (
     "tests/attacks/",
     "tests/experiments/",
     "tests/instrument/",
+    "tests/processes/",
+    "tests/pages/",
 )
 
 

@@ -14,7 +14,7 @@ from unperturbed.analysis.report import render_diagnosis, write_page
 from unperturbed.analysis.report.diagnosis import differences, lanes_of, timelines
 from unperturbed.harness.cli import main
 
-PLAYING = Path(__file__).parents[1] / "diagnosis" / "data" / "playing"
+PLAYING = Path(__file__).parents[1] / "analysis" / "diagnosis" / "data" / "playing"
 EVIL = "</script><img src=x onerror=alert(1)>\"'&%{y}\u202e"
 
 

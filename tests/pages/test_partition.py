@@ -13,7 +13,6 @@ import pytest
 
 from tests.analysis.report.browser import ReportPage, chromium_missing, open_report
 from tests.analysis.report.campaign.test_page import Document
-from tests.analysis.report.campaign.test_using import CONTRAST
 from tests.analysis.report.partition.partitions import (
     METRICS,
     TOLERANCE,
@@ -21,6 +20,7 @@ from tests.analysis.report.partition.partitions import (
     make_partition_content,
     make_plan,
 )
+from tests.pages.test_campaign_in_use import CONTRAST
 from unperturbed.analysis.partition import Plan, UndecidedMetrics
 from unperturbed.analysis.partition.describe import new_runs, plan_headline
 from unperturbed.analysis.report import CounterSource, ReportContent, render_partition, write_partition
@@ -247,7 +247,7 @@ def test_names_of_metrics_never_leave_their_place(plan: Plan, stopped: Plan, fac
 
 
 def test_the_example_of_the_documentation_runs(tmp_path: Path):
-    page = (Path(__file__).parents[4] / "docs" / "reference" / "library.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "library.md").read_text()
     (example,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "write_partition" in code]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -14,8 +14,8 @@ from scipy import stats
 from tests.analysis.report.browser import ReportPage, chromium_missing, open_report
 from tests.analysis.report.campaign.test_page import Document
 from tests.analysis.report.campaign.test_trust import verdict
-from tests.analysis.report.campaign.test_using import CONTRAST
 from tests.analysis.report.synthetic import make_content, make_hostile
+from tests.pages.test_campaign_in_use import CONTRAST
 from unperturbed.analysis.report import render_comparison, write_page
 from unperturbed.analysis.report.campaign.comparison import (
     baseline_rhos,
