@@ -206,7 +206,7 @@ def _rewrite(settings: Settings, command: Command, source: Source, text: Preproc
         parsed = parse(text, language, facts)
         from unperturbed.instrument.finding.rewrite import rewrite  # noqa: PLC0415
         from unperturbed.instrument.finding.sites import find_sites  # noqa: PLC0415  as above
-        from unperturbed.instrument.missing.reparsing import candidates  # noqa: PLC0415  needs libclang, which parse has loaded
+        from unperturbed.instrument.missing.candidates import candidates  # noqa: PLC0415  needs libclang, which parse has loaded
 
         found = find_sites(parsed, facts.standard, settings.metrics)
     except UnreadableError as error:

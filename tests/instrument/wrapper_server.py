@@ -34,7 +34,7 @@ _LOADED = (
     "unperturbed.instrument.finding.sites",
     "unperturbed.instrument.layout.link_log",
     "unperturbed.instrument.layout.relink",
-    "unperturbed.instrument.missing.reparsing",
+    "unperturbed.instrument.missing.candidates",
 )
 _CLIENT = Path(__file__).with_name("wrapper_client.c")
 

@@ -1,11 +1,16 @@
 """Direct calls of a function."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-from unperturbed.instrument.events.event import Event
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 from unperturbed.instrument.events.kind import FUNCTION, FUNCTION_FORM, CompiledKind, is_within, matches
 from unperturbed.instrument.events.need import Need, need_of_name
 from unperturbed.instrument.events.places import Body, Function
+
+if TYPE_CHECKING:
+    from unperturbed.instrument.events.event import Event
 
 
 class Call(CompiledKind):

@@ -1,12 +1,17 @@
 """Lines of the source."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-from unperturbed.instrument.events.event import Event
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 from unperturbed.instrument.events.kind import FILE_LINE, CompiledKind
 from unperturbed.instrument.events.need import Need, Selected
 from unperturbed.instrument.events.places import Body, Function, InsertionPoint, Search
 from unperturbed.instrument.events.targets import LineTarget, split_line
+
+if TYPE_CHECKING:
+    from unperturbed.instrument.events.event import Event
 
 
 class Line(CompiledKind):

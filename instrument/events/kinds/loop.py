@@ -1,13 +1,18 @@
 """Iterations of loops."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import first_of
-from unperturbed.instrument.events.event import Event
 from unperturbed.instrument.events.kind import FILE_LINE, NAME, BuildNames, CompiledKind, matches
 from unperturbed.instrument.events.need import Need, Selected, need_of_name
 from unperturbed.instrument.events.places import Body, Function, Search
 from unperturbed.instrument.events.targets import LineTarget, is_glob, split_line
+
+if TYPE_CHECKING:
+    from unperturbed.instrument.events.event import Event
 
 
 class Loop(CompiledKind):

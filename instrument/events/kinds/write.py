@@ -1,12 +1,16 @@
 """Writes of a variable or a field."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from __future__ import annotations
 
-from unperturbed.instrument.events.event import Event
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 from unperturbed.instrument.events.kind import NAME, WORD, CompiledKind, is_within, matches
 from unperturbed.instrument.events.need import Need, need_of_name
 from unperturbed.instrument.events.places import Body, Function, Variable
+
+if TYPE_CHECKING:
+    from unperturbed.instrument.events.event import Event
 
 _ASSIGNED = r"(?:\[[^]\n]*\])*\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 
