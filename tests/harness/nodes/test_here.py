@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import psutil
 import yaml
 
+from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import unperturbed, write_spec
 from unperturbed.harness.nodes import read_status
 
@@ -36,11 +35,8 @@ def quick_spec(folder: Path, **nodes: Any) -> Path:
     return folder / "spec.yaml"
 
 
-def start(spec: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec), *options]
-    return subprocess.Popen(
-        command, cwd=spec.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+def start(spec: Path, *options: str) -> Forked:
+    return Forked(spec.parent, "run", spec, *options)
 
 
 def states(campaign: Path) -> list[tuple[str, str, int]]:

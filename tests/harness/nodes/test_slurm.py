@@ -8,12 +8,12 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.harness.nodes.forked import Forked
 from tests.harness.nodes.slurm import Cluster, cluster, lacking
 from tests.harness.nodes.test_here import done, quick_spec, states, wait_for
 from unperturbed.harness.nodes import NodePart, parts_of
@@ -39,27 +39,17 @@ class Running:
         self.campaign = folder / "campaigns" / "quick"
         self.parts = parts_of(self.campaign, 3)
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "unperturbed.harness.cli", "run", str(self.spec), *options]
-        return subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=self.slurm.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+    def start(self, *options: str) -> Forked:
+        return Forked(self.folder, "run", self.spec, *options, environment=self.slurm.environment)
 
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*options)
         out, err = process.communicate(timeout=240)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, " ".join(err.split()))
+        return subprocess.CompletedProcess(process.args, process.wait(), out, " ".join(err.split()))
 
     def status(self) -> list[dict[str, object]]:
-        command = [sys.executable, "-m", "unperturbed.harness.cli", "status", str(self.campaign), "--json"]
-        shown = subprocess.run(command, env=self.slurm.environment, capture_output=True, text=True, check=True)
-        found: list[dict[str, object]] = json.loads(shown.stdout)["parts"]
+        shown = Forked(self.folder, "status", self.campaign, "--json", environment=self.slurm.environment)
+        found: list[dict[str, object]] = json.loads(shown.communicate()[0])["parts"]
         return found
 
     def open_gate(self) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from tests.harness.nodes.forked import Forked
 from tests.harness.nodes.slurm import Cluster, cluster, lacking
 from tests.harness.nodes.test_here import done, states, wait_for
 from tests.harness.nodes.test_search_here import check_evidence, measured, plan_of
@@ -40,12 +39,8 @@ def test_a_sweep_goes_on_without_a_node_that_is_lost(slurm: Cluster, tmp_path: P
     campaign = tmp_path / "campaigns" / "swept"
     parts = parts_of(campaign, 3)
 
-    def start() -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec)]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            command, cwd=tmp_path, env=slurm.environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-        )
+    def start() -> Forked:
+        return Forked(tmp_path, "run", spec, environment=slurm.environment)
 
     first = start()
     wait_for(lambda: all(part.owner for part in parts))

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.harness.campaign.test_software_campaign import NATIVE
+from tests.harness.nodes.forked import Forked
 from tests.harness.nodes.slurm import can_mount, cluster, lacking
 from tests.harness.nodes.test_here import done, start, states, wait_for
 from tests.harness.phases_campaign import unperturbed, write_spec
@@ -253,10 +254,7 @@ def test_three_nodes_with_disks_of_their_own(tmp_path: Path, tmp_path_factory: p
     with cluster(tmp_path_factory.mktemp("slurm"), local_disks=True) as slurm:
         spec = tool_spec(tmp_path, engine="slurm", count=3, stage=str(slurm.disk))
         campaign = tmp_path / "campaigns" / "tool"
-        command = [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec), "--no-check"]
-        running = subprocess.Popen(
-            command, cwd=tmp_path, env=slurm.environment, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+        running = Forked(tmp_path, "run", spec, "--no-check", environment=slurm.environment)
         parts = [campaign / f"nodes/{part}" for part in ("01", "02", "03")]
         wait_for(lambda: all((part / "owner.json").exists() for part in parts))
         seen = {}
