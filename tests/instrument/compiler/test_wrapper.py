@@ -35,11 +35,15 @@ SOFTWARE = {"work": {"enter": "work"}, "shared": {"enter": "shared"}}
 
 
 @pytest.fixture
-def shop(workshop):
-    shop = workshop(SOFTWARE)
+def shop(workshop, request):
+    shop = workshop(SOFTWARE, served=getattr(request, "param", True))
     for name, text in (("work.c", WORK), ("main.c", MAIN), ("shared.h", SHARED)):
         shop.write(name, text)
     return shop
+
+
+in_build = pytest.mark.parametrize("shop", [False], indirect=True, ids=["in a build"])
+"""Of tests in which the wrapper's own process matters: it starts as in a build."""
 
 
 def counts(shop):
@@ -48,6 +52,7 @@ def counts(shop):
     return found
 
 
+@in_build
 def test_several_sources_on_one_line(shop):
     shop.call("-O2", "main.c", "work.c", "-o", "prog")
     assert counts(shop) == {"work": 1, "shared": 2}
@@ -216,6 +221,7 @@ def test_dependency_files_are_the_compilers_own(shop, arguments):
     assert found[0] == found[1]
 
 
+@in_build
 def test_untouched_commands(shop):
     plain = ["gcc"]
     for arguments in (
@@ -281,6 +287,7 @@ def test_warnings_are_shown_once_whatever_becomes_of_a_source(shop):
         assert shop.call("-Wall", "-c", name).stderr.count("unused variable") == 1
 
 
+@in_build
 def test_a_terminal_gets_colours(shop):
     shop.write("work.c", "int work(int n) { int unused; return n; }\n")
     ours, theirs = os.openpty()
@@ -330,6 +337,7 @@ int work(int n) {
     assert len(shop.report.sites["work"]) == 1
 
 
+@in_build
 def test_errors_are_the_compilers_own(shop):
     shop.write("work.c", "#include <stdio.h>\n\nint work(int n) {\n    return undeclared;\n}\n")
     theirs = subprocess.run(["gcc", "-c", "work.c"], cwd=shop.folder, capture_output=True, text=True, check=False)
@@ -399,6 +407,7 @@ def test_parallel_make(workshop):
     assert len(list((shop.toolchain.folder / "cache").glob("runtime-*.o"))) == 1
 
 
+@in_build
 def test_the_build_environment_does_not_reach_the_wrapper(shop):
     shop.write("json.py", "raise SystemExit('the module of the build was imported')\n")
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": "/nowhere", "PYTHONHOME": "/nowhere", "HOME": "/nowhere"}
@@ -485,6 +494,7 @@ def test_a_loop_behind_its_pragma(workshop):
     assert shop.report.uncounted["line"][0].text == "the statement must follow its #pragma"
 
 
+@in_build
 def test_own_errors(tmp_path, shop):
     def call(*arguments: str) -> str:
         words = [sys.executable, "-m", "unperturbed.instrument.compiler.wrapper", *arguments]

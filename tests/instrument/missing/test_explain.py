@@ -146,73 +146,76 @@ WRONG_IN_CXX = [
 _TOLD = re.compile(r"(?:nearest names:|the nearest that have one:|is the name of|the labels there are) ([^;]+)")
 
 
-def message(shop, event) -> str:
-    (found,) = missing_metrics(shop.report, {"m": parse_event(event)}).values()
+def message(shop, event, name: str = "m") -> str:
+    (found,) = missing_metrics(shop.report, {name: parse_event(event)}).values()
     return found
 
 
-@pytest.mark.parametrize(
-    ("event", "said"),
-    [
-        (
-            {"call": "cmp", "in": "sort_smple"},
-            "; cmp is called in sort_simple, sort_quick, which `in: sort_smple` leaves out",
-        ),
-        (
-            {"call": "cmp", "in": "main", "file": "a.c"},
-            "; cmp is called in sort_simple, sort_quick, which `in: main` leaves out",
-        ),
-        ({"enter": "cmp", "file": "b.c"}, "; cmp is in a.c, which `b.c` leaves out"),
-        ({"loop": "sort_quick#1", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` leaves out"),
-        ({"label": "sort_quick::done", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` leaves out"),
-        ({"write": "counter", "in": "sort_quick"}, "; counter is in sort_simple, which `in: sort_quick` leaves out"),
-        ({"gauge": "b.c::queue.length"}, "; queue is in a.c, which `b.c` leaves out"),
-        ({"label": "sort_quick::zzzz"}, "; the labels there are sort_quick::again, sort_quick::done;"),
-        (
-            {"gauge": "a.c::queue"},
-            "; a.c:2: a.c::queue is a struct queue; name a part of it: a.c::queue.length, a.c::queue.head",
-        ),
-        ({"gauge": "a.c::queue.tail"}, "; a.c:2: a.c::queue has no field tail; it has length, head"),
-    ],
-)
-def test_of_c(workshop, event, said):
-    shop = workshop({"m": event})
+SAID_OF_C = [
+    (
+        {"call": "cmp", "in": "sort_smple"},
+        "; cmp is called in sort_simple, sort_quick, which `in: sort_smple` leaves out",
+    ),
+    (
+        {"call": "cmp", "in": "main", "file": "a.c"},
+        "; cmp is called in sort_simple, sort_quick, which `in: main` leaves out",
+    ),
+    ({"enter": "cmp", "file": "b.c"}, "; cmp is in a.c, which `b.c` leaves out"),
+    ({"loop": "sort_quick#1", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` leaves out"),
+    ({"label": "sort_quick::done", "file": "b.c"}, "; sort_quick is in a.c, which `b.c` leaves out"),
+    ({"write": "counter", "in": "sort_quick"}, "; counter is in sort_simple, which `in: sort_quick` leaves out"),
+    ({"gauge": "b.c::queue.length"}, "; queue is in a.c, which `b.c` leaves out"),
+    ({"label": "sort_quick::zzzz"}, "; the labels there are sort_quick::again, sort_quick::done;"),
+    (
+        {"gauge": "a.c::queue"},
+        "; a.c:2: a.c::queue is a struct queue; name a part of it: a.c::queue.length, a.c::queue.head",
+    ),
+    ({"gauge": "a.c::queue.tail"}, "; a.c:2: a.c::queue has no field tail; it has length, head"),
+]
+
+
+def numbered(events):
+    return {f"m{number}": event for number, event in enumerate(events)}
+
+
+def test_of_c(workshop):
+    shop = workshop(numbered(event for event, _ in SAID_OF_C))
     shop.write("a.c", C)
     shop.call("-O2", "a.c", "-o", "a")
-    assert said in f"{message(shop, event)};"
+    for number, (event, said) in enumerate(SAID_OF_C):
+        assert said in f"{message(shop, event, f'm{number}')};"
 
 
-@pytest.mark.parametrize(
-    ("event", "said"),
-    [
-        ({"enter": "ns::twice(int)"}, "; what has that name is ns::twice(T), ns::twice(double, int);"),
-        (
-            {"return": "ns::over(string)"},
-            "; what has that name is ns::over(const std::string &), ns::over(int (*)(int));",
-        ),
-        (
-            {"enter": "ns::host::lambda3"},
-            "; the lambdas there are ns::host::add, ns::host::lambda1, ns::host::lambda2;",
-        ),
-        ({"gauge": "ns::queue"}, "; b.cc:8: ns::queue is a ns::Q; name a part of it: ns::queue.length"),
-        ({"call": "ns::twice", "in": "ns::host"}, "; twice is called in use, which `in: ns::host` leaves out"),
-    ],
-)
-def test_of_cxx(workshop, event, said):
-    shop = workshop({"m": event})
+SAID_OF_CXX = [
+    ({"enter": "ns::twice(int)"}, "; what has that name is ns::twice(T), ns::twice(double, int);"),
+    (
+        {"return": "ns::over(string)"},
+        "; what has that name is ns::over(const std::string &), ns::over(int (*)(int));",
+    ),
+    (
+        {"enter": "ns::host::lambda3"},
+        "; the lambdas there are ns::host::add, ns::host::lambda1, ns::host::lambda2;",
+    ),
+    ({"gauge": "ns::queue"}, "; b.cc:8: ns::queue is a ns::Q; name a part of it: ns::queue.length"),
+    ({"call": "ns::twice", "in": "ns::host"}, "; twice is called in use, which `in: ns::host` leaves out"),
+]
+
+
+def test_of_cxx(workshop):
+    shop = workshop(numbered(event for event, _ in SAID_OF_CXX))
     shop.write("b.cc", CXX)
     shop.call("-O2", "-c", "b.cc", cxx=True)
-    assert said in f"{message(shop, event)};"
+    for number, (event, said) in enumerate(SAID_OF_CXX):
+        assert said in f"{message(shop, event, f'm{number}')};"
 
 
-@pytest.mark.parametrize(
-    "target", ["ns::twice(T)", "ns::over(const std::string &)", "ns::over(int (*)(int))", "ns::host::add"]
-)
-def test_what_a_message_lists_is_a_target(workshop, target):
-    shop = workshop({"m": {"enter": target}})
+def test_what_a_message_lists_is_a_target(workshop):
+    targets = ("ns::twice(T)", "ns::over(const std::string &)", "ns::over(int (*)(int))", "ns::host::add")
+    shop = workshop({target: {"enter": target} for target in targets})
     shop.write("b.cc", CXX)
     shop.call("-O2", "-c", "b.cc", cxx=True)
-    assert len(shop.lines("m")) == 1
+    for target in targets:
+        assert len(shop.lines(target)) == 1, target
 
 
 @pytest.mark.parametrize(("texts", "wrong"), [(WORK, WRONG_IN_C), (GRID, WRONG_IN_CXX)])
@@ -226,7 +229,7 @@ def test_every_name_that_a_message_tells_has_a_site_as_a_target(workshop, texts,
                 shop.call("-c", file, cxx=file.endswith(".cc"))
         return shop.report
 
-    events = {f"m{number}": event for number, (event, _) in enumerate(wrong)}
+    events = numbered(event for event, _ in wrong)
     messages = missing_metrics(built(events, "wrong"), {name: parse_event(event) for name, event in events.items()})
     assert list(messages) == list(events)
     told = {}

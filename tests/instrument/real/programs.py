@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.instrument.real.gcov import Coverage, read_coverage
+from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.common.user_cache import user_cache
 from unperturbed.harness.program.sources import debian_source
 from unperturbed.instrument.compiler import SiteReport, missing_metrics, read_sites, write_toolchain
@@ -94,6 +95,7 @@ class Program:
         toolchain = write_toolchain(
             folder.with_name(f"{folder.name}.tools"), events, compilers=compilers, runtime=[RUNTIME]
         )
+        serve_wrapper(toolchain)
         self.build(self.prepare(folder), str(toolchain.cc), str(toolchain.cxx), flags)
         counts: Counter[str] = Counter()
         outputs = []
@@ -188,6 +190,7 @@ def check_debug_lines(folder: Path, words: Sequence[str], source: str) -> None:
     toolchain = write_toolchain(
         folder.with_name(f"{folder.name}.debug"), events, compilers={"cc": words[0], "cxx": words[0]}
     )
+    serve_wrapper(toolchain)
     found = []
     for compiler, name in ((words[0], "plain.o"), (str(toolchain.cc), "counted.o")):
         subprocess.run([compiler, *words[1:], "-O0", "-g", "-c", source, "-o", name], cwd=folder, check=True)
