@@ -169,7 +169,7 @@ def test_parts_are_judged_together(tmp_path: Path) -> None:
         measure__software={"steps": {"loop": "walk"}},
         measure__clock="work",
         measure__interval={"records": 40},
-        program__run="{build}/phases 40",
+        program__run="{build}/phases 20",
         nodes={"engine": "here", "count": 2},
     )
     shown = unperturbed(tmp_path, "run", spec, "--json")
