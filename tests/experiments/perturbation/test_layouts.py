@@ -63,22 +63,23 @@ def write_run(
     trace.write(folder / "runs" / f"{number:04d}" / "trace.parquet")
 
 
-@pytest.fixture
-def found(tmp_path: Path) -> layouts.Layouts:
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> layouts.Layouts:
     """A step whose code alone changes what it changes, and a step whose counting does."""
-    spec = yaml.safe_load(write_variant(tmp_path / "specs", PROGRAM, layouts=True).read_text())
+    folder = tmp_path_factory.mktemp("layouts")
+    spec = yaml.safe_load(write_variant(folder / "specs", PROGRAM, layouts=True).read_text())
     spec["measure"]["hardware"] = list(METRICS)
     spec["analysis"] = {"align_on": ["PAPI_TOT_INS"]}
     spec["campaign"]["subsets"] = {"by-code": ["rare"], "by-counting": ["rare", "all"]}
-    path = tmp_path / "spec.yaml"
+    path = folder / "spec.yaml"
     path.write_text(yaml.safe_dump(spec))
     kinds = [("baseline", False, 0), ("by-code", False, 3000), ("by-code", True, 3000)]
     kinds += [("by-counting", False, 3000), ("by-counting", True, 0)]
     for place, (configuration, sham, noise) in enumerate(kinds):
         for layout in range(RUNS):
             number = 1 + place * RUNS + (RUNS - 1 - layout if sham else layout)  # a sham's runs in another order
-            write_run(tmp_path, number, configuration, layout=layout, sham=sham, noise=noise)
-    return layouts.in_layouts(PROGRAM, path, tmp_path, draws=30)
+            write_run(folder, number, configuration, layout=layout, sham=sham, noise=noise)
+    return layouts.in_layouts(PROGRAM, path, folder, draws=30)
 
 
 def test_it_tells_the_code_from_the_counting(found: layouts.Layouts) -> None:

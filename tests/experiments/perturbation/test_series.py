@@ -64,16 +64,16 @@ def write_runs(folder: Path, path: Path = FOLDER / "bzip2.yaml") -> None:
         write_run(folder, number, configuration, software, sham_of=sham_of, path=path)
 
 
-@pytest.fixture
-def campaign(tmp_path: Path) -> Path:
-    """A campaign of bzip2's spec, with runs of a sham besides."""
-    write_run(tmp_path, 0, "baseline", [], run="pilot")
-    write_runs(tmp_path)
-    return tmp_path
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> series.Series:
+    """What is found in a campaign of bzip2's spec, with runs of a sham besides."""
+    campaign = tmp_path_factory.mktemp("campaign")
+    write_run(campaign, 0, "baseline", [], run="pilot")
+    write_runs(campaign)
+    return series.judge(series.PROGRAMS[0], campaign)
 
 
-def test_planted_step_is_perturbed_by_both_rules_and_its_pair_is_named(campaign: Path) -> None:
-    found = series.judge(series.PROGRAMS[0], campaign)
+def test_planted_step_is_perturbed_by_both_rules_and_its_pair_is_named(found: series.Series) -> None:
     assert len(found.baseline.traces) == 10  # without the pilot
     planted = next(step for step in found.steps if step.metric == PERTURBED)
     assert planted.verdict.verdict == "perturbed"
@@ -89,15 +89,13 @@ def test_planted_step_is_perturbed_by_both_rules_and_its_pair_is_named(campaign:
     assert set(figures.paired(found.pairs, *PAIR)) == set(PAIR)
 
 
-def test_increments_are_counted_and_held_against_the_baselines_instructions(campaign: Path) -> None:
-    found = series.judge(series.PROGRAMS[0], campaign)
+def test_increments_are_counted_and_held_against_the_baselines_instructions(found: series.Series) -> None:
     assert [step.events for step in found.steps] == [INTERVALS * EVENTS * (at + 1) for at in range(9)]
     assert found.steps[3].increment_ratio == pytest.approx(4 * EVENTS / INSTRUCTIONS, rel=1e-3)
     assert [step.metric for step in found.steps] == list(load_spec(FOLDER / "bzip2.yaml").measure.software)
 
 
-def test_sham_runs_are_judged_apart(campaign: Path) -> None:
-    found = series.judge(series.PROGRAMS[0], campaign)
+def test_sham_runs_are_judged_apart(found: series.Series) -> None:
     shams = {step.metric: step.sham for step in found.steps}
     assert [metric for metric, sham in shams.items() if sham is not None] == ["rows"]
     assert shams["rows"].verdict != "perturbed"
@@ -109,16 +107,14 @@ def test_sham_runs_are_judged_apart(campaign: Path) -> None:
     assert "Of 1 step with a sham, 0 are perturbed" in "\n".join(findings.findings([found]))
 
 
-def test_false_alarms_of_both_rules_are_counted_on_each_baseline_run(campaign: Path) -> None:
-    found = series.judge(series.PROGRAMS[0], campaign)
+def test_false_alarms_of_both_rules_are_counted_on_each_baseline_run(found: series.Series) -> None:
     assert len(found.left_out) == len(found.left_out_verdicts) == 10
     # Of ten runs, for each pair, one lies farthest out, whatever the pair.
     assert sum(found.left_out) >= len(found.pairs) / 2
     assert found.left_out_verdicts.count("perturbed") <= 1
 
 
-def test_page_says_what_was_found_and_figures_are_drawn(campaign: Path, tmp_path: Path) -> None:
-    found = series.judge(series.PROGRAMS[0], campaign)
+def test_page_says_what_was_found_and_figures_are_drawn(found: series.Series, tmp_path: Path) -> None:
     page = evaluate.page([found], "a command")
     assert f"when {PERTURBED} comes in" in page
     assert "it recovers as more is added" in page
@@ -133,7 +129,7 @@ def test_page_says_what_was_found_and_figures_are_drawn(campaign: Path, tmp_path
 
 
 def test_a_processors_runs_get_a_page_of_their_own_beside_the_simulators(
-    campaign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: series.Series, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluate, "EVIDENCE", tmp_path / "evidence")
     monkeypatch.setattr(changes, "TABLES", tmp_path)
@@ -141,7 +137,7 @@ def test_a_processors_runs_get_a_page_of_their_own_beside_the_simulators(
     monkeypatch.setattr(changes, "PROCESSOR", tmp_path / "processor.parquet")
     monkeypatch.setattr(evaluate, "PROGRAMS", series.PROGRAMS[:1])
     monkeypatch.setattr(evaluate, "run_campaign", lambda spec, folder: write_runs(folder, spec))
-    changes.write_changes([series.judge(series.PROGRAMS[0], campaign)], processor=False)
+    changes.write_changes([found], processor=False)
     (tmp_path / "evidence").mkdir()
     evaluate.main(["--processor", "--campaigns", str(tmp_path / "campaigns")])
     page = (tmp_path / "evidence" / "perturbation_processor.md").read_text()
@@ -153,9 +149,9 @@ def test_a_processors_runs_get_a_page_of_their_own_beside_the_simulators(
     assert (tmp_path / "processor.parquet").exists()
 
 
-def test_simulated_runs_are_no_processors(campaign: Path) -> None:
+def test_simulated_runs_are_no_processors(found: series.Series) -> None:
     with pytest.raises(SystemExit, match="the counters were simulated"):
-        series.require_processor([series.judge(series.PROGRAMS[0], campaign).baseline.traces[0]])
+        series.require_processor([found.baseline.traces[0]])
 
 
 def test_step_without_runs_is_refused(tmp_path: Path) -> None:
