@@ -61,10 +61,15 @@ def is_glob(name: str) -> bool:
     return _GLOB.search(_VERBATIM.sub("", name)) is not None
 
 
-@lru_cache(maxsize=4096)
 def name_matches(name: str, pattern: str) -> bool:
     """Compare one qualified name with a target's name or glob; spaces and a leading `::` do not matter."""
-    return fnmatchcase(_normalised(name), _glob(pattern))
+    wanted, plain = _glob(pattern)
+    return _normalised(name) == wanted if plain else _glob_matches(_normalised(name), wanted)
+
+
+@lru_cache(maxsize=4096)
+def _glob_matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern)
 
 
 @lru_cache(maxsize=1024)
@@ -118,9 +123,13 @@ def needed_words(name: str) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _glob(pattern: str) -> str:
-    """Return a target as `fnmatch` takes it: * is a glob sign in place of a whole parameter, but not after a type."""
-    return _VERBATIM.sub(lambda found: re.sub(r"(?<![(,])\*|[?[]", r"[\g<0>]", found[0]), _normalised(pattern))
+def _glob(pattern: str) -> tuple[str, bool]:
+    """Return a target as `fnmatch` takes it, and whether it holds no sign of a glob.
+
+    * is a glob sign in place of a whole parameter, but not after a type.
+    """
+    wanted = _VERBATIM.sub(lambda found: re.sub(r"(?<![(,])\*|[?[]", r"[\g<0>]", found[0]), _normalised(pattern))
+    return wanted, not any(sign in wanted for sign in "*?[")
 
 
 @lru_cache(maxsize=65536)

@@ -8,7 +8,8 @@ places.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from unperturbed.errors import HostError
@@ -156,8 +157,25 @@ def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
 
 def span(cursor: Any) -> tuple[int, int]:
     """Return the byte offsets where a cursor's text begins and ends."""
-    extent = cursor.extent
-    return extent.start.offset, extent.end.offset
+    extent, offset = cursor.extent, _offset_reader()
+    return offset(extent.start), offset(extent.end)
+
+
+@cache
+def _offset_reader() -> Callable[[Any], int]:
+    """Return a function that reads a location's byte offset alone: the bindings fetch its file and line as well."""
+    from ctypes import byref, c_uint  # noqa: PLC0415  as above
+
+    from clang import cindex  # noqa: PLC0415  as above
+
+    read = cindex.conf.lib.clang_getInstantiationLocation
+
+    def offset(location: Any) -> int:
+        found = c_uint()
+        read(location, None, None, None, byref(found))
+        return found.value
+
+    return offset
 
 
 def cursor_at(parsed: ParsedText, offset: int) -> Any | None:

@@ -7,12 +7,13 @@ costs a parse, saying no too often would lose counts: only what cannot be is lef
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.instrument.events.kind import CompiledKind, load_kind
 from unperturbed.instrument.events.need import Need, Selected
-from unperturbed.instrument.events.targets import LineTarget, file_matches
+from unperturbed.instrument.events.targets import file_matches
 from unperturbed.instrument.finding.preprocessed import PreprocessedText, after_parentheses, next_token
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ class Selection:
         # Of a piece of the text only the innermost name is required; namespaces and classes may be opened before it.
         self._needs = [_needed_within(metric.need) for metric in metrics]
         self._inner = [metric.need.inner.encode() for metric in metrics]
+        self._sought_by: dict[frozenset[int] | None, tuple[dict[str, list[int]], list[tuple[bytes, Need]]]] = {}
 
     def is_in_file(self, index: int, offset: int) -> bool:
         """Return whether a metric counts in the file that an offset came from."""
@@ -184,23 +186,29 @@ class Selection:
 
     def may_count(self, start: int, end: int, *, among: frozenset[int] | None = None) -> bool:
         """Return whether a piece of the text may hold sites of the metrics (of those `among` them)."""
-        piece = self._text.data[start:end]
-        ends = (self._text.locate(start), self._text.locate(end - 1)) if self._lines else None
-        for index in range(len(self.metrics)):
-            if among is not None and index not in among:
-                continue
-            if ends is not None and index in self._lines:
-                if _reaches(*ends, self._lines[index]):
+        lines_of, needs = self._sought(among)
+        if lines_of:
+            (file, first), (last_file, last) = self._text.locate(start), self._text.locate(end - 1)
+            if file != last_file:
+                return True  # it may enclose text of another file
+            for wanted, lines in lines_of.items():
+                nearest = bisect_left(lines, first)
+                if nearest < len(lines) and lines[nearest] <= last and file_matches(file, wanted):
                     return True
-            elif self._inner[index] in piece and can_hold_site(self._text, [self._needs[index]], piece):
-                return True
-        return False
+        piece = self._text.data[start:end]
+        return any(inner in piece and can_hold_site(self._text, [need], piece) for inner, need in needs)
+
+    def _sought(self, among: frozenset[int] | None) -> tuple[dict[str, list[int]], list[tuple[bytes, Need]]]:
+        """Return the sorted lines of each file that metrics name, and what the others need in a piece of the text."""
+        if among not in self._sought_by:
+            indices = range(len(self.metrics)) if among is None else among
+            lines_of: dict[str, list[int]] = {}
+            for file, line in sorted(self._lines[index] for index in indices if index in self._lines):
+                lines_of.setdefault(file, []).append(line)
+            needs = {(self._inner[index], self._needs[index]) for index in indices if index not in self._lines}
+            self._sought_by[among] = lines_of, sorted(needs, key=lambda each: each[0])
+        return self._sought_by[among]
 
 
 def _needed_within(need: Need) -> Need:
     return need._replace(words=(need.inner,) if need.inner else (), files=())
-
-
-def _reaches(first: tuple[str, int], last: tuple[str, int], target: LineTarget) -> bool:
-    """Return whether a target is between two places; they may also enclose text of another file."""
-    return first[0] != last[0] or (file_matches(first[0], target[0]) and first[1] <= target[1] <= last[1])
