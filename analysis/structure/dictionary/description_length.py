@@ -25,7 +25,7 @@ and none of this is encoded.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,6 +115,11 @@ class Counts:
         segments = np.append(np.full(len(words), each), 1).astype(np.int64)
         edited = round(rate * size)
         return cls(segments, edited, size + int(segments[:-1].sum()), edited, size, 2)
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """All counts as one value that can be compared."""
+        return (*self.segments.tolist(), self.insertions, self.gaps, self.deletions, self.kept, self.stretch_symbols)
 
     @property
     def mean_uses(self) -> float:

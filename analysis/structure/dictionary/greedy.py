@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +51,10 @@ _TOGETHER = 3
 """Words that may have to be there before any of them pays."""
 _ROUNDING, _MARGIN = 1e-9, 20.0
 """Bits: of rounding, and of what prices that adapt to the words may make up for."""
+_REMEMBERED = 100_000
+"""Symbols of all covers that a search remembers: costs of segments take up to 1 kB for each."""
+
+_Key: TypeAlias = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +86,13 @@ class Cover:
         """Bits in all."""
         return self.bits.total
 
+    @cached_property
+    def key(self) -> _Key:
+        """All that a cover consists of as one value that can be compared."""
+        found = self.decomposition
+        cuts, words = found.cuts.tobytes(), found.words.tobytes()
+        return self.words, self.counts.key, self.evaluator.counts.key, cuts, words
+
 
 @dataclass
 class _Search:
@@ -91,6 +104,9 @@ class _Search:
     rng: np.random.Generator
     windows: Windows = field(init=False)
     literal_bits: NDArray[np.float64] = field(init=False)
+    covers: dict[_Key, Cover] = field(init=False, default_factory=dict)
+    refined: dict[_Key, Cover] = field(init=False, default_factory=dict)
+    dropped: dict[_Key, Cover] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.windows = Windows(self.encoded.codes, self.longest)
@@ -101,6 +117,19 @@ class _Search:
 
     def cover(self, words: tuple[Codes, ...], counts: Counts | None = None) -> Cover:
         """Describe the sequence with some words; `counts` of similar choices set the first prices."""
+        key = words, None if counts is None else counts.key
+        return self._remembered(self.covers, key, lambda: self._describe(words, counts))
+
+    def _remembered(self, known: dict[_Key, Cover], key: _Key, find: Callable[[], Cover]) -> Cover:
+        """Return what was found for a key lately; its steps lead a search to a third of its covers again."""
+        if key not in known:
+            found = find()
+            if len(known) >= max(_REMEMBERED // max(len(self.encoded.codes), 1), 1):
+                del known[next(iter(known))]
+            known[key] = found
+        return known[key]
+
+    def _describe(self, words: tuple[Codes, ...], counts: Counts | None) -> Cover:
         encoded = self.with_words(words)
         if not words or counts is None:
             found, bits = shortest_decomposition(encoded, code=self.code)
@@ -153,6 +182,9 @@ class _Search:
 
     def refine_word(self, cover: Cover, word: int) -> Cover:
         """Change a word by a symbol at a time while that shortens the description."""
+        return self._remembered(self.refined, (cover.key, word), lambda: self._refine_word(cover, word))
+
+    def _refine_word(self, cover: Cover, word: int) -> Cover:
         while True:
             symbols = self.symbols_for(cover, word)
             start = best = cover.words[word]
@@ -232,6 +264,9 @@ class _Search:
 
     def drop_words(self, cover: Cover) -> Cover:
         """Drop words that do not pay."""
+        return self._remembered(self.dropped, cover.key, lambda: self._drop_words(cover))
+
+    def _drop_words(self, cover: Cover) -> Cover:
         for word in reversed(range(len(cover.words))):
             if self.may_be_dropped(cover, word):
                 fewer = self.without_word(cover, word)
