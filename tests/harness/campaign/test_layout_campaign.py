@@ -221,4 +221,4 @@ def test_probes_of_the_kernel_are_set_anew_in_each_layout(tmp_path: Path) -> Non
     assert ended.returncode == 0, ended.stderr
     for trace in traces(tmp_path / "campaigns" / "phases", "probed"):
         assert trace.attributes["layout"] > 0
-        assert trace["rounds"].sum() == trace["sweeps"].sum() == 500
+        assert trace["rounds"].sum() == trace["sweeps"].sum() == 200

@@ -143,7 +143,7 @@ def test_a_program_that_was_not_built_here_is_measured_natively(tmp_path: Path) 
 name: native
 program:
   run: /usr/bin/sha256sum {inputs}/data
-  prepare: "{python} -c \\"open('{inputs}/data', 'wb').write(bytes(150_000_000))\\""
+  prepare: "{python} -c \\"open('{inputs}/data', 'wb').write(bytes(60_000_000))\\""
 measure:
   interval: 2 ms
   source: perf_event

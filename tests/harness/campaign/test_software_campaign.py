@@ -21,7 +21,7 @@ NATIVE = {
     "measure__derived": None,
     "measure__interval": "4 ms",
     "analysis__align_on": ["perf::task-clock"],
-    "program__run": "{build}/phases 500",
+    "program__run": "{build}/phases 200",
     "campaign__runs": 3,
 }
 PROBES = Path("/sys/bus/event_source/devices/uprobe").is_dir() and os.geteuid() == 0
@@ -32,7 +32,7 @@ ALLOCATING = """
 #include <stdlib.h>
 enum state { IDLE, BUSY = 7 };
 static struct { int length; enum state state; } queue;
-__attribute__((noinline)) static void serve(volatile unsigned long *work) { for (int k = 0; k < 60000; k++) *work += k; }
+__attribute__((noinline)) static void serve(volatile unsigned long *work) { for (int k = 0; k < 20000; k++) *work += k; }
 int main(void) {
     volatile unsigned long work = 0;
     for (int i = 0; i < 3000; i++) {
@@ -139,7 +139,7 @@ def test_probes_of_the_kernel_beside_compiled_milestones(tmp_path: Path, sampler
     assert "hits per second" in done.stderr, "the rehearsal says what the probes cost"
     campaign = tmp_path / "campaigns" / "phases"
     for trace in traces(campaign, "probed"):
-        assert trace["rounds"].sum() == trace["sweeps"].sum() == 500
+        assert trace["rounds"].sum() == trace["sweeps"].sum() == 200
         assert trace["prints"].sum() == 1
         assert trace.metrics["sweeps"].source == "kernel probe"
     for trace in traces(campaign, "baseline"):
@@ -213,7 +213,7 @@ def read(n):
 book = Book()
 total = 0
 for i in range(5000):
-    total += book.lend(4000) + read(i)[2]
+    total += book.lend(1500) + read(i)[2]
 print(total)
 """
 

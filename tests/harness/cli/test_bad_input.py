@@ -220,16 +220,18 @@ def test_counters_in_a_library_that_is_not_the_one_loaded(tmp_path: Path) -> Non
         "void begin_round(int); void walk(int); void branch(int); void sweep(int);\nint main" + main
     )
     (source / "Makefile").write_text(
-        "phases: phases.c work.c\n\t$(CC) -O2 -fPIC -shared -o libwork.so work.c\n\t$(CC) -O2 -o $@ phases.c "
+        "phases: phases.c work.c\n\t$(CC) -O1 -fPIC -shared -o libwork.so work.c\n\t$(CC) -O1 -o $@ phases.c "
         "-L. -lwork\n"
     )
     (tmp_path / "older").mkdir()
-    older = ["gcc", "-O2", "-fPIC", "-shared", "-o", str(tmp_path / "older" / "libwork.so"), str(source / "work.c")]
+    older = ["gcc", "-O1", "-fPIC", "-shared", "-o", str(tmp_path / "older" / "libwork.so"), str(source / "work.c")]
     subprocess.run(older, check=True)
     subset = {"steps": ["steps", "rounds"]}
     spec = write_spec(
         tmp_path,
         program__environment={"LD_LIBRARY_PATH": str(tmp_path / "older")},
+        program__run="{build}/phases 20",
+        measure__interval={"records": 60},
         analysis__anchor=None,
         campaign__subsets=subset,
         campaign__seed=3,

@@ -179,13 +179,13 @@ def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) ->
         tmp_path,
         **PLAIN,
         program__build="make CC={cc}",
-        program__run="{build}/phases 25",
+        program__run="{build}/phases 19",
         campaign__baseline_runs=5,
     )
     text = spec.read_text()
     spec.write_text(
         f"{text}\nprograms:\n  plain: {{build: \"make CC={{cc}} CFLAGS='-O0 -g'\"}}\n"
-        "  fewer: {run: '{build}/phases 24', environment: {X: '1'}}\n"
+        "  fewer: {run: '{build}/phases 18', environment: {X: '1'}}\n"
     )
     done = unperturbed(tmp_path, "run", "spec.yaml")
     assert done.returncode in (0, 4), done.stderr
@@ -194,7 +194,7 @@ def test_programs_of_a_spec_are_built_each_by_its_own_command(tmp_path: Path) ->
     found = {one["configuration"]: one["verdict"] for one in said["verdicts"]}
     assert found.keys() == {"plain", "fewer"}
     assert done.returncode == (4 if "perturbed" in found.values() else 0)
-    # Each was built and run by its own command: -O0 executes far more, one round of 25 less only its own part.
+    # Each was built and run by its own command: -O0 executes far more, one round of 19 less only its own part.
     ratios = {name: one["ratio"] for name in found for one in said["levels"][name] if one["metric"] == "PAPI_TOT_INS"}
     assert ratios["plain"] > 0.5
     assert -0.05 < ratios["fewer"] < -0.005

@@ -71,7 +71,7 @@ def test_a_program_that_prints_another_thing_each_time_and_ends_otherwise(tmp_pa
         "#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n"
         "int main(void) {\n    struct timespec now;\n    char read[80];\n    clock_gettime(CLOCK_REALTIME, &now);\n"
         '    printf("%ld %s %s\\n", now.tv_nsec, getenv("WORK"), fgets(read, sizeof read, stdin));\n'
-        "    long double slow = 2;\n    for (long i = 0; i < 9000000; i++)\n        slow = 1 + 1 / slow;\n"
+        "    long double slow = 2;\n    for (long i = 0; i < 5000000; i++)\n        slow = 1 + 1 / slow;\n"
         "    for (int i = 0; i < 500; i++)\n        free(malloc(i + 9000));\n    return slow > 3 ? 0 : 3;\n}\n"
     )  # divisions: much time for few instructions, which are simulated
     subprocess.run(["gcc", "-O1", "-fno-builtin", "-o", "work", "work.c"], cwd=tmp_path, check=True)

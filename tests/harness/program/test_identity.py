@@ -191,13 +191,14 @@ def test_a_campaign_from_before_goes_on_as_it_was_and_a_program_may_change_befor
     assert {trace.attributes.get("program") for trace in traces(campaign, "steps")} == {None}
 
     shutil.rmtree(campaign)
+    alone = write_spec(tmp_path, **{**QUICK, "campaign__subsets": {}})
     source = tmp_path / "phases" / "phases.c"
     kept = source.read_text()
     source.write_text(kept.replace('printf("%ld\\n", found);', 'printf("%ld %p\\n", found, (void *)&argc); return 3;'))
-    failed = unperturbed(tmp_path, "run", more)
+    failed = unperturbed(tmp_path, "run", alone)
     assert failed.returncode == 1, failed.stderr
     assert done_runs(campaign) == []
     source.write_text(kept)
-    ended = unperturbed(tmp_path, "run", more)
+    ended = unperturbed(tmp_path, "run", alone)
     assert ended.returncode in (0, 4), ended.stderr
-    assert {trace.attributes["program"] for trace in traces(campaign, "baseline")} == {identity(more)}
+    assert {trace.attributes["program"] for trace in traces(campaign, "baseline")} == {identity(alone)}

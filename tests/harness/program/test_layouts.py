@@ -118,15 +118,22 @@ def test_a_build_without_layouts_stands_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "00" / "toolchain" / "links").exists(), "to be had in layouts is another build"
 
 
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A program of objects that was built once."""
+    made = Project(tmp_path_factory.mktemp("project"), {**SOURCES, "Makefile": OBJECTS}, "make CC={cc}")
+    made.build()
+    return made
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"key": 1}', "[" * 100_000])
-def test_a_damaged_file_about_a_build_is_no_traceback(tmp_path: Path, content: str) -> None:
-    project = Project(tmp_path, {**SOURCES, "Makefile": OBJECTS}, "make CC={cc}")
+def test_a_damaged_file_about_a_build_is_no_traceback(project: Project, content: str) -> None:
     built = project.build()
     project.make(built.folder, AS_BUILT)
     layouts_module._recipe_file(built.folder).write_text(content)
     with pytest.raises(RunError, match=r"the file is damaged .*; remove the campaign's builds folder"):
         put_in_place(built.folder, AS_BUILT)
-    (tmp_path / "00" / "built.json").write_text(content)
+    (project.folder / "00" / "built.json").write_text(content)
     again = project.build()
     assert (again.sites, again.skipped) == (built.sites, built.skipped)
     assert output(again.folder) == OUTPUT
