@@ -1,9 +1,10 @@
 """Runs commands of `unperturbed`, each in a process of its own that is forked from one that has loaded everything.
 
-Loading takes longer than most commands of these tests. A command that is given another environment starts by itself, as
-a user's does.
+Loading takes longer than most commands of these tests. A command whose environment changes what Python or this tool
+load starts by itself, as a user's does.
 
-    python command_server.py    reads lines of JSON: {"argv", "folder", "out", "err"}; answers each by its exit code
+    python command_server.py    reads lines of JSON: {"argv", "folder", "out", "err", "environment"}; answers each by
+                                its exit code
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-__all__ = ["run_command"]
+__all__ = ["READ_LATE", "run_command"]
+
+READ_LATE = frozenset({"PATH", "BROWSER", "DISPLAY", "WAYLAND_DISPLAY"})
+"""Variables that no import reads: a forked process takes them as one that was started with them."""
 
 _SECONDS, _TOO_LONG = 280, 999
 _LOADED = (
@@ -39,14 +44,24 @@ _LOADED = (
 )
 
 
-def run_command(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder; return its exit code and what it printed."""
+def run_command(
+    folder: Path, words: list[str], environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, with other values of variables in `READ_LATE`; return its exit code and what it
+    printed."""
+    assert READ_LATE.issuperset(environment or {})
     server = _server()
     assert server.stdin is not None
     assert server.stdout is not None
     with tempfile.TemporaryDirectory() as place:
         out, err = Path(place) / "out", Path(place) / "err"
-        asked = {"argv": words, "folder": str(folder), "out": str(out), "err": str(err)}
+        asked = {
+            "argv": words,
+            "folder": str(folder),
+            "out": str(out),
+            "err": str(err),
+            "environment": dict(environment or {}),
+        }
         server.stdin.write(json.dumps(asked) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
@@ -140,7 +155,8 @@ def _ended(process: int) -> int:
     return _TOO_LONG
 
 
-def _become(asked: dict[str, str]) -> None:
+def _become(asked: dict[str, Any]) -> None:
+    os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
     for number, path, flags in (
         (0, os.devnull, os.O_RDONLY),

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.harness.command_server import run_command
+from tests.harness.command_server import READ_LATE, run_command
 from tests.harness.results.schema_faults import file_faults
 from tests.harness.spec.changed_spec import write_changed_spec
 
@@ -50,8 +50,8 @@ def unperturbed(
     folder: Path, *arguments: str | Path, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line in a folder."""
-    if not environment:
-        return run_command(folder, list(map(str, arguments)))
+    if READ_LATE.issuperset(environment or {}):
+        return run_command(folder, list(map(str, arguments)), environment)
     command = [sys.executable, "-m", "unperturbed.harness.cli", *map(str, arguments)]
     return subprocess.run(
         command,
