@@ -21,8 +21,7 @@ quickstart:
 	@tools/setup.sh run
 	@tools/quickstart.sh $(campaign)
 
-test:
-	@tools/setup.sh test
+test: kernels
 	$(python) -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # tests wait a third of their time: three share two processors well
 
 test-pmu:
@@ -33,7 +32,7 @@ attack:
 	@tools/setup.sh attack
 	$(python) -m tests.attacks --minutes $(MINUTES)
 
-kernels:  # compiled ahead, once: else the processes of the tests compile them side by side
+kernels:  # compiled once: else the processes of the tests compile them side by side
 	@tools/setup.sh test
 	.venv/bin/unperturbed cache --quiet warm
 
