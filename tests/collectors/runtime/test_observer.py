@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.programs import BUSY, COUNTED, compile_program, sample
-from unperturbed.collectors.records import NO_PINNING, Mark, Setup, create_record_file, read_record_file
+from unperturbed.collectors.records import NO_PINNING, Mark, Records, Setup, create_record_file, read_record_file
 from unperturbed.collectors.runtime import build_observer
 from unperturbed.collectors.sources import Event
 from unperturbed.collectors.sources.papi.events import wheel_library
@@ -355,19 +355,26 @@ def test_interrupts_that_reading_causes_are_counted(tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("there is one processor")
     program = str(compile_program(tmp_path, BUSY + "int main(void) { busy(300000000); return 0; }"))
-    silent, reading = (
-        min(
-            (sample(tmp_path, [program], setup)[0] for _ in range(3)),
-            key=lambda records: records.interrupts / len(records.rows),
-        )  # what else the host does adds interrupts, and takes none away
-        for setup in (outside(), outside(source="perf_event", events=(TASK_CLOCK, FAULTS)))
-    )
-    share = reading.interrupts / len(reading.rows)
+
+    def share_of(records: Records) -> float:
+        return records.interrupts / len(records.rows)
+
+    def least_of(setup: Setup, bound: float) -> Records:
+        """Repeat while the host may disturb: what else it does adds interrupts, and takes none away."""
+        least = sample(tmp_path, [program], setup)[0]
+        for _ in range(9):
+            if share_of(least) < bound:
+                break
+            least = min(least, sample(tmp_path, [program], setup)[0], key=share_of)
+        return least
+
+    reading = least_of(outside(source="perf_event", events=(TASK_CLOCK, FAULTS)), 2)
+    share = share_of(reading)
     running = (
         (reading.user_us + reading.system_us) * 1e3 / reading.wall_ns
     )  # a program that waits for its processor is not interrupted
     assert 0.5 * running < share < 2
-    assert silent.interrupts / len(silent.rows) < share / 2
+    assert share_of(least_of(outside(), share / 2)) < share / 2
 
 
 def lives(pid: int) -> bool:
