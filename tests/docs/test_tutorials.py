@@ -30,6 +30,7 @@ _LIGHTER = {
 def test_a_tutorial_can_be_followed(name: str, tmp_path: Path) -> None:
     for one in (name, *(later for later, first in AFTER.items() if first == name)):
         assert blocks(PAGES[one])
+        assert all(text in PAGES[one].read_text() for text in _LIGHTER.get(one, {})), "a text to replace is gone"
         follow(PAGES[one], tmp_path, _LIGHTER.get(one, {}))
 
 

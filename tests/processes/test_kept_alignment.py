@@ -1,28 +1,15 @@
 """Where compiled code is kept, and when the compiler is loaded: both are seen from a process of its own."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes.fresh import process
 from unperturbed.analysis.alignment.dtw import kernels
 
 # The kernel that compiles in the shortest time.
 ALIGN = "from unperturbed.analysis.alignment import dtw_cost; print(dtw_cost([1., 2., 4.], [1., 3., 4.]))"
-
-
-def process(code, **environment):
-    inherited = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env={**inherited, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
 
 
 def run(code, **environment):

@@ -1,10 +1,8 @@
 """Where compiled code is kept, and when the compiler is loaded: both are seen from a process of its own."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.processes.fresh import process
 from unperturbed.analysis import compiling
 
 COMPARE = """
@@ -12,17 +10,6 @@ from unperturbed.analysis.diagnosis.distances.blocks import abstract
 from unperturbed.analysis.diagnosis.events import EventTrace
 print(len(abstract(EventTrace.from_pairs([(0, "a"), (1, "b")]), [("a", "b")])))
 """
-
-
-def process(code, **environment):
-    inherited = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env={**inherited, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
 
 
 def test_importing_the_distances_does_not_load_the_compiler():
