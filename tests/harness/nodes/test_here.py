@@ -16,7 +16,7 @@ import yaml
 
 from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import unperturbed, write_spec
-from unperturbed.harness.nodes import read_status
+from unperturbed.harness.nodes import NodePart, read_status
 
 QUICK: dict[str, Any] = {
     "name": "quick",
@@ -63,6 +63,13 @@ def wait_for(what: Callable[[], bool], seconds: float = 120) -> None:
     while not what():  # a limit for what never happens
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.02)
+
+
+def worker_of(part: NodePart, coordinator: int) -> int:
+    """Return the process that works on a part, once its lock names it: before, it names who made the part."""
+    lock = part.folder / "campaign.lock"
+    wait_for(lambda: part.owner is not None and lock.read_text() not in {"", str(coordinator)})
+    return int(lock.read_text())
 
 
 def test_a_coordinator_that_is_killed_or_interrupted_leaves_the_parts_working(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.harness.nodes.forked import Forked
 from tests.harness.nodes.slurm import Cluster, cluster, lacking
-from tests.harness.nodes.test_here import done, quick_spec, states, wait_for
+from tests.harness.nodes.test_here import done, quick_spec, states, wait_for, worker_of
 from unperturbed.harness.nodes import NodePart, parts_of
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
@@ -159,12 +159,11 @@ def test_a_node_that_never_comes_back(slurm: Cluster, tmp_path: Path) -> None:
     running.wait_for_owners()
     gone = str(running.parts[1].owner)
     lost = running.job_of(running.parts[1])
-    lock = running.parts[1].folder / "campaign.lock"
-    wait_for(lambda: bool(lock.read_text()))
+    worker = worker_of(running.parts[1], watching.pid)
     slurm.kill(gone)
     slurm.ask("scontrol", "update", f"nodename={gone}", "state=down", "reason=test")
     # As the node's power does. Slurm knows already: what ends on a node in service counts as a failure of the part.
-    os.kill(int(lock.read_text()), signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)
     wait_for(lambda: watching.poll() is not None or any(n.endswith("02") and j != lost for j, n, *_ in slurm.jobs()))
     assert watching.poll() is None, watching.communicate()[1]
     running.open_gate()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.nodes.forked import Forked
 from tests.harness.nodes.slurm import Cluster, cluster, lacking
-from tests.harness.nodes.test_here import done, states, wait_for
+from tests.harness.nodes.test_here import done, states, wait_for, worker_of
 from tests.harness.nodes.test_search_here import check_evidence, measured, plan_of
 from tests.harness.nodes.test_search_here import start as start_search
 from tests.harness.nodes.test_sweep_here import sweep_spec
@@ -47,9 +47,9 @@ def test_a_sweep_goes_on_without_a_node_that_is_lost(slurm: Cluster, tmp_path: P
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
     gone = str(parts[1].owner)
-    wait_for(lambda: bool((parts[1].folder / "campaign.lock").read_text()))
+    worker = worker_of(parts[1], first.pid)
     slurm.kill(gone)
-    os.kill(int((parts[1].folder / "campaign.lock").read_text()), signal.SIGKILL)  # as the node's power does
+    os.kill(worker, signal.SIGKILL)  # as the node's power does
     slurm.ask("scontrol", "update", f"nodename={gone}", "state=down", "reason=test")
     (tmp_path / "open").touch()
     second = start()
