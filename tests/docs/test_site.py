@@ -30,6 +30,15 @@ PAGES = (
     "evidence/perturbation.html",
 )
 
+TURN = """
+const done = arguments[2];
+document.querySelector('base').href = arguments[1];
+document.body.replaceWith(document.adoptNode(new DOMParser().parseFromString(arguments[0], 'text/html').body));
+Promise.allSettled([...document.images].map((image) => image.decode())).then(() =>
+    done(document.documentElement.scrollWidth - document.documentElement.clientWidth));
+"""
+"""Show the body of another page with the same style sheets, in a third of the time; return how much too wide it is."""
+
 
 class Looked(NamedTuple):
     """What was seen on the pages: requests to elsewhere by page, the tabs, and what keeps readers out."""
@@ -129,16 +138,33 @@ def test_the_search_works_from_a_folder(site: Path, window: ReportPage) -> None:
 
 
 def test_no_page_is_wider_than_a_narrow_window(site: Path, window: ReportPage) -> None:
-    exhibits = set(site.glob("gallery/*.html"))
+    exhibits = sorted(site.glob("gallery/*.html"))
+    for path in exhibits:
+        visit(window, path)
+        wide = window.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{path.relative_to(site)} is {wide} px wider than a window of 600 px"
+    # Only scripts draw an exhibit; elsewhere they load the search's index, which takes longer than the page.
+    window.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        for path in [*sorted(exhibits), *sorted(set(site.rglob("*.html")) - exhibits)]:
-            # Only scripts draw an exhibit; elsewhere they load the search's index, which takes longer than the page.
-            window.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": path not in exhibits})
-            visit(window, path)
-            wide = window.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        shown: tuple[str, ...] = ()
+        for path in sorted(set(site.rglob("*.html")) - set(exhibits)):
+            page = path.read_text(encoding="utf-8")
+            if shown != (shown := styles(page, path.parent)):
+                visit(window, path)
+                window.js("document.head.append(document.createElement('base'))")
+            wide = window.driver.execute_async_script(TURN, page, path.resolve().as_uri())
             assert wide <= 0, f"{path.relative_to(site)} is {wide} px wider than a window of 600 px"
     finally:
         window.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def styles(page: str, folder: Path) -> tuple[str, ...]:
+    """Return the style sheets and styles of a page's head: what its look depends on beside its body."""
+    head = page[: page.index("<body")]
+    sheets = [tag for tag in re.findall(r"<link[^>]*>", head) if "stylesheet" in tag]
+    assert sheets
+    links = [str((folder / re.findall(r'href="([^"]*)"', tag)[0]).resolve()) for tag in sheets]
+    return (*links, *re.findall(r"<style.*?</style>", head, re.DOTALL))
 
 
 def test_a_heading_that_is_linked_stands_below_the_header(site: Path, window: ReportPage) -> None:
