@@ -25,6 +25,39 @@ from unperturbed.analysis.compiling import compilable
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
+def word_masks(codes: Any, joined: Any, lengths: Any) -> Any:
+    """Return the arrays of `WordMasks` for a sequence and the symbols of words of these lengths, one after another."""
+    size = 0
+    for symbol in codes:
+        size = max(size, symbol + 1)
+    for symbol in joined:
+        size = max(size, symbol + 1)
+    column_of = np.zeros(size, np.int32)
+    for symbol in joined:
+        column_of[symbol] = 1
+    # Symbols that words have get a column each, all others the last one.
+    columns = np.int32(column_of.sum())
+    used = np.int32(0)
+    for symbol in range(size):
+        is_used = column_of[symbol] == 1
+        column_of[symbol] = used if is_used else columns
+        used += np.int32(is_used)
+    blocks = np.zeros(len(lengths) + 1, np.int64)
+    for word in range(len(lengths)):
+        blocks[word + 1] = blocks[word] + (lengths[word] + 63) // 64
+    bits = np.zeros((blocks[-1], columns + 1), np.uint64)
+    firsts = np.empty(len(lengths), np.int32)
+    begin = 0
+    for word in range(len(lengths)):
+        firsts[word] = column_of[joined[begin]]
+        bit = 64 * blocks[word + 1] - lengths[word]
+        for symbol in joined[begin : begin + lengths[word]]:
+            bits[bit // 64, column_of[symbol]] |= np.uint64(1) << np.uint64(bit % 64)
+            bit += 1
+        begin += lengths[word]
+    return column_of[codes], bits, blocks, lengths.copy(), firsts
+
+
 @compilable
 def _reset_lcs(blocks: Any, length: int) -> None:
     """Set V for a word of this length, or of its last so many symbols: ones at the upper end of its blocks."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _MODULE = "unperturbed.analysis.structure.decomposition.kernels"
 _WORDS = "const int32[::1], const uint64[:,::1], const int64[::1], const int64[::1], const int32[::1]"
 _CHEAPEST = (f"{_WORDS}, const float64[::1], float64, int64, float64, const float64[::1], float64",)
+_MASKS = ("const int32[::1], const int32[::1], const int64[::1]",)
 _DISTANCES = (f"{_WORDS}, const int64[::1], const int64[::1], boolean",)
 
 
@@ -52,8 +53,6 @@ class Decomposition(Result):
         Index of each segment's word in `dictionary`; −1 for a stretch that no word describes.
     distances : array of int64, shape (segments,)
         ρ of (1) between each segment and its word, in insertions and deletions; the length of a stretch without a word.
-    dictionary : tuple of Word
-        The words, as they were given.
     sequence : Encoded
         What was decomposed.
     """
@@ -62,7 +61,6 @@ class Decomposition(Result):
     cuts: NDArray[np.int64]
     words: NDArray[np.int64]
     distances: NDArray[np.int64]
-    dictionary: tuple[Word, ...]
     sequence: Encoded = field(repr=False)
 
     @classmethod
@@ -71,12 +69,16 @@ class Decomposition(Result):
     ) -> Decomposition:
         """Return a decomposition by its cuts and words; its cost is J where none is given."""
         distances = WordMasks.of(encoded.codes, encoded.words).distances(cuts, words)[0]
-        dictionary = tuple(encoded.decode(word) for word in encoded.words)
-        return cls(float(distances.sum()) if cost is None else cost, cuts, words, distances, dictionary, encoded)
+        return cls(float(distances.sum()) if cost is None else cost, cuts, words, distances, encoded)
 
     def __len__(self) -> int:
         """Return the number of segments, d_opt."""
         return len(self.words)
+
+    @cached_property
+    def dictionary(self) -> tuple[Word, ...]:
+        """The words, as they were given."""
+        return tuple(self.sequence.decode(word) for word in self.sequence.words)
 
     @property
     def edits(self) -> int:
@@ -155,20 +157,8 @@ class WordMasks:
     def of(cls, codes: NDArray[np.int32], words: Sequence[NDArray[np.int32]]) -> WordMasks:
         """Return the masks of encoded words, none of them empty."""
         joined = np.concatenate([*words, np.zeros(0, np.int32)])
-        used = np.unique(joined)
-        column_of = np.full(int(max(codes.max(initial=-1), joined.max(initial=-1))) + 1, len(used), np.int32)
-        column_of[used] = np.arange(len(used), dtype=np.int32)
         lengths = np.array([len(word) for word in words], np.int64)
-        blocks = np.concatenate(([0], np.cumsum(-(-lengths // 64)))).astype(np.int64)
-        columns = column_of[joined]
-        shape = int(blocks[-1]), len(used) + 1
-        bits = np.zeros(shape, np.uint64)
-        positions = _bit_positions(lengths, blocks)
-        rows, shifts = positions // 64, (positions % 64).astype(np.uint64)
-        # No bit is set twice, and numpy adds faster than it takes bitwise or.
-        np.add.at(bits.reshape(-1), rows * shape[1] + columns, np.uint64(1) << shifts)
-        firsts = columns[np.cumsum(lengths) - lengths]
-        return cls(column_of[codes], bits, blocks, lengths, firsts)
+        return cls(*compiled(_MODULE, "word_masks", _MASKS)(codes, joined, lengths))
 
     @property
     def arrays(
@@ -191,14 +181,6 @@ class WordMasks:
 
 def _written(word: Word) -> str:
     return word if isinstance(word, str) else " ".join(map(str, word))
-
-
-def _bit_positions(lengths: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bit of each symbol of each word, counted over all blocks."""
-    ends = 64 * np.repeat(blocks[1:], lengths)
-    last = np.repeat(np.cumsum(lengths), lengths)
-    positions: NDArray[np.int64] = ends - last + np.arange(len(last))
-    return positions
 
 
 def decompose(

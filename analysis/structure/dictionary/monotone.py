@@ -377,9 +377,7 @@ def _drop_unused_words(found: Decomposition) -> Decomposition:
     used = np.unique(found.words[found.words >= 0])
     numbers = np.where(found.words < 0, -1, np.searchsorted(used, found.words)).astype(np.int64)
     kept = replace(found.sequence, words=tuple(found.sequence.words[word] for word in used.tolist()))
-    return replace(
-        found, words=numbers, dictionary=tuple(found.dictionary[word] for word in used.tolist()), sequence=kept
-    )
+    return replace(found, words=numbers, sequence=kept)
 
 
 def _shortest_description(found: Decomposition, code: SymbolCode) -> _Description:
