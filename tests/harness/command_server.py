@@ -3,8 +3,11 @@
 Loading takes longer than most commands of these tests. A command whose environment changes what Python or this tool
 load starts by itself, as a user's does.
 
-    python command_server.py    reads lines of JSON: {"argv", "folder", "out", "err", "environment"}; answers each by
-                                its exit code
+    python command_server.py    reads lines of JSON and answers each by a number:
+        {"argv", "folder", "out", "err", "environment"}    the command's exit code, once it has ended
+        the same with "group": true                        the number of its process, which leads a group of its own,
+                                                           in that environment alone
+        {"process"}                                        that process' exit code, or `STILL_RUNS`
 """
 
 from __future__ import annotations
@@ -26,11 +29,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-__all__ = ["READ_LATE", "run_command"]
+__all__ = ["READ_LATE", "STILL_RUNS", "run_command", "start_command", "state_of"]
 
 READ_LATE = frozenset({"PATH", "BROWSER", "DISPLAY", "WAYLAND_DISPLAY"})
 """Variables that no import reads: a forked process takes them as one that was started with them."""
 
+STILL_RUNS = 998
 _SECONDS, _TOO_LONG = 280, 999
 _LOADED = (
     "unperturbed.harness.cli",
@@ -50,24 +54,31 @@ def run_command(
     """Run a command in a folder, with other values of variables in `READ_LATE`; return its exit code and what it
     printed."""
     assert READ_LATE.issuperset(environment or {})
-    server = _server()
-    assert server.stdin is not None
-    assert server.stdout is not None
     with tempfile.TemporaryDirectory() as place:
         out, err = Path(place) / "out", Path(place) / "err"
-        asked = {
-            "argv": words,
-            "folder": str(folder),
-            "out": str(out),
-            "err": str(err),
-            "environment": dict(environment or {}),
-        }
-        server.stdin.write(json.dumps(asked) + "\n")
-        server.stdin.flush()
-        code = int(server.stdout.readline())
+        code = _ask(argv=words, folder=str(folder), out=str(out), err=str(err), environment=dict(environment or {}))
         if code == _TOO_LONG:
             raise subprocess.TimeoutExpired(words, _SECONDS, out.read_text(), err.read_text())
         return subprocess.CompletedProcess(["unperturbed", *words], code, out.read_text(), err.read_text())
+
+
+def start_command(folder: Path, words: list[str], environment: Mapping[str, str], out: Path, err: Path) -> int:
+    """Start a command in a process group of its own, whatever its environment; return the number of its process."""
+    return _ask(argv=words, folder=str(folder), out=str(out), err=str(err), environment=dict(environment), group=True)
+
+
+def state_of(process: int) -> int:
+    """Return the exit code of a process that was started here, or minus its signal; `STILL_RUNS` while it runs."""
+    return _ask(process=process)
+
+
+def _ask(**asked: object) -> int:
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(asked) + "\n")
+    server.stdin.flush()
+    return int(server.stdout.readline())
 
 
 @cache
@@ -86,6 +97,9 @@ def _serve() -> None:
     with os.fdopen(os.dup(0)) as lines:
         for line in lines:
             asked = json.loads(line)
+            if "process" in asked:
+                answers.write(f"{_code_of(asked['process'])}\n")
+                continue
             loaded = loaded or _load_kernels()
             gc.collect()
             gc.freeze()  # collecting what was loaded would copy all of it into each process
@@ -95,7 +109,7 @@ def _serve() -> None:
                 answers.close()
                 _become(asked)
                 _run(asked["argv"])
-            answers.write(f"{_ended(process)}\n")
+            answers.write(f"{process if 'group' in asked else _ended(process)}\n")
 
 
 def _run(words: list[str]) -> NoReturn:
@@ -146,16 +160,24 @@ def _ended(process: int) -> int:
     """Wait for a process; return its exit code."""
     deadline = time.monotonic() + _SECONDS
     while time.monotonic() < deadline:
-        known, status = os.waitpid(process, os.WNOHANG)
-        if known:
-            return os.waitstatus_to_exitcode(status)
+        if (code := _code_of(process)) != STILL_RUNS:
+            return code
         time.sleep(0.005)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
     return _TOO_LONG
 
 
+def _code_of(process: int) -> int:
+    known, status = os.waitpid(process, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if known else STILL_RUNS
+
+
 def _become(asked: dict[str, Any]) -> None:
+    if "group" in asked:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
+        os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
     for number, path, flags in (

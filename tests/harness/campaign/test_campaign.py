@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.report.browser import chromium_missing, open_report
+from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import SPEC, done_runs, unperturbed, verdicts, write_spec
 from unperturbed.analysis.alignment import align
 from unperturbed.analysis.perturbation import SEVERITY
@@ -59,18 +60,7 @@ class Finished:
         ]
 
 
-def _start(folder: Path, spec: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec)],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def _wait_for(campaign: Path, count: int, process: subprocess.Popen[str]) -> None:
+def _wait_for(campaign: Path, count: int, process: Forked) -> None:
     deadline = time.monotonic() + 200
     while len(done_runs(campaign)) < count and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -81,11 +71,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
     folder = tmp_path_factory.mktemp("campaign")
     spec = write_spec(folder)
     campaign = folder / "campaigns" / "phases"
-    first = _start(folder, spec)
+    first = Forked(folder, "run", spec)
     _wait_for(campaign, 3, first)
     time.sleep(0.3)  # somewhere inside the next run
     first.send_signal(signal.SIGKILL)
-    said, _ = first.communicate()
+    said = "".join(first.communicate())
     before = {run: (campaign / "runs" / run / "trace.parquet").stat().st_mtime_ns for run in done_runs(campaign)}
     yield Finished(folder, spec, before, said, unperturbed(folder, "run", spec))
 
@@ -267,13 +257,13 @@ def test_host_state_is_kept_with_every_run(finished: Finished) -> None:
 def test_an_interrupt_ends_with_130_and_a_second_process_is_refused(tmp_path: Path) -> None:
     spec = write_spec(tmp_path)
     campaign = tmp_path / "campaigns" / "phases"
-    process = _start(tmp_path, spec)
+    process = Forked(tmp_path, "run", spec)
     _wait_for(campaign, 1, process)
     other = unperturbed(tmp_path, "run", spec)
     assert other.returncode == 2
     assert f"another process (pid {process.pid}) is working on this campaign" in other.stderr
     os.kill(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    said = "".join(process.communicate(timeout=60))
     assert process.returncode == 130
     assert "interrupted" in said
     assert "Traceback" not in said

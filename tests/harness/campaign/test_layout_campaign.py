@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from tests.harness.campaign.test_sampling_campaign import traces
 from tests.harness.campaign.test_software_campaign import NATIVE, PROBES
+from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import unperturbed, verdicts, write_spec
 from tests.harness.program.test_layouts import symbols
 from unperturbed.errors import SpecError
@@ -64,13 +63,7 @@ def done(campaign: Path) -> dict[str, int]:
 def test_a_killed_campaign_goes_on_in_the_same_layouts(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, **CHANGED, campaign__layouts="varied", campaign__sham=True)
     campaign = tmp_path / "campaigns" / "phases"
-    first = subprocess.Popen(
-        [sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec)],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    first = Forked(tmp_path, "run", spec)
     deadline = time.monotonic() + 200
     while len(list(campaign.glob("runs/*/trace.parquet"))) < 5 and first.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)

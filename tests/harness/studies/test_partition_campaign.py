@@ -4,12 +4,10 @@ run."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ import pytest
 import yaml
 
 from tests.analysis.report.browser import chromium_missing, open_report
+from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
 from tests.harness.results.schema_faults import file_faults
 from unperturbed.collectors.data import Kind, Metric, Trace
@@ -66,21 +65,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
     folder = tmp_path_factory.mktemp("partition")
     spec = write_spec(folder, campaign=DESIGN, analysis=ANALYSIS, **SAMPLING)
     campaign = folder / "campaigns" / "phases-partition"
-    command = [sys.executable, "-m", "unperturbed.harness.cli", "partition", str(spec)]
-    first = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        env=os.environ,
-    )
+    first = Forked(folder, "partition", spec)
     deadline = time.monotonic() + 240
     while len(done_runs(campaign)) < 7 and first.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     first.send_signal(signal.SIGKILL)  # among the runs of the first candidate
-    printed = first.communicate()[0]
+    printed = "".join(first.communicate())
     written = _traces(campaign)
     killed = {run: written[run] for run in done_runs(campaign)}
     yield Found(folder, spec, killed, printed, unperturbed(folder, "partition", spec))

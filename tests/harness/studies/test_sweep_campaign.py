@@ -8,7 +8,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import done_runs, unperturbed
 from tests.harness.points_sweep import write_sweep_spec
 from unperturbed.collectors.data import read_sweep, read_sweep_facts
@@ -43,19 +43,7 @@ class Finished:
         return self.folder / "campaigns" / "points"
 
 
-def _start(folder: Path, spec: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        # What a shell starts in the background ignores interrupts.
-        ["env", "--default-signal=INT", sys.executable, "-m", "unperturbed.harness.cli", "run", str(spec)],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def _wait_for(campaign: Path, count: int, process: subprocess.Popen[str]) -> None:
+def _wait_for(campaign: Path, count: int, process: Forked) -> None:
     deadline = time.monotonic() + 200
     while len(done_runs(campaign)) < count and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -70,11 +58,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
     folder = tmp_path_factory.mktemp("sweep")
     spec = write_sweep_spec(folder)
     campaign = folder / "campaigns" / "points"
-    first = _start(folder, spec)
+    first = Forked(folder, "run", spec)
     _wait_for(campaign, 7, first)
     time.sleep(0.2)  # somewhere inside the next run
     first.send_signal(signal.SIGKILL)
-    said, _ = first.communicate()
+    said = "".join(first.communicate())
     before = _written(campaign)
     yield Finished(folder, spec, before, said, unperturbed(folder, "run", spec))
 
@@ -390,13 +378,13 @@ def test_an_interrupt_leaves_the_table_of_what_is_done(tmp_path: Path) -> None:
     changes = {**NATIVE_ONLY, "parameters": {"seconds": {"from": 0.05, "to": 3.0, "step": 0.05}}}
     spec = write_sweep_spec(tmp_path, **changes, program__run="/bin/sleep {parameters.seconds}")
     campaign = tmp_path / "campaigns" / "points"
-    process = _start(tmp_path, spec)
+    process = Forked(tmp_path, "run", spec)
     _wait_for(campaign, 3, process)
     other = unperturbed(tmp_path, "run", spec)
     assert other.returncode == 2
     assert f"another process (pid {process.pid}) is working on this campaign" in other.stderr
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    said = "".join(process.communicate(timeout=60))
     assert process.returncode == 130, said
     frame, _ = read_sweep(campaign)
     assert 3 <= frame.height < 60
