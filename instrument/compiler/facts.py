@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import HostError
@@ -19,6 +18,7 @@ from unperturbed.instrument.files import write_whole
 from unperturbed.instrument.finding.parse import Facts
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
 
     from unperturbed.instrument.layout.relink import Layout
@@ -237,6 +237,8 @@ def _digest(content: bytes) -> str:
 
 
 def _run(words: list[str], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    import subprocess  # noqa: PLC0415  most answers are kept, and it would cost every source 6 ms
+
     try:
         return subprocess.run(words, input=text, capture_output=True, check=False)
     except OSError as error:

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from unperturbed.common import supervision
@@ -66,10 +67,11 @@ def write_executables(settings: Settings, compilers: Mapping[str, Sequence[str]]
     random part, which also gives the fraction of the second in its time.
     """
     program = launcher_program(compilers["cc"], Path(settings.folder) / "cache")
+    shared = _digest([(Path(settings.folder) / "settings.json").read_bytes(), *_own_sources(settings)]).encode()
     for name, words in compilers.items():
         target = Path(settings.folder) / name
         fields = b"".join(field + b"\0" for field in launcher_fields(settings, words, python, name))
-        digest = _digest([fields, (Path(settings.folder) / "settings.json").read_bytes(), *_own_sources(settings)])
+        digest = _digest([fields, shared])
         configuration = f"{target}.launch"
         present = target.read_bytes() if target.is_file() else b""
         whole = (
@@ -208,8 +210,13 @@ def _with_configuration(program: bytes, configuration: str, digest: str) -> byte
 
 def _own_sources(settings: Settings) -> list[bytes]:
     """Return everything else that decides what is put into a program: this package, and the runtime."""
-    own = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return [path.read_bytes() for path in (*own, *map(Path, (*settings.runtime, *settings.bounds)))]
+    runtime = map(Path, (*settings.runtime, *settings.bounds))
+    return [_package_digest().encode(), *(path.read_bytes() for path in runtime)]
+
+
+@cache
+def _package_digest() -> str:
+    return _digest(path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py")))
 
 
 def _digest(contents: Iterable[bytes]) -> str:

@@ -14,7 +14,6 @@ import importlib
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from unperturbed.common.wording import first_of
@@ -290,6 +289,8 @@ def loader_of(kind: type[EventKind]) -> tuple[str, str]:
     module = kind.__module__
     if module.startswith("unperturbed."):
         return f"{module}:{kind.__qualname__}", ""
+    from pathlib import Path  # noqa: PLC0415  the wrapper of a compiler loads kinds without it
+
     file = Path(sys.modules[module].__file__ or "")
     levels = module.count(".") + (file.name == "__init__.py")
     return f"{module}:{kind.__qualname__}", str(file.absolute().parents[levels])

@@ -10,7 +10,7 @@ from clang.cindex import CursorKind
 from unperturbed.instrument.events.places import Body, Function, InsertionPoint
 from unperturbed.instrument.finding.declarations import FUNCTION_KINDS, after_brace, function_of, lambda_of
 from unperturbed.instrument.finding.expressions import OPERATIONS, address_taken, assigned, unevaluated
-from unperturbed.instrument.finding.parse import span
+from unperturbed.instrument.finding.parse import children_of, span
 from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
 
 _LOOPS = (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT)
@@ -93,7 +93,7 @@ class _Reader:
         function = self._function
         stack = [_Node(function.body, _BARE)]
         if function.cursor.kind == CursorKind.CONSTRUCTOR:
-            initialisers = [child for child in function.cursor.get_children() if child.kind.is_expression()]
+            initialisers = [child for child in children_of(function.cursor) if child.kind.is_expression()]
             stack += [_Node(child) for child in reversed(initialisers)]
         while stack:
             node = stack.pop()
@@ -144,7 +144,7 @@ class _Reader:
             self._body.labels.append((node.cursor.spelling, point))
 
     def _loop(self, loop: Any) -> None:
-        children = list(loop.get_children())
+        children = children_of(loop)
         start, _ = span(loop)
         if loop.kind == CursorKind.DO_STMT:
             condition = self._data[slice(*span(children[-1]))]
@@ -182,7 +182,7 @@ class _Reader:
             offset = after_brace(self._data, start)
             return InsertionPoint("block", offset, offset, at)
         if kind in _LABELS:
-            return self._point(_Node(list(cursor.get_children())[-1], node.position), at)
+            return self._point(_Node(children_of(cursor)[-1], node.position), at)
         if kind == CursorKind.NULL_STMT and (node.position == _IN_BLOCK or self._data[start : start + 1] == b":"):
             # Behind a semicolon: in C++ nothing else may follow a label's attributes. A label at the end of a block:
             # libclang puts the missing statement on its colon.
@@ -191,7 +191,7 @@ class _Reader:
 
     def _children(self, node: _Node) -> list[_Node]:
         cursor, kind = node.cursor, node.cursor.kind
-        children = list(cursor.get_children())
+        children = children_of(cursor)
         if kind == CursorKind.COMPOUND_STMT:
             return [_Node(child, _IN_BLOCK) for child in children]
         if kind in _LABELS:
@@ -253,9 +253,9 @@ class _Reader:
         return name if next_token(self._data, offset + 1)[1] == span(node.cursor)[0] else ""
 
     def _ends_with_return(self) -> bool:
-        last = next(reversed(list(self._function.body.get_children())), None)
+        last = next(reversed(children_of(self._function.body)), None)
         while last is not None and last.kind in _LABELS:
-            last = list(last.get_children())[-1]
+            last = children_of(last)[-1]
         return last is not None and self._is_return(last)
 
     def _is_return(self, cursor: Any) -> bool:
@@ -267,7 +267,7 @@ class _Reader:
 def _is_lambda(expression: Any) -> bool:
     """Return whether an expression is a lambda and nothing more."""
     while expression.kind == CursorKind.UNEXPOSED_EXPR:
-        inner = list(expression.get_children())
+        inner = children_of(expression)
         if len(inner) != 1:
             return False
         expression = inner[0]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from clang.cindex import CursorKind, StorageClass, conf
 
 from unperturbed.instrument.events.places import Function
-from unperturbed.instrument.finding.parse import ParsedText, span
+from unperturbed.instrument.finding.parse import ParsedText, children_of, span
 from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
 
 FUNCTION_KINDS = frozenset(
@@ -31,7 +31,7 @@ RECORD_KINDS = frozenset(
         CursorKind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION,
     }
 )
-_SCOPES = RECORD_KINDS | {
+SCOPE_KINDS = RECORD_KINDS | {
     CursorKind.NAMESPACE,
     CursorKind.LINKAGE_SPEC,
     CursorKind.UNEXPOSED_DECL,
@@ -43,20 +43,20 @@ _CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
 
 def top_level(parsed: ParsedText) -> Iterator[Any]:
     """Yield the cursors of the text's own top level (what the shims declare left out)."""
-    for cursor in parsed.root.get_children():
+    for cursor in children_of(parsed.root):
         location = cursor.location
         if location.file is not None and location.file.name == parsed.root.spelling:
             yield cursor
 
 
-def members(scope: Any) -> Iterator[Any]:
-    """Yield a cursor and all that is declared in it through namespaces and classes, not in functions."""
+def members(scope: Any, is_wanted: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    """Yield a cursor, and all (that is wanted) that is declared in it through namespaces and classes."""
     stack = [scope]
     while stack:
         cursor = stack.pop()
         yield cursor
-        if cursor.kind in _SCOPES:
-            stack.extend(reversed(list(cursor.get_children())))
+        if cursor.kind in SCOPE_KINDS:
+            stack.extend(child for child in reversed(children_of(cursor)) if is_wanted is None or is_wanted(child))
 
 
 def function_of(cursor: Any, data: bytes, outer: Function | None = None) -> Function | None:
@@ -226,12 +226,12 @@ def typedef_names(parsed: ParsedText) -> dict[int, set[str]]:
 
 
 def _body(cursor: Any) -> Any | None:
-    children = list(cursor.get_children())
+    children = children_of(cursor)
     last = children[-1] if children else None
     if last is not None and last.kind == CursorKind.CXX_TRY_STMT:
-        last = next(iter(last.get_children()), None)
+        last = next(iter(children_of(last)), None)
     if last is not None and last.kind == CursorKind.UNEXPOSED_STMT:
-        last = next(iter(last.get_children()), None)  # a coroutine's body with what the compiler puts around it
+        last = next(iter(children_of(last)), None)  # a coroutine's body with what the compiler puts around it
     return last if last is not None and last.kind == CursorKind.COMPOUND_STMT else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from clang.cindex import CursorKind, TypeKind, conf
 
 from unperturbed.instrument.finding.declarations import FUNCTION_KINDS
-from unperturbed.instrument.finding.parse import span
+from unperturbed.instrument.finding.parse import children_of, span
 from unperturbed.instrument.finding.preprocessed import after_parentheses, next_token
 
 _ARRAYS = frozenset(
@@ -48,7 +48,7 @@ def assigned(cursor: Any, data: bytes) -> Any | None:
         return None
     if kind == CursorKind.CALL_EXPR and not _OPERATORS.fullmatch(cursor.spelling):
         return None
-    left = next(iter(cursor.get_children()), None)
+    left = next(iter(children_of(cursor)), None)
     if left is None:
         return None
     if kind == CursorKind.BINARY_OPERATOR:
@@ -64,7 +64,7 @@ def address_taken(cursor: Any, data: bytes) -> Any | None:
     """Return the operand of a unary &, None for any other expression."""
     if cursor.kind != CursorKind.UNARY_OPERATOR or data[span(cursor)[0] : span(cursor)[0] + 1] != b"&":
         return None
-    return next(iter(cursor.get_children()), None)
+    return next(iter(children_of(cursor)), None)
 
 
 def objects(expression: Any, data: bytes) -> Iterator[Any]:
@@ -83,10 +83,10 @@ def objects(expression: Any, data: bytes) -> Iterator[Any]:
             yield from _declaration(cursor, data)
             cursor = _base(cursor, data)
         elif kind == CursorKind.ARRAY_SUBSCRIPT_EXPR:
-            base = _stripped(next(iter(cursor.get_children()), None))
+            base = _stripped(next(iter(children_of(cursor)), None))
             cursor = base if base is not None and base.type.get_canonical().kind in _ARRAYS else None
         elif kind in (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR):
-            cursor = next(iter(cursor.get_children()), None)
+            cursor = next(iter(children_of(cursor)), None)
         else:
             return
 
@@ -95,7 +95,7 @@ def called(call: Any) -> Iterator[Any]:
     """Yield the functions that a call may call directly; several for an overload that a template resolves later."""
     callee = call.referenced
     if callee is None:
-        first = _stripped(next(iter(call.get_children()), None))
+        first = _stripped(next(iter(children_of(call)), None))
         callee = _chosen(first) if first is not None else None
     if callee is None:
         return
@@ -110,7 +110,7 @@ def _chosen(expression: Any) -> Any | None:
     """Return what an expression refers to; for a _Generic selection, what alone has the type of the whole."""
     if expression.kind != CursorKind.GENERIC_SELECTION_EXPR:
         return expression.referenced
-    _, *choices = expression.get_children()
+    _, *choices = children_of(expression)
     found = {
         choice.referenced.hash: choice.referenced
         for choice in choices
@@ -132,19 +132,19 @@ def _declaration(reference: Any, data: bytes = b"") -> Iterator[Any]:
     # In a class template libclang leaves `this->x` open, though x can only be the template's own member.
     start, end = span(reference)
     found = re.fullmatch(rb"this\s*->\s*(\w+)", data[start:end])
-    this = next(iter(reference.get_children()), None)
+    this = next(iter(children_of(reference)), None)
     if found is None or this is None:
         return
     record = this.type.get_pointee().get_declaration()
     name = found[1].decode("utf-8", "replace")
     yield from (
-        field for field in record.get_children() if field.kind == CursorKind.FIELD_DECL and field.spelling == name
+        field for field in children_of(record) if field.kind == CursorKind.FIELD_DECL and field.spelling == name
     )
 
 
 def _base(member: Any, data: bytes) -> Any | None:
     """Return the object whose member is named, None when it is reached through a pointer or is `this`."""
-    base = next((child for child in member.get_children() if child.kind.is_expression()), None)
+    base = next((child for child in children_of(member) if child.kind.is_expression()), None)
     if base is None or base.type.get_canonical().kind == TypeKind.POINTER:
         return None
     return None if next_token(data, span(base)[1])[0] == b"->" else base
@@ -152,7 +152,7 @@ def _base(member: Any, data: bytes) -> Any | None:
 
 def _stripped(cursor: Any | None) -> Any | None:
     while cursor is not None and cursor.kind in (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR):
-        inner = next(iter(cursor.get_children()), None)
+        inner = next(iter(children_of(cursor)), None)
         if inner is None:
             return cursor
         cursor = inner

@@ -178,6 +178,31 @@ def _offset_reader() -> Callable[[Any], int]:
     return offset
 
 
+def children_of(cursor: Any) -> list[Any]:
+    """Return a cursor's children: the bindings make a callback for each call, and compare each child with no cursor."""
+    found: list[Any] = []
+    visit, note = _visitor()
+    visit(cursor, note, found)
+    unit = cursor._tu  # as the bindings do: it must live as long as its cursors
+    for child in found:
+        child._tu = unit
+    return found
+
+
+@cache
+def _visitor() -> tuple[Callable[..., int], Any]:
+    """Return libclang's function that visits children, and a callback that appends each to a list."""
+    from ctypes import CFUNCTYPE, c_int, py_object  # noqa: PLC0415  as above
+
+    from clang import cindex  # noqa: PLC0415  as above
+
+    def note(child: Any, _parent: Any, found: list[Any]) -> int:
+        found.append(child)
+        return 1  # go on behind the child
+
+    return cindex.conf.lib.clang_visitChildren, CFUNCTYPE(c_int, cindex.Cursor, cindex.Cursor, py_object)(note)
+
+
 def cursor_at(parsed: ParsedText, offset: int) -> Any | None:
     """Return the innermost cursor at a byte offset, None when there is none."""
     from clang import cindex  # noqa: PLC0415  as above

@@ -9,15 +9,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from unperturbed.instrument.events.kind import CompiledKind, load_kind
 from unperturbed.instrument.events.need import Need, Selected
 from unperturbed.instrument.events.targets import file_matches
-from unperturbed.instrument.finding.preprocessed import PreprocessedText, after_parentheses, next_token
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from unperturbed.instrument.finding.preprocessed import PreprocessedText, after_parentheses, next_token, words_like
 
 TRAILERS = frozenset(b"__attribute__ __attribute __asm__ asm __asm noexcept throw __extension__".split())
 """Words that stand behind a declaration."""
@@ -64,13 +60,9 @@ def _meets(text: PreprocessedText, need: Need, data: bytes) -> bool:
     return not need.used or _USES[need.use](data, need.used.encode())
 
 
-def _occurrences(data: bytes, name: bytes) -> Iterator[re.Match[bytes]]:
-    return re.finditer(rb"(?<![\w$])" + re.escape(name) + rb"(?![\w$])", data)
-
-
 def _may_define(data: bytes, name: bytes) -> bool:
     """Return whether some occurrence of the name looks like a definition, not like a prototype or a call."""
-    for found in _occurrences(data, name):
+    for found in words_like(data, name):
         token, offset = next_token(data, found.end())
         if token == b"<" or (token, next_token(data, offset + 1)[0]) in ((b")", b"("), (b"=", b"[")):
             return True  # a template, a name in parentheses, a lambda's variable
@@ -88,7 +80,7 @@ def _may_define(data: bytes, name: bytes) -> bool:
 
 def _may_call(data: bytes, name: bytes) -> bool:
     """Return whether some occurrence looks like a call, which none in a declaration `T f` or `extern T *f` does."""
-    for found in _occurrences(data, name):
+    for found in words_like(data, name):
         behind = next_token(data, found.end())[0]
         chosen = behind == b"," and data[max(0, found.start() - 80) : found.start()].rstrip().endswith(
             b":"
@@ -109,12 +101,12 @@ def _is_declared(data: bytes, offset: int) -> bool:
 def _may_write(data: bytes, name: bytes) -> bool:
     """Return whether some occurrence of the name is no plain declaration, `type name;` or `type *name;`."""
     declared = rb"(?:[A-Za-z_$][\w$]*\s+|[*&]\s*)" + re.escape(name) + rb"(?![\w$])\s*(?:\[[^]\n]*\]\s*)*[;,):]"
-    return sum(1 for _ in _occurrences(data, name)) > sum(1 for _ in re.finditer(declared, data))
+    return sum(1 for _ in words_like(data, name)) > sum(1 for _ in re.finditer(declared, data))
 
 
 def _may_store(data: bytes, name: bytes) -> bool:
     """Return whether some occurrence looks like a variable's definition: after a type or a declarator, not `extern`."""
-    for found in _occurrences(data, name):
+    for found in words_like(data, name):
         token, _ = next_token(data, found.end())
         if token not in _BEHIND_VARIABLE:
             continue

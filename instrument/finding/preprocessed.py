@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from functools import cached_property
 
 _MARKER = re.compile(rb'^#(?:line)? (\d+) "((?:[^"\\\n]|\\.)*)"((?: \d)*)[^\n]*\n?', re.MULTILINE)
@@ -20,6 +21,7 @@ _TOKEN = re.compile(
 )
 
 _SYSTEM = b"3"
+_WORD_SIGNS = frozenset(sign for sign in range(128) if re.match(r"[\w$]", chr(sign)))
 
 
 class PreprocessedText:
@@ -95,6 +97,23 @@ class PreprocessedText:
             return 0
         folder = _MARKER.match(self.data, first.end())
         return folder.end() if folder is not None and folder[2].endswith(b"//") else first.end()
+
+
+def words_like(data: bytes, name: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield each place where a name is a whole word."""
+    # The name stands first, so that the search leaps from one to the next: with what must not precede it, it would
+    # try every byte.
+    literal = re.escape(name)
+    return re.finditer(rb"%b(?<![\w$]%b)(?![\w$])" % (literal, literal), data)
+
+
+def words_with(data: bytes, part: bytes) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each word that holds a piece of a name."""
+    for found in re.finditer(re.escape(part) + rb"[\w$]*", data):
+        start = found.start()
+        while start and data[start - 1] in _WORD_SIGNS:
+            start -= 1
+        yield start, found.end()
 
 
 def next_token(data: bytes, offset: int) -> tuple[bytes, int]:

@@ -15,6 +15,7 @@ from unperturbed.instrument.finding.body import read_body
 from unperturbed.instrument.finding.declarations import (
     FUNCTION_KINDS,
     RECORD_KINDS,
+    SCOPE_KINDS,
     field_names,
     function_names,
     function_of,
@@ -31,8 +32,9 @@ from unperturbed.instrument.finding.expressions import called, objects
 from unperturbed.instrument.finding.gauges import Gauge, gauge_of, is_definition
 from unperturbed.instrument.finding.parse import ParsedText, UnreadableError, cursor_at, span
 from unperturbed.instrument.finding.prefilter import Selection
-from unperturbed.instrument.finding.preprocessed import PreprocessedText, next_token
+from unperturbed.instrument.finding.preprocessed import PreprocessedText, next_token, words_like, words_with
 
+_WITH_BODIES = FUNCTION_KINDS | SCOPE_KINDS
 _MAY_NEST = re.compile(rb"\][^][;]{0,80}[({]|\b(?:class|struct)\b")
 _LOOP_PRAGMA = re.compile(rb"#pragma\s+(?:omp|acc|GCC\s+(?:unroll|ivdep)|clang\s+loop)\b[^\n]*\n\s*(?:#[^\n]*\n\s*)*\Z")
 _CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
@@ -179,7 +181,7 @@ class _TextSearch:
             if system and not self._selection.may_count(*whole, among=self._selection.reaching_system):
                 continue
             spans.append(whole)
-            for member in members(cursor):
+            for member in members(cursor, self._may_count_in_system_header if system else None):
                 self._declaration(member, cursor, system=system)
         for kind in self._kinds:
             kind.in_text()
@@ -189,6 +191,14 @@ class _TextSearch:
                 file, line = self._text.locate(offset)
                 raise UnreadableError(f"{file}:{line}: libclang: {message}")
         return Found([*self._sites.values(), *self._gauges.values()], list(self._uncounted.values()), self._names)
+
+    def _may_count_in_system_header(self, cursor: Any) -> bool:
+        """Return whether a member of what a system header declares may hold a site: its names are nobody's to know."""
+        if cursor.kind not in _WITH_BODIES:
+            return bool(cursor.kind == CursorKind.VAR_DECL)
+        start, end = span(cursor)
+        # libclang has no place for some templates (see `function_of`).
+        return end == 0 or self._selection.may_count(start, end, among=self._selection.reaching_system)
 
     def _declaration(self, cursor: Any, outermost: Any, *, system: bool) -> None:
         if cursor.kind in FUNCTION_KINDS:
@@ -291,16 +301,16 @@ class _TextSearch:
         # A glob without a word means every function, and most of them are called by pointers somewhere.
         if not words or words[-1].encode() not in self.data:
             return
-        more = rb"[\w$]*" if is_glob(target) else b""
-        word = rb"(?<![\w$])" + more + re.escape(words[-1].encode()) + more + rb"(?![\w$])"
-        for found in re.finditer(word, self.data):
-            if self._text.is_system(found.start()) or self._is_called(found.end()):
+        word = words[-1].encode()
+        found = words_with(self.data, word) if is_glob(target) else (at.span() for at in words_like(self.data, word))
+        for start, end in found:
+            if self._text.is_system(start) or self._is_called(end):
                 continue
-            reference = cursor_at(self._parsed, found.start())
+            reference = cursor_at(self._parsed, start)
             if reference is None or reference.kind != CursorKind.DECL_REF_EXPR or reference.referenced is None:
                 continue
             if reference.referenced.kind in FUNCTION_KINDS:
-                yield found.start(), function_names(reference.referenced)
+                yield start, function_names(reference.referenced)
 
     def written_objects(self, function: Function, expression: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
         for declaration in objects(expression, self.data):
