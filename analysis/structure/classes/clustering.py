@@ -22,94 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.structure.classes.scaling import RESOLUTION, FloatArray
+from unperturbed.analysis.structure.classes.student_t import (
+    fit_student_t,
+    median_of_rows,
+    student_t_bits_of_classes,
+    student_t_weights,
+)
 from unperturbed.common.extras import load_library
-
-DEGREES_OF_FREEDOM = 4.0
-"""An interval 10 standard deviations off costs 12 bits; under a normal distribution it would cost 72."""
-
-_ROUNDS = 6
-"""Of reweighting: further ones hardly move a class."""
-
-
-def student_t_bits(
-    values: NDArray[np.float64], centre: NDArray[np.float64], variances: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return −log2 of the density of values under a multivariate t distribution.
-
-    Parameters
-    ----------
-    values : array of float64, shape (n, metrics)
-        One row a value.
-    centre, variances : array of float64, shape (metrics,)
-        Location, and variances along the axes as scale parameters.
-
-    Returns
-    -------
-    array of float64, shape (n,)
-        Differences between classes are bits; the level depends on the unit, and may be negative.
-    """
-    distance = ((values - centre) ** 2 / variances).sum(axis=1)
-    tail = (DEGREES_OF_FREEDOM + values.shape[1]) / 2 * np.log2(1 + distance / DEGREES_OF_FREEDOM)
-    bits: NDArray[np.float64] = student_t_peak_bits(variances) + tail
-    return bits
-
-
-def student_t_peak_bits(variances: NDArray[np.float64]) -> float:
-    """Return the bits of a value at the centre: the least of `student_t_bits`."""
-    metrics, freedom = len(variances), DEGREES_OF_FREEDOM
-    normaliser = (
-        math.lgamma(freedom / 2) - math.lgamma((freedom + metrics) / 2) + metrics / 2 * math.log(freedom * math.pi)
-    )
-    return float(normaliser + np.log(variances).sum() / 2) / math.log(2)
-
-
-def student_t_weights(
-    values: NDArray[np.float64], centre: NDArray[np.float64], variances: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the weight of each value in the fit of its class: outlying values weigh little."""
-    distance = ((values - centre) ** 2 / variances).sum(axis=1)
-    weights: NDArray[np.float64] = (DEGREES_OF_FREEDOM + values.shape[1]) / (DEGREES_OF_FREEDOM + distance)
-    return weights
-
-
-def fit_student_t(
-    values: NDArray[np.float64],
-    floor: NDArray[np.float64],
-    prior: NDArray[np.float64] | None = None,
-    *,
-    prior_weight: float = 0.0,
-    rounds: int = _ROUNDS,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit centre and variances by iterated weights (expectation and maximisation).
-
-    Parameters
-    ----------
-    values : array of float64, shape (n, metrics)
-        One row or more.
-    floor : array of float64, shape (metrics,) or (1,)
-        Variance that is always added: what the metrics do not resolve.
-    prior : array of float64, shape (metrics,), optional
-        Variances to which the fit is shrunk.
-    prior_weight : float, default 0.0
-        Values that the prior counts as.
-    rounds : int, default 6
-        Of reweighting.
-
-    Returns
-    -------
-    centre, variances : array of float64, shape (metrics,)
-        The fit, along the axes of the values.
-    """
-    expected = np.zeros(values.shape[1]) if prior is None else prior
-    total = len(values) + prior_weight
-    centre = _median(values)
-    variances = (((values - centre) ** 2).sum(axis=0) + prior_weight * expected) / total + floor
-    for _ in range(rounds):
-        weights = student_t_weights(values, centre, variances)
-        centre = weights @ values / weights.sum()
-        variances = (weights @ (values - centre) ** 2 + prior_weight * expected) / total + floor
-    return centre, variances
-
 
 Labels: TypeAlias = NDArray[np.int64]
 
@@ -172,8 +91,7 @@ class Clusters:
 
     def value_bits(self, scaled: FloatArray) -> FloatArray:
         """Return the bits of each value in each class: shape (n, k)."""
-        turned, centres = scaled @ self.axes, self.centres @ self.axes
-        return np.column_stack([student_t_bits(turned, *one) for one in zip(centres, self.variances, strict=True)])
+        return student_t_bits_of_classes(scaled @ self.axes, self.centres @ self.axes, self.variances)
 
     def class_bits(self) -> FloatArray:
         """Return the bits that name each class, by its frequency: shape (k,)."""
@@ -315,7 +233,7 @@ def _least_separated(values: FloatArray, labels: Labels, clusters: Clusters) -> 
     """Return the bits of the shallowest valley between two classes, and these; without a valley, the nearest two."""
     turned, centres = values @ clusters.axes, clusters.centres @ clusters.axes
     members = [turned[labels == one] for one in range(len(clusters))]
-    medians = [_median(values) for values in members]
+    medians = [median_of_rows(values) for values in members]
     found = []
     for other in range(len(clusters)):
         for one in range(other):
@@ -358,7 +276,7 @@ def valley_bits(
     way. With one class in truth, the density between two points is never below that of both, so nothing is saved but by
     chance.
     """
-    direction = (_median(other) - _median(one) if way is None else way) / variances
+    direction = (median_of_rows(other) - median_of_rows(one) if way is None else way) / variances
     projected = [np.sort(values @ direction) for values in (one, other)]
     low, high = (float(values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2 for values in projected)
     if not high > low:
@@ -405,7 +323,7 @@ def _fit(values: FloatArray, labels: Labels, floor: Floor) -> tuple[Clusters, Fl
     """Return the classes of a partition, and the bits of each value in each."""
     k = int(labels.max()) + 1
     members = [values[labels == one] for one in range(k)]
-    medians = [_median(rows) for rows in members]
+    medians = [median_of_rows(rows) for rows in members]
     shared, axes = _shared_axes(members, medians)
     fits = []
     for rows, median in zip(members, medians, strict=True):
@@ -422,14 +340,6 @@ def _fit(values: FloatArray, labels: Labels, floor: Floor) -> tuple[Clusters, Fl
     naming_bits = counts @ clusters.class_bits() + (k - 1) / 2 * np.log2(len(values))
     own_bits = np.minimum(costs[np.arange(len(values)), labels], clusters.outlier_bits).sum()
     return replace(clusters, bits=float(own_bits + clusters.parameter_bits() + naming_bits)), costs
-
-
-def _median(values: FloatArray) -> FloatArray:
-    """Return `np.median(values, axis=0)` of a row or more without NaN, of few rows in a third of its time."""
-    middle = len(values) // 2
-    lower = (len(values) - 1) // 2
-    parted = np.partition(values, (lower, middle), axis=0)
-    return np.asarray((parted[lower] + parted[middle]) / 2, np.float64)
 
 
 def _shared_axes(members: list[FloatArray], medians: list[FloatArray]) -> tuple[FloatArray, FloatArray]:

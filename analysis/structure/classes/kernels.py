@@ -1,4 +1,4 @@
-"""The compiled loop that finds the cheapest classes of all elements together."""
+"""Compiled loops: fit a class, measure how far elements are from classes, find the cheapest classes of all together."""
 
 from __future__ import annotations
 
@@ -7,6 +7,61 @@ from typing import Any
 import numpy as np
 
 from unperturbed.analysis.compiling import compilable
+
+
+def fit_rounds(
+    values: Any,
+    centre: Any,
+    variances: Any,
+    least: Any,
+    prior_weight: float,
+    floor: Any,
+    rounds: int,
+    freedom: float,
+) -> tuple[Any, Any]:
+    """Return centre and variances after some rounds of reweighting, from those of the start (see `fit_student_t`).
+
+    `least` are the prior variances; all arrays but the values, shape (n, metrics), have the shape (metrics,).
+    """
+    n, metrics = values.shape
+    centre, variances = centre.copy(), variances.copy()
+    weights, sums = np.empty(n), np.empty(metrics)
+    for _ in range(rounds):
+        total = 0.0
+        sums[:] = 0.0
+        for row in range(n):
+            weights[row] = (freedom + metrics) / (freedom + _distance(values, row, centre, variances))
+            total += weights[row]
+            for metric in range(metrics):
+                sums[metric] += weights[row] * values[row, metric]
+        for metric in range(metrics):
+            centre[metric] = sums[metric] / total
+        sums[:] = 0.0
+        for row in range(n):
+            for metric in range(metrics):
+                away = values[row, metric] - centre[metric]
+                sums[metric] += weights[row] * (away * away)
+        for metric in range(metrics):
+            variances[metric] = (sums[metric] + prior_weight * least[metric]) / (n + prior_weight) + floor[metric]
+    return centre, variances
+
+
+def class_distances(values: Any, centres: Any, variances: Any) -> Any:
+    """Return squared distances in standard deviations: shape (n, k), of arrays (n, metrics) and twice (k, metrics)."""
+    distances = np.empty((len(values), len(centres)))
+    for row in range(len(values)):
+        for one in range(len(centres)):
+            distances[row, one] = _distance(values, row, centres[one], variances[one])
+    return distances
+
+
+@compilable
+def _distance(values: Any, row: int, centre: Any, variances: Any) -> float:
+    distance = 0.0
+    for metric in range(len(centre)):
+        away = values[row, metric] - centre[metric]
+        distance += away * away / variances[metric]
+    return distance
 
 
 def cheapest_labels(

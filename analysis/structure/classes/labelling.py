@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.compiling import compiled
-from unperturbed.analysis.structure.classes.clustering import DEGREES_OF_FREEDOM, Clusters, Labels, student_t_peak_bits
+from unperturbed.analysis.structure.classes.clustering import Clusters, Labels
 from unperturbed.analysis.structure.classes.scaling import FloatArray, Scaling
+from unperturbed.analysis.structure.classes.student_t import DEGREES_OF_FREEDOM, student_t_peak_bits
 
 _ROUNDS = 4
 """Of labelling and counting the transitions again: most runs stay as they are after two."""

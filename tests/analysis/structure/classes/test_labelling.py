@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_t
 
 from tests.analysis.structure.classes.naive_labelling import cheapest
-from unperturbed.analysis.structure.classes.clustering import Clusters, fit_student_t, student_t_bits
+from unperturbed.analysis.structure.classes.clustering import Clusters
 from unperturbed.analysis.structure.classes.labelling import label_independently, label_jointly, transition_bits
 from unperturbed.analysis.structure.classes.scaling import Scaling
+from unperturbed.analysis.structure.classes.student_t import fit_student_t, student_t_bits
 
 NUMBER = st.floats(-2, 2, allow_nan=False).map(lambda number: round(number, 3))
 
