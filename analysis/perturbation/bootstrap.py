@@ -110,23 +110,25 @@ def bootstrap_error(
 
 def _drawn(n: int, mean_length: float, rng: np.random.Generator) -> FloatArray:
     """Return how often each of n intervals is drawn in each resample, shape (RESAMPLES, n)."""
-    # Where blocks begin the count rises by one, and behind them it falls; what lies beyond n goes round.
-    changes = np.zeros((RESAMPLES, 2 * n))
-    for of_resample in changes:
+    begins, ends = [], []
+    for row in range(RESAMPLES):
         starts, lengths = _blocks(n, mean_length, rng)
-        np.add.at(of_resample, starts, 1.0)
-        np.add.at(of_resample, starts + lengths, -1.0)
-    counts = np.cumsum(changes, axis=1, out=changes)
-    return counts[:, :n] + counts[:, n:]
+        starts += 2 * n * row
+        begins.append(starts)
+        ends.append(starts + lengths)
+    # Where blocks begin the count rises by one, and behind them it falls; what lies beyond n goes round.
+    size = RESAMPLES * 2 * n + 1
+    changes = np.bincount(np.concatenate(begins), minlength=size) - np.bincount(np.concatenate(ends), minlength=size)
+    counts = np.cumsum(changes[:-1].reshape(RESAMPLES, 2 * n), axis=1)
+    return (counts[:, :n] + counts[:, n:]).astype(np.float64)
 
 
 def _blocks(n: int, mean_length: float, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw blocks of geometric length that begin anywhere and hold n intervals in all; return starts and lengths."""
     lengths = rng.geometric(1 / mean_length, max(1, int(2 * n / mean_length) + 20))
-    while lengths.sum() < n:
+    while (ends := lengths.cumsum())[-1] < n:
         lengths = np.append(lengths, rng.geometric(1 / mean_length, len(lengths)))
-    ends = np.cumsum(lengths)
-    used = int(np.searchsorted(ends, n)) + 1
+    used = int(ends.searchsorted(n)) + 1
     lengths = lengths[:used]
     lengths[-1] -= ends[used - 1] - n
     return rng.integers(0, n, used), lengths
