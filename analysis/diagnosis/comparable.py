@@ -147,8 +147,9 @@ def _parts(comparison: Comparison, one: Occurrences) -> dict[str, tuple[int, int
         kind = comparison.types[number]
         if kind.level in _COARSE_LEVELS:
             continue
-        first, most = parts.get(part_name(kind), (one.trace.duration, 0))
-        parts[part_name(kind)] = min(first, int(one.times(number)[0])), max(most, int(one.counts[number]))
+        name = part_name(kind)
+        first, most = parts.get(name, (one.trace.duration, 0))
+        parts[name] = min(first, int(one.times(number)[0])), max(most, int(one.counts[number]))
     return parts
 
 

@@ -209,7 +209,7 @@ class Comparison:
             shares[stream.name] = float(min(1.0, np.median(self.observed.counts[numbers] / self.lowest[numbers])))
         return shares
 
-    @property
+    @cached_property
     def grid(self) -> Floats:
         """Where progress is compared: shares of the way that the trace got, shape (points,)."""
         return np.linspace(0, 1, _GRID)
@@ -231,6 +231,16 @@ class Comparison:
             Ticks, both counted from each trace's first event; the median over the stream's types. NaN where the trace
             has too little of the stream.
         """
+        if (stream, reached) not in self._delays:
+            self._delays[stream, reached] = self._measured_delays(stream, reached)
+        return self._delays[stream, reached]
+
+    @cached_property
+    def _delays(self) -> dict[tuple[Stream, float], Floats]:
+        """Delays that were asked for: several kinds of anomaly look at them, and pairs of streams again and again."""
+        return {}
+
+    def _measured_delays(self, stream: Stream, reached: float) -> Floats:
         found = []
         for number in stream.numbers:
             times = self.observed.times(number)[1:]  # the first is what starting up makes of it

@@ -58,7 +58,7 @@ class Desynchronisation(Kind):
         threshold *= self.strictness
         if measured <= threshold:
             return None
-        offset = self._offset(comparison, *pair)
+        offset = self._offset(comparison, *pair, reached)
         late, early = pair if offset[np.argmax(np.abs(offset))] > 0 else pair[::-1]
         since = comparison.moments(late)[int(np.argmax(np.abs(offset) > threshold))]
         numbers = list(late.numbers)
@@ -82,15 +82,15 @@ class Desynchronisation(Kind):
 
     def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, Stream] | None]:
         found: tuple[float, tuple[Stream, Stream] | None] = (0.0, None)
+        reached = played_by_all(comparison) if len(comparison.streams) > 1 else 1.0
         for pair in combinations(comparison.streams, 2):
-            largest = float(np.abs(self._offset(comparison, *pair)).max())
+            largest = float(np.abs(self._offset(comparison, *pair, reached)).max())
             if largest > found[0]:
                 found = largest, pair
         return found
 
-    def _offset(self, comparison: Comparison, one: Stream, other: Stream) -> Floats:
+    def _offset(self, comparison: Comparison, one: Stream, other: Stream, reached: float) -> Floats:
         """Return the lasting offset of one stream against the other beyond the references': shape (points,), ticks."""
-        reached = played_by_all(comparison)
         delays = comparison.delays(one, reached=reached), comparison.delays(other, reached=reached)
         apart = np.median(delays[0] - delays[1], axis=0)
         if np.isnan(apart).any():
