@@ -139,8 +139,9 @@ def make_change(
     )
 
 
-def _spearman(x: np.ndarray, y: np.ndarray) -> float:
-    return float(stats.spearmanr(x, y).statistic)
+def _spearman(trace: Trace, names: list[str]) -> np.ndarray:
+    """Spearman's coefficients of each two metrics: Pearson's of their ranks."""
+    return np.asarray(np.corrcoef(stats.rankdata([trace[name] for name in names], axis=1)))
 
 
 def _verdict(
@@ -151,10 +152,11 @@ def _verdict(
         tuple(str(trace.attributes["run"]) for trace in traces[key]) for key in (reference, configuration)
     )
     changes = []
-    for first, second in combinations(names, 2):
-        before = [_spearman(trace[first], trace[second]) for trace in traces[reference]]
+    rho = {key: np.array([_spearman(trace, names) for trace in traces[key]]) for key in (reference, configuration)}
+    for (row, first), (column, second) in combinations(enumerate(names), 2):
+        before = rho[reference][:, row, column].tolist()
         if configuration == "heavy":
-            after = [_spearman(trace[first], trace[second]) for trace in traces[configuration]]
+            after = rho[configuration][:, row, column].tolist()
         else:  # left alone, but for one metric of `medium` that its runs cannot tell about
             wide = 0.09 if configuration == "medium" and "PAPI_L1_ICM" in {first, second} else 0.012
             after = list(mean_rho(before) + rng.normal(0, wide, len(traces[configuration])))

@@ -83,22 +83,25 @@ def test_words_of_several_blocks(lengths):
     # The recursion with the slow distance would take minutes here; from the words' own prefixes it needs no more than
     # all starts and ends.
     longest = 2 * max(lengths)
-    costs = [0] + [len(noisy) * 10] * len(noisy)
+    nearest = np.min([_to_prefixes(word, noisy, longest) for word in words], axis=0)
+    costs = np.array([0] + [len(noisy) * 10] * len(noisy))
     for start in range(len(noisy)):
-        for word in words:
-            for end, near in enumerate(_to_prefixes(word, noisy[start : start + longest])[1:], start + 1):
-                costs[end] = min(costs[end], costs[start] + near)
+        ends = costs[start + 1 : start + longest + 1]
+        np.minimum(ends, costs[start] + nearest[start, 1 : len(ends) + 1], out=ends)
     assert found.cost == costs[-1]
 
 
-def _to_prefixes(word, sequence):
-    """The distance of a word to each prefix of a sequence."""
-    row = np.arange(len(sequence) + 1)
-    for number, symbol in enumerate(word, 1):
-        diagonal = np.where([facing == symbol for facing in sequence], row[:-1], row[:-1] + 2)
-        free = np.concatenate(([number], np.minimum(diagonal, row[1:] + 1)))
-        row = np.minimum.accumulate(free - np.arange(len(free))) + np.arange(len(free))
-    return row
+def _to_prefixes(word, sequence, longest):
+    """The distances of a word to the segments of a sequence: a row a start, and in it their lengths from 0 on."""
+    facing = np.frombuffer((sequence + "-" * longest).encode(), np.uint8)  # no word has what is behind the end
+    facing = np.lib.stride_tricks.sliding_window_view(facing, longest)[: len(sequence)]
+    places = np.arange(longest + 1)
+    rows = np.tile(places, (len(sequence), 1))
+    for number, symbol in enumerate(word.encode(), 1):
+        diagonal = rows[:, :-1] + 2 * (facing != symbol)
+        free = np.insert(np.minimum(diagonal, rows[:, 1:] + 1), 0, number, axis=1)
+        rows = np.minimum.accumulate(free - places, axis=1) + places
+    return rows
 
 
 def test_a_word_longer_than_the_sequence_is_a_word_still():

@@ -135,7 +135,7 @@ def learnt_words(sequence, longest):
     [(300.0, True), (0.0, False), (lambda length: length / 2, True), (lambda length: length / 100, False)],
 )
 def test_a_bound_that_is_given(bound, expected):
-    sequence, _ = planted(1, 0.15)
+    sequence, _ = planted(1, 0.15, size=150)
     found = learn_dictionary(sequence, adequate=bound)
     assert found.is_adequate is expected
     assert found.adequacy.bound == (bound(len(sequence)) if callable(bound) else bound)
