@@ -310,16 +310,27 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
     -----
     Comments and the origins of macros are gone from the text, so warnings could be new and are off (-w);
     `checking_arguments` has shown the right ones. The dependency files are written already.
+
+    Behind the first -x, g++ takes `x.c` for C: what it would have taken for C++ is said to be that.
     """
     sources = {source.position: source for source in command.sources}
     result: list[str] = []
+    has_own = False
     for argument in _without_forced_headers(split_arguments(command.arguments)):
         if argument.is_input and argument.position in texts:
             source = sources[argument.position]
             result += ["-x", PREPROCESSED[source.language], texts[argument.position], "-x", source.forced or "none"]
+        elif argument.position in sources and not has_own and _driver_decides(sources[argument.position]):
+            result += ["-x", sources[argument.position].language, *argument.words, "-x", "none"]
         elif argument.is_input or not (argument.name in DEPENDENCIES or _is_strict(argument)):
             result += argument.words
+            has_own |= argument.name.startswith("-x")
     return [*result, "-w"]
+
+
+def _driver_decides(source: Source) -> bool:
+    """Return whether the compiler's name and not the source's gives the language."""
+    return not source.forced and LANGUAGES.get(os.path.splitext(source.path)[1]) != source.language
 
 
 def machine_flags(command: Command) -> list[str]:

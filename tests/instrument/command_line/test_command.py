@@ -107,6 +107,19 @@ def test_compiling_puts_texts_in_the_place_of_sources():
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("g++ -c a.c b.c c.cc", "-c -x c++-cpp-output /t -x none -x c++ b.c -x none c.cc -w"),
+        ("gcc -c a.c b.c c.cc", "-c -x cpp-output /t -x none b.c c.cc -w"),
+        ("g++ -c a.cc -x none b.c", "-c -x c++-cpp-output /t -x none -x none b.c -w"),  # C, by the command's own -x
+    ],
+)
+def test_a_source_that_is_compiled_as_it_is_keeps_its_language(line, arguments):
+    read = command(line)
+    assert compiling_arguments(read, {read.sources[0].position: "/t"}) == arguments.split()
+
+
 def test_machine_flags():
     read = command("gcc -m32 -march=native -masm=intel -O2 --sysroot=/s -static -isysroot /i -mllvm -x a.c")
     assert machine_flags(read) == ["-m32", "-march=native", "--sysroot=/s", "-static", "-isysroot", "/i"]

@@ -58,6 +58,13 @@ def test_several_sources_on_one_line(shop):
     assert counts(shop) == {"work": 1, "shared": 2}
 
 
+def test_sources_in_c_are_c_plus_plus_to_its_driver_with_and_without_counters(shop):
+    shop.write("idle.c", "bool idle() { return true; }\n")
+    shop.call("-c", "work.c", "idle.c", cxx=True)
+    names = subprocess.run(["nm", "work.o", "idle.o"], cwd=shop.folder, capture_output=True, text=True, check=True)
+    assert re.findall(r" T (\w+)", names.stdout) == ["_Z4worki", "_Z4idlev"]
+
+
 def test_objects_named_and_not_named(shop):
     shop.call("-c", "main.c", "work.c")
     shop.call("-c", "work.c", "-o", "deep.o")
