@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,9 +76,16 @@ def own_counts(output: str) -> list[int]:
 
 
 def plain_output(folder: Path, compiler: str, *arguments: str) -> str:
-    """Return what a program prints that the compiler built without us."""
-    subprocess.run([compiler, *arguments, "-o", "plain"], cwd=folder, check=True)
-    return subprocess.run([str(folder / "plain")], capture_output=True, text=True, check=True, timeout=20).stdout
+    """Return what a program of one source, the last argument, prints that the compiler built without us."""
+    return _plain_output((folder / arguments[-1]).read_text(), compiler, arguments)
+
+
+@cache
+def _plain_output(text: str, compiler: str, arguments: tuple[str, ...]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / arguments[-1]).write_text(text)
+        subprocess.run([compiler, *arguments, "-o", "plain"], cwd=folder, check=True)
+        return subprocess.run([f"{folder}/plain"], capture_output=True, text=True, check=True, timeout=20).stdout
 
 
 MakeWorkshop = Callable[..., Workshop]
@@ -135,5 +144,5 @@ def workshop(tmp_path: Path, known: Path, request: pytest.FixtureRequest) -> Ite
         return Workshop(folder, toolchain, tuple(events))
 
     yield make
-    for cache in caches:
-        keep_answers(cache, known)
+    for each in caches:
+        keep_answers(each, known)

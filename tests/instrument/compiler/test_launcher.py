@@ -85,9 +85,8 @@ def test_what_the_launcher_passes_over_holds_no_site_for_the_wrapper_either(laun
         output = subprocess.run(["gcc", *project.flags, "-E", source], cwd=folder, capture_output=True, check=False)
         if output.returncode == 0:
             before = len(passed(shop))
-            subprocess.run(
-                [str(shop.toolchain.cc), *project.flags, "-c", source], cwd=folder, capture_output=True, check=False
-            )
+            words = [str(shop.toolchain.cc), *project.flags, "-S", source, "-o", os.devnull]
+            subprocess.run(words, cwd=folder, capture_output=True, check=False)
             precise = can_hold_site(PreprocessedText(text_without_literals(output.stdout)), [_need_of(event)])
             verdicts.append((len(passed(shop)) > before, precise))
     assert (True, True) not in verdicts
@@ -162,7 +161,7 @@ def test_no_text_leads_the_launcher_out_of_its_memory(launcher, tmp_path, monkey
         project = garbled(random_project(seed), seed)
         source = project.write(folder)
         before = len(passed(shop))
-        words = [str(shop.toolchain.cc), *project.flags, "-c", source, "-o", os.devnull]
+        words = [str(shop.toolchain.cc), *project.flags, "-S", source, "-o", os.devnull]
         result = subprocess.run(words, cwd=folder, capture_output=True, check=False)
         assert result.returncode >= 0
         assert b"Sanitizer" not in result.stderr
@@ -230,7 +229,7 @@ def test_includes_are_found_as_the_compiler_finds_them(launcher, seed):
     for number in range(len(headers)):
         word = b"word_%dx" % number
         configuration.write_bytes(fields.replace(b"word_x", word))
-        words = [str(shop.toolchain.cc), *flags, "-c", "src/x.c", "-o", os.devnull]
+        words = [str(shop.toolchain.cc), *flags, "-S", "src/x.c", "-o", os.devnull]
         code = subprocess.run(words, cwd=shop.folder, capture_output=True, check=False, env=environment).returncode
         assert code == ASKED_PYTHON or number not in seen, (headers[number], flags)
 
@@ -469,6 +468,7 @@ def test_executables_are_written_anew_when_and_only_when_settings_change(tmp_pat
 
 
 def test_the_launcher_is_compiled_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(launching, "_FLAGS", (*launching._FLAGS, "-O0"))  # in a fourth of the time
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for number in range(3):
         write_toolchain(tmp_path / str(number), {}, compilers={"cc": "gcc"})
@@ -482,6 +482,7 @@ def test_the_launcher_is_compiled_once(tmp_path, monkeypatch):
 @pytest.mark.parametrize("reason", ["no compiler", "a compiler for another machine", "no sources"])
 def test_without_a_host_compiler_shell_scripts_do_the_same(workshop, tmp_path, monkeypatch, reason):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(launching, "_FLAGS", (*launching._FLAGS, "-O0"))
     folder = tmp_path / "path"
     folder.mkdir()
     if reason == "a compiler for another machine":

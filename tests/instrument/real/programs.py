@@ -106,7 +106,7 @@ class Program:
         report = read_sites(toolchain.folder)
         return Counted(outputs + self._made(folder), counts, report, missing_metrics(report, events), folder)
 
-    def plain(self, folder: Path, flags: str = "-O1") -> list[bytes]:
+    def plain(self, folder: Path, flags: str = "-O0") -> list[bytes]:
         """Build by gcc alone, run, and return what the program wrote."""
         self.build(self.prepare(folder), "gcc", "g++", flags)
         return [self._run(folder, run, None)[0] for run in self.runs] + self._made(folder)

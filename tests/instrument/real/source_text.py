@@ -116,6 +116,8 @@ class SourceText:
 
     def writes(self, field: str) -> Iterator[tuple[int, bool]]:
         """Yield (line, a plain statement begins with it) of each place that writes a field by name."""
+        if field not in self._fields:
+            return
         member = rf"(?:->|\.)\s*{field}\b(?:\s*\[[^]]*\])*"
         for found in re.finditer(rf"{member}\s*(?:{_ASSIGNS})|(?:\+\+|--)[\w.>()-]*{member}", self._blank):
             line = 1 + self._blank.count("\n", 0, found.start())
@@ -125,6 +127,11 @@ class SourceText:
                 line,
                 line in self.statements and whole and "[" not in found[0],
             )  # which may be an element, or what a pointer points to
+
+    @cached_property
+    def _fields(self) -> frozenset[str]:
+        """Return every name behind -> or a dot."""
+        return frozenset(re.findall(r"(?:->|\.)\s*(\w+)", self._blank))
 
     @cached_property
     def records(self) -> list[tuple[set[str], list[str]]]:
