@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unperturbed.instrument.compiler.toolchain import Toolchain, in_layout, relink, write_toolchain
     from unperturbed.instrument.finding.site_log import LoggedSite, SiteReport, is_check_folder, read_sites
     from unperturbed.instrument.layout.link_log import Link, file_digest, read_links
-    from unperturbed.instrument.missing.explain import missing_metrics
+    from unperturbed.instrument.missing.without_site import missing_metrics
 
 __all__ = [
     "TOTALS",
@@ -62,7 +62,7 @@ _MODULES = {
         "file_digest",
         "read_links",
     ),
-    "unperturbed.instrument.missing.explain": ("missing_metrics",),
+    "unperturbed.instrument.missing.without_site": ("missing_metrics",),
 }
 
 

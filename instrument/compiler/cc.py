@@ -220,7 +220,7 @@ def _warnings(report: SiteReport, software: Mapping[str, Event], *, linked: bool
         for name, event in software.items()
         if linked or (event.means == "compiled" and not report.sites.get(name) and _looks_misspelt(event, report))
     }
-    from unperturbed.instrument.missing.explain import missing_metrics  # noqa: PLC0415  as below
+    from unperturbed.instrument.missing.without_site import missing_metrics  # noqa: PLC0415  as below
 
     for name, message in missing_metrics(report, shown).items():
         yield name, f"{message} (another source may hold it)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import chain, islice
@@ -34,7 +34,7 @@ from unperturbed.instrument.missing.names import (
     sources_with,
     written_names,
 )
-from unperturbed.instrument.missing.reparsing import reparse
+from unperturbed.instrument.missing.reparsing import TextsOfSource
 
 _SHOWN_FILES = 8
 _SHOWN_NAMES = 3
@@ -112,28 +112,6 @@ def names_of_build(report: SiteReport) -> NamesOfBuild:
     return NamesOfBuild(report)
 
 
-def missing_metrics(report: SiteReport, software: Mapping[str, Event]) -> dict[str, str]:
-    """Return a message for each compiled metric without a site.
-
-    Parameters
-    ----------
-    report : SiteReport
-        What the build's site log contains.
-    software : mapping of str to Event
-        The software metrics by name.
-
-    Returns
-    -------
-    dict of str to str
-        What was searched for, where, and which targets may have been meant.
-    """
-    return {
-        name: why_missing(name, event, report)
-        for name, event in software.items()
-        if event.means == "compiled" and not report.sites.get(name)
-    }
-
-
 def why_missing(name: str, event: Event, report: SiteReport) -> str:
     """Return a message for a metric without a site: the target, the sources, and the nearest names."""
     message = f"software metric {name!r}: no place in the program matches {event.kind}: {event.target}"
@@ -185,7 +163,7 @@ def _similar(event: Event, report: SiteReport) -> _Similar:
     found: dict[str, float] = {}
     unread: list[str] = []
     for source in islice(_sources(bare, report, words, place[0] if place else ""), _READ_AGAIN):
-        names = _with_sites(bare, source, words)
+        names = _with_sites(bare, _texts(report, source), words)
         if names is None:
             unread.append(source[1])
             known = functions_of([source]) if _is_of_functions(event.kind) else set()
@@ -219,10 +197,17 @@ def _sources(event: Event, report: SiteReport, words: list[str], file: str) -> I
     yield from dict.fromkeys(both)
 
 
-def _with_sites(event: Event, source: Source, words: list[str]) -> list[str] | None:
+@lru_cache(maxsize=3)
+def _texts(report: SiteReport, source: Source) -> TextsOfSource:
+    """Return a source's syntax trees, which the next metric asks for too; few of them, as they are large."""
+    del report  # the source is as it was for this build
+    return TextsOfSource(*source)
+
+
+def _with_sites(event: Event, texts: TextsOfSource, words: list[str]) -> list[str] | None:
     """Return the names near an event's target, itself included, that have a site in a source; None if unreadable."""
     kind = compiled_kind(event.kind)
-    for text in reparse(*source):
+    for text in texts:
         try:
             likely = {
                 name: likeness
