@@ -23,6 +23,7 @@ WRITTEN = {
     "dense": {"h"},
     "recurring_pairs": {"tokens"},
     "steps": {"matched"},
+    "mark_symbols": {"masks"},
 }
 """What compiled functions write; they read everything else. Readers of logs have arrays of their own."""
 

@@ -20,6 +20,21 @@ _LANES, _FULL = 128, 32
 Loops over lanes take a multiple of the second."""
 
 
+def mark_symbols(masks: Any, numbers: Any, lengths: Any) -> Any:
+    """Set the bits of masks (see `Lanes`) for words of these lengths, one after another; return their first symbols."""
+    bits = masks.dtype.type
+    firsts = np.empty(len(lengths), np.int32)
+    begin = 0
+    for lane in range(len(lengths)):
+        firsts[lane] = numbers[begin]
+        bit = 8 * masks.itemsize - lengths[lane]
+        for symbol in numbers[begin : begin + lengths[lane]]:
+            masks[symbol, lane] |= bits(1) << bits(bit)
+            bit += 1
+        begin += lengths[lane]
+    return firsts
+
+
 @compilable
 def _start_segment(
     ones: Any,

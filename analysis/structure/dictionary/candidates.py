@@ -96,8 +96,15 @@ class CandidateEvaluator:
         costs = lanes.costs(codes, known, without, word_prices, prices)
         bits = np.empty(len(candidates))
         bits[lanes.order] = costs * self._resolution + words_bits(lanes.numbers, lanes.lengths, self.code)
-        kept = (word for index, word in enumerate(self.encoded.words) if index != without)
-        return bits + self.prices.constant + dictionary_bits(kept, self.code, more=1)
+        if without not in self._kept_bits:
+            kept = (word for index, word in enumerate(self.encoded.words) if index != without)
+            self._kept_bits[without] = dictionary_bits(kept, self.code, more=1)
+        return bits + self.prices.constant + self._kept_bits[without]
+
+    @cached_property
+    def _kept_bits(self) -> dict[int, float]:
+        """Bits of the dictionary without a word, with a further one: asked for again for all variants of the word."""
+        return {}
 
     def _index_bits(self, without: int) -> float:
         """Return the bits of the new word's index: those of the word it replaces, or of one used as often as others."""

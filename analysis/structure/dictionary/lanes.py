@@ -34,6 +34,7 @@ _COSTS = tuple(
     f"const int32[::1], {_SEGMENT_COSTS}int64, {_LANES.format(bits=bits)}, {_PRICES}, const int32[::1]"
     for bits in _WIDTHS
 )
+_MARKS = tuple(f"{bits}[:,::1], const int64[::1], const int64[::1]" for bits in _WIDTHS)
 _PATH = ("const int32[:,::1], const int32[:,::1], int64, const int32[::1]",)
 
 
@@ -178,14 +179,9 @@ class Lanes:
         numbers = np.fromiter(
             chain.from_iterable(candidates[index] for index in order.tolist()), np.int64, int(sizes.sum())
         )
-        width, bits = (64, np.uint64) if lengths[-1] > 32 else (32, np.uint32)
-        ends = np.cumsum(lengths)
-        positions = (width - np.repeat(ends, lengths) + np.arange(len(numbers))).astype(bits)
-        masks = np.zeros((letters, len(order)), bits)
-        columns = np.repeat(np.arange(len(order)), lengths)
-        # No bit is set twice, and numpy adds faster than it takes bitwise or.
-        np.add.at(masks.reshape(-1), numbers * len(order) + columns, np.left_shift(1, positions, dtype=bits))
-        return cls(order, numbers, lengths, numbers[ends - lengths].astype(np.int32), masks)
+        masks = np.zeros((letters, len(order)), np.uint64 if lengths[-1] > 32 else np.uint32)
+        firsts = compiled(_MODULE, "mark_symbols", _MARKS)(masks, numbers, lengths)
+        return cls(order, numbers, lengths, firsts, masks)
 
     def costs(
         self,
