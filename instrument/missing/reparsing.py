@@ -59,6 +59,21 @@ class SourceText:
         return [event for number, event in enumerate(events) if number in placed]
 
 
+class TextsOfSource:
+    """A source parsed again, by each language standard when it is first asked for; see `reparse`."""
+
+    def __init__(self, folder: str, source: str, include_folders: Sequence[str]) -> None:
+        self._made: list[SourceText] = []
+        self._others = reparse(folder, source, include_folders)
+
+    def __iter__(self) -> Iterator[SourceText]:
+        """Yield the texts."""
+        yield from self._made
+        for text in self._others:
+            self._made.append(text)
+            yield text
+
+
 def reparse(folder: str, source: str, include_folders: Sequence[str]) -> Iterator[SourceText]:
     """Yield a source's syntax trees by several language standards, as far as it is readable without its macros.
 
