@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from unperturbed.instrument.compiler import Toolchain
 
-__all__ = ["serve_wrapper"]
+__all__ = ["serve_wrapper", "served_wrapper"]
 
 _LOADED = (
     "unperturbed.instrument.compiler.wrapper",
@@ -41,13 +41,18 @@ _CLIENT = Path(__file__).with_name("wrapper_client.c")
 
 def serve_wrapper(toolchain: Toolchain) -> None:
     """Let a toolchain's launchers ask this server where they would start Python."""
-    client, address, _ = _server()
     for compiler in (toolchain.cc, toolchain.cxx):
         configuration = compiler.with_name(f"{compiler.name}.launch")
         if configuration.exists():  # scripts do without
             fields = [field for field in configuration.read_bytes().split(b"\0") if not field.startswith(b"P")]
-            words = [str(client), str(address), "--settings", str(toolchain.folder / "settings.json"), "--"]
+            words = [*served_wrapper(), "--settings", str(toolchain.folder / "settings.json"), "--"]
             configuration.write_bytes(b"\0".join([*(b"P" + os.fsencode(word) for word in words), *fields]))
+
+
+def served_wrapper() -> list[str]:
+    """Return the command that asks this server, in place of one that starts Python."""
+    client, address, _ = _server()
+    return [str(client), str(address)]
 
 
 @cache

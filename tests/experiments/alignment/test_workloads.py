@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[3] / "experiments" / "alignment"
 WORLD = {"clips": ("fired", "comparisons"), "tachyon": ("spheres", "polygons"), "tachyon_long": ("spheres", "polygons")}
 """Programs of the world, and the milestones that judge."""
 GOOD, USAGE, WRONG = 0, 2, 3
-SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
+SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -static-libasan -static-libubsan"
 MILESTONES = {"records": ("deleted", "swaps"), "raytracer": ("spheres", "polygons"), "rules": ("fired", "comparisons")}
 
 
@@ -66,6 +66,7 @@ def test_programs_of_the_world_hold_both_milestones_beside_their_anchor(name: st
     assert all({*WORLD[name]} <= {*subset} for subset in campaign.campaign.subsets.values())
 
 
+@pytest.mark.usefixtures("loaded_wrapper")
 @pytest.mark.parametrize("name", MILESTONES)
 def test_each_metric_has_one_place_in_the_source(name: str, tmp_path: Path) -> None:
     campaign = load_spec(FOLDER / f"{name}.yaml")

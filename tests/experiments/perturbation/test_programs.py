@@ -117,6 +117,7 @@ def test_every_spec_measures_the_same_machine_in_the_same_way() -> None:
         assert (machine.source, machine.clock) == ("simulated", "work")
 
 
+@pytest.mark.usefixtures("loaded_wrapper")
 def test_each_metric_has_the_places_that_it_should_have(program: CampaignSpec, tmp_path: Path) -> None:
     built = build_configuration(
         program.program, source_of(program), tmp_path / "00", program.measure.software, spec_folder=FOLDER

@@ -29,6 +29,7 @@ def test_the_sweep_is_valid() -> None:
     assert list(campaign.parameters) == ["size"]
 
 
+@pytest.mark.usefixtures("loaded_wrapper")
 def test_quickstarts_metrics_all_have_places_in_the_source(tmp_path: Path) -> None:
     campaign = load_spec(EXPERIMENTS / "quickstart.yaml")
     built = build_configuration(

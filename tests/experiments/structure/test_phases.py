@@ -79,6 +79,7 @@ def test_order_is_of_whole_words_but_for_phases_left_out(tmp_path: Path) -> None
     assert all(before != behind for before, behind in pairwise(odd))
 
 
+@pytest.mark.usefixtures("loaded_wrapper")
 @pytest.mark.parametrize("name", ["PHASES", "BLOCKSORT"])
 def test_each_milestone_has_one_place_in_the_source(name: str, tmp_path: Path) -> None:
     chosen = getattr(milestones, name)
