@@ -63,7 +63,7 @@ const struct unperturbed_source toy_source = {open_toy, read_toy, close_toy, 0, 
 SPEC = """
 name: toy
 program:
-  run: python3 -c "sum(range(6000000))"
+  run: python3 -c "sum(range(3000000))"
 measure:
   source: toy
   sampler: SAMPLER

@@ -120,9 +120,18 @@ def made(workshop: Path, *commands: str) -> Path:
 LINKERS = [linker for linker in ("bfd", "gold", "lld") if shutil.which(f"ld.{linker}")]
 
 
-@pytest.mark.parametrize("linker", LINKERS)
+WAYS = ("-O2", "-O2 -flto", "-O2 -static", "-O2 -no-pie", "-O3 -flto -flto-partition=max", "-O2 -flto -static")
+FEW_WAYS = WAYS[:3]
+"""What every linker does in `make test`: the first does all, and in `make validate` each."""
+
+
 @pytest.mark.parametrize(
-    "flags", ["-O2", "-O2 -no-pie", "-O2 -flto", "-O3 -flto -flto-partition=max", "-O2 -static", "-O2 -flto -static"]
+    ("linker", "flags"),
+    [
+        pytest.param(linker, flags, marks=[] if linker == LINKERS[0] or flags in FEW_WAYS else [pytest.mark.long])
+        for linker in LINKERS
+        for flags in WAYS
+    ],
 )
 def test_counts_are_right_however_the_program_is_linked(workshop: Path, linker: str, flags: str) -> None:
     """Outside too, which shows that the linker left the counters between their bounds.
