@@ -237,7 +237,7 @@ class Comparison:
 
     @cached_property
     def _delays(self) -> dict[tuple[Stream, float], Floats]:
-        """Delays that were asked for: several kinds of anomaly look at them, and pairs of streams again and again."""
+        """Delays found so far: several kinds of anomaly look at them, and each pair of streams does."""
         return {}
 
     def _measured_delays(self, stream: Stream, reached: float) -> Floats:
