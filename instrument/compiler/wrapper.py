@@ -7,6 +7,7 @@ For a source that may hold a site of a selected event::
     COMPILER -E               the preprocessed text
     libclang                  the places where the events happen; counters are inserted there
     COMPILER -fsyntax-only    the original command reads the original source: its warnings, errors and dependency files
+                              (not with -w, where there are errors alone)
     COMPILER -w               the rewritten text, with the original flags
 
 The second and third run side by side. So every diagnostic of the compiler's front end is the original's, with macros
@@ -56,6 +57,10 @@ _USAGE = "usage: python -m unperturbed.instrument.compiler.wrapper --settings FI
 _OWN_ERROR = 2
 _INTERRUPTED = 130
 _TEXT_LENGTH = 100
+_TELLING = ("-M", "-W", "-X", "-H", "-Q", "-pedantic", "--", "-fd", "-fs", "-ft", "-serialize", "-write")
+"""Beginnings of options that make errors of warnings, or may name a further file or print more."""
+
+_TELLING_VARIABLES = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"}
 
 
 class _Rewritten(NamedTuple):
@@ -155,7 +160,12 @@ def _instrument(
     added: Added,
 ) -> tuple[int, list[SourceRecord]]:
     """Compile texts with counters; return the compiler's exit code, and what was done with each source."""
-    check = Process([*command.compiler, *checking_arguments(command, color=_shows_color())])
+    check = (
+        None
+        if _says_nothing(command)
+        else Process([*command.compiler, *checking_arguments(command, color=_shows_color())])
+    )
+    code, diagnostics = 0, b""
     try:
         rewritten = {
             source: _rewrite(settings, command, source, text)
@@ -164,7 +174,8 @@ def _instrument(
             for source, text in texts.items()
         }
     finally:
-        code, _, diagnostics = check.wait()
+        if check is not None:
+            code, _, diagnostics = check.wait()
     if code:
         _show(diagnostics)
         return code, []
@@ -182,6 +193,19 @@ def _instrument(
         reason = f"the rewritten text does not compile: {_first_error(errors)}"
         records |= {source: _record(command, source, NOT_INSTRUMENTED, reason) for source in rewritten_texts}
     return code, list(records.values())
+
+
+def _says_nothing(command: Command) -> bool:
+    """Return whether nothing but errors can come of reading a source: no warning, no file beside the object.
+
+    An error is one in the rewritten text too, and then the original command shows it.
+    """
+    options = [word for word in command.arguments if word.startswith("-")]
+    return (
+        "-w" in options
+        and not any(word.startswith(_TELLING) for word in options)
+        and not _TELLING_VARIABLES & os.environ.keys()
+    )
 
 
 def _preprocess(command: Command, source: Source) -> PreprocessedText | None:

@@ -360,6 +360,28 @@ def test_errors_are_the_compilers_own(shop):
     assert "undefined reference to `missing'" in shop.call("-w", "work.c", "-o", "prog", code=1).stderr
 
 
+@pytest.mark.parametrize(
+    ("flags", "reads"),
+    [("-w", 0), ("-w -MMD", 1), ("-w -pedantic-errors", 1), ("-w -Werror", 1), ("-w -Wp,-MD,deps", 1), ("-O2", 1)],
+)
+def test_without_warnings_a_source_is_read_once_less(workshop, tmp_path, flags, reads):
+    compiler, log = tmp_path / "gcc", tmp_path / "log"
+    compiler.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec gcc "$@"\n')
+    compiler.chmod(0o755)
+    shop = workshop(SOFTWARE, compilers={"cc": str(compiler)}, runtime=())
+    shop.write("x.c", "int work(int n) { return n; }\n")
+    shop.call(*flags.split(), "-c", "x.c")
+    assert log.read_text().count("-fsyntax-only") == reads
+    assert shop.lines("work") == [1]
+    shop.write("wrong.c", "int work(int n) { return m; }\n")
+    said = [
+        subprocess.run([command, *flags.split(), "-c", "wrong.c"], cwd=shop.folder, capture_output=True, check=False)
+        for command in ("gcc", str(shop.toolchain.cc))
+    ]
+    assert said[0].returncode == said[1].returncode == 1
+    assert said[0].stderr == said[1].stderr
+
+
 def test_linker_messages_are_shown_once(shop):
     shop.write("work.c", WORK + "#include <stdlib.h>\nchar *name(char *s) { return tmpnam(s); }\n")
     result = shop.call("main.c", "work.c", "-o", "prog")
