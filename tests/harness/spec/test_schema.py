@@ -90,7 +90,10 @@ def _readable_faults() -> list[tuple[str, Any]]:
     return cases
 
 
-@pytest.mark.parametrize(("title", "data"), _readable_faults(), ids=[title for title, _ in _readable_faults()])
+_READABLE_FAULTS = _readable_faults()
+
+
+@pytest.mark.parametrize(("title", "data"), _READABLE_FAULTS, ids=[title for title, _ in _READABLE_FAULTS])
 def test_the_schema_refuses_what_the_loader_refuses(title: str, data: object, schema: dict[str, Any]) -> None:
     assert accepts(schema, data) == (title in _CROSS_FIELD)
 

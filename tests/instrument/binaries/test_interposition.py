@@ -406,7 +406,7 @@ def test_malloc_of_programs_of_the_distribution(tmp_path: Path, name: str, argum
 def test_under_the_simulator(tmp_path: Path) -> None:
     if not shutil.which("valgrind"):
         pytest.skip("there is no valgrind here")
-    program = compiled(tmp_path, ALLOCATING, "-fno-builtin")
+    program = compiled(tmp_path, ALLOCATING, "-fno-builtin", "-DTURNS=2500")  # about 20 intervals
     asked = Setup("simulated", 20_000_000, "process-cpu", software=2, program="plain")
     found = [metric(name, program) for name in ("malloc", "free")]
     command = [*valgrind_command(Machine(), tmp_path / "dumps"), str(program)]

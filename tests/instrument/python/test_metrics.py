@@ -48,13 +48,19 @@ NAMES = (
 )
 
 
+CANDIDATES = {
+    "this": str(Path(sys.executable).absolute()),
+    "system": "/usr/bin/python3",
+    **{name: name for name in NAMES},
+}
+
+
 @functools.cache
-def interpreters() -> tuple[str, ...]:
-    """Return this environment's interpreter, the system's, and every other that is in PATH."""
-    candidates = [str(Path(sys.executable).absolute()), "/usr/bin/python3", *filter(None, map(shutil.which, NAMES))]
-    found: dict[str, str] = {}
-    for path in candidates:
-        if Path(path).exists():
+def interpreters() -> dict[str, str]:
+    """Return this environment's interpreter, the system's, and every other version that is in PATH."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, path in CANDIDATES.items():
+        if shutil.which(path):
             told = subprocess.run(
                 [path, "-c", "import sys; print(sys.version); print(sys.executable)"],
                 capture_output=True,
@@ -63,13 +69,20 @@ def interpreters() -> tuple[str, ...]:
             )
             if told.returncode == 0:
                 version, _, executable = told.stdout.rstrip("\n").rpartition("\n")
-                found.setdefault(version, executable)
-    return tuple(found.values())
+                found.setdefault(version, (name, executable))
+    return dict(found.values())
 
 
-every_interpreter = pytest.mark.parametrize(
-    "python", interpreters(), ids=lambda path: path.strip("/").replace("/", "-")
-)
+@pytest.fixture
+def python(request: pytest.FixtureRequest) -> str:
+    """An interpreter; they are asked when the first test runs, as some take a tenth of a second to say that they are
+    not there."""
+    if request.param not in interpreters():
+        pytest.skip(f"there is no {request.param} here that is not one of the others")
+    return interpreters()[request.param]
+
+
+every_interpreter = pytest.mark.parametrize("python", CANDIDATES, indirect=True)
 
 
 def metrics(*targets: str) -> dict[str, Event]:
