@@ -45,7 +45,7 @@ WAYS = [
     ("gcc", "-O2", "-fno-pie", "-no-pie", "-s"),
     ("gcc", "-O2", "-fuse-ld=gold", "-ffunction-sections", "-Wl,--gc-sections"),
     ("g++", "-O2"),
-    pytest.param(("clang", "-O2"), marks=clang),
+    pytest.param(("clang", "-O2"), marks=[clang, pytest.mark.long]),
     pytest.param(("clang", "-O2", "-static"), marks=[clang, pytest.mark.long]),
     pytest.param(("clang", "-O3", "-flto", "-fuse-ld=lld"), marks=[lld, pytest.mark.long]),
     pytest.param(("clang", "-O2", "-flto=thin", "-fuse-ld=lld", "-ffunction-sections", "-Wl,--gc-sections"), marks=lld),
