@@ -58,11 +58,11 @@ def done(campaign: Path) -> int:
     return sum(state == "done" for _, state, _ in states(campaign))
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 120) -> None:
+def wait_for(what: Callable[[], bool], seconds: float = 120, *, pause: float = 0.02) -> None:
     until = time.monotonic() + seconds
     while not what():  # a limit for what never happens
         assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def worker_of(part: NodePart, coordinator: int) -> int:
@@ -174,9 +174,6 @@ def test_parts_are_judged_together(tmp_path: Path) -> None:
         campaign__runs=4,
         analysis__anchor=None,
         measure__software={"steps": {"loop": "walk"}},
-        measure__clock="work",
-        measure__interval={"records": 40},
-        program__run="{build}/phases 20",
         nodes={"engine": "here", "count": 2},
     )
     shown = unperturbed(tmp_path, "run", spec, "--json")

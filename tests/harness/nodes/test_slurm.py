@@ -9,16 +9,22 @@ import random
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.harness.nodes.forked import Forked
 from tests.harness.nodes.slurm import Cluster, cluster, lacking
-from tests.harness.nodes.test_here import done, quick_spec, states, wait_for, worker_of
+from tests.harness.nodes.test_here import done, quick_spec, states, worker_of
+from tests.harness.nodes.test_here import wait_for as wait_for_soon
 from unperturbed.harness.nodes import NodePart, parts_of
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
+
+
+wait_for = partial(wait_for_soon, pause=0.2)
+"""To ask Slurm takes its daemons and a command of its own some time of a processor, which the nodes need."""
 
 
 @pytest.fixture
