@@ -276,9 +276,10 @@ def test_compressed_logs_and_standard_input(tmp_path: Path, monkeypatch: pytest.
         [sys.executable, "-c", program], input=packed["gz"], capture_output=True, check=True, env=os.environ
     )
     assert int(done.stdout) == len(expected)
-    with plain.open() as redirected:
-        monkeypatch.setattr(sys, "stdin", redirected)
-        assert told(read_events("-")) == expected
+    with plain.open() as redirected, subprocess.Popen(["cat", plain], stdout=subprocess.PIPE, text=True) as piped:
+        for given in (redirected, piped.stdout):
+            monkeypatch.setattr(sys, "stdin", given)
+            assert told(read_events("-")) == expected
 
 
 def test_a_stream_is_read_once_and_stays_open(tmp_path: Path) -> None:
