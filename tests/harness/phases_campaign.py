@@ -20,7 +20,7 @@ PHASES = Path(__file__).parent / "phases"
 # Intervals of work, in the shortest runs of which a verdict can be given.
 SPEC: dict[str, Any] = {
     "name": "phases",
-    "program": {"source": "phases", "build": "make CC={cc}", "run": "{build}/phases 14", "timeout": "1 min"},
+    "program": {"source": "phases", "build": "make CC={cc}", "run": "{build}/phases 16", "timeout": "1 min"},
     "measure": {
         "interval": {"records": 30},
         "clock": "work",

@@ -30,7 +30,7 @@ from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec import CampaignSpec
 
-ROUNDS = 14
+ROUNDS = 16
 STEPS = sum(30000 * (1 + number % 3) for number in range(ROUNDS))
 RUNS = 13
 

@@ -23,7 +23,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder,
         measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TLB_DM"],
         measure__derived=None,
-        program__run="{build}/phases 22",
+        program__run="{build}/phases 30",
         measure__clock=None,
         measure__interval={"records": 60},
         analysis__anchor=None,

@@ -230,6 +230,8 @@ def test_counters_in_a_library_that_is_not_the_one_loaded(tmp_path: Path) -> Non
     spec = write_spec(
         tmp_path,
         program__environment={"LD_LIBRARY_PATH": str(tmp_path / "older")},
+        program__run="{build}/phases 20",
+        measure__interval={"records": 60},
         analysis__anchor=None,
         campaign__subsets=subset,
         campaign__seed=3,

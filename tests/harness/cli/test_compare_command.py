@@ -57,7 +57,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_another_program_changes_the_numbers(programs: Path) -> None:
-    done = unperturbed(programs, "compare", *FEW, "--", "./one", "16", "--", "./other", "16")
+    done = unperturbed(programs, "compare", *FEW, "--", "./one", "25", "--", "./other", "25")
     assert done.returncode in (0, 4), done.stderr
     assert "spec:   campaigns/one-and-other.yaml (edit it to continue)" in done.stdout
     assert "B is another set-up of the program" in done.stdout
@@ -91,7 +91,7 @@ def test_another_program_changes_the_numbers(programs: Path) -> None:
 
 
 def test_the_same_program_by_another_name_does_not(programs: Path) -> None:
-    done = unperturbed(programs, "compare", *FEW, "--", "./one", "16", "--", "./same", "16")
+    done = unperturbed(programs, "compare", *FEW, "--", "./one", "25", "--", "./same", "25")
     assert done.returncode in (0, 4), done.stderr
     found = verdicts(programs / "campaigns" / "one-and-same")
     (verdict,) = found["verdicts"]

@@ -66,7 +66,7 @@ def test_the_plan_before_and_after(campaign: Path) -> None:
     before = json.loads((campaign / "planned.json").read_text())
     assert (before["runs"], before["done"], before["seconds"], before["can_run"]) == (5, 0, None, True)
     assert before["builds"] == {"reference": [], "baseline": []}
-    assert before["commands"] == {"program.build": "make CC={cc}", "program.run": "{build}/phases 14"}
+    assert before["commands"] == {"program.build": "make CC={cc}", "program.run": "{build}/phases 16"}
     after = unperturbed(campaign, "run", "--dry-run", "spec.yaml").stdout
     assert "5 runs (baseline 5); 5 of them are done already" in after
     assert "nothing was run or written" in after
@@ -87,7 +87,7 @@ def test_the_plan_has_every_command_that_would_be_executed(tmp_path: Path) -> No
     shown = unperturbed(tmp_path, "run", "--dry-run", "spec.yaml").stdout
     assert shown.startswith(
         "command program.build: make CC={cc}\ncommand program.prepare: touch {inputs}/made\n"
-        "command program.run: {build}/phases 14\ncommand programs.ample.run: {build}/phases 99\n"
+        "command program.run: {build}/phases 16\ncommand programs.ample.run: {build}/phases 99\n"
     )
 
 

@@ -16,7 +16,7 @@ from unperturbed.harness.spec import load_spec
 FEW = ("--runs", "3", "--baseline-runs", "5", "--metrics", "PAPI_TOT_INS,PAPI_L1_DCM,PAPI_BR_MSP")
 
 SLOW = (
-    "volatile long double slow = 2;\n        for (int turn = 0; turn < 96000; turn++)\n            slow = 1 + 1 / slow;"
+    "volatile long double slow = 2;\n        for (int turn = 0; turn < 60000; turn++)\n            slow = 1 + 1 / slow;"
 )
 """Much CPU time for few instructions, which are simulated: `run` refuses programs of some ms."""
 
@@ -37,7 +37,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
-    done = unperturbed(program, "run", *FEW, "--", "./phases", "25")
+    done = unperturbed(program, "run", *FEW, "--", "./phases", "40")
     assert done.returncode in (0, 4), done.stderr
     assert "verdicts per configuration" in done.stdout
     assert "spec:   campaigns/phases.yaml (edit it to continue)" in done.stdout
@@ -46,13 +46,13 @@ def test_from_a_command_to_a_verdict_and_its_spec(program: Path) -> None:
     found = verdicts(campaign)
     assert [verdict["configuration"] for verdict in found["verdicts"]] == ["calls"]
     spec = load_spec(program / "campaigns" / "phases.yaml")
-    assert spec.program.run == f"{program}/phases 25"
+    assert spec.program.run == f"{program}/phases 40"
     assert spec.measure.software["calls_malloc"].target == "malloc"
     assert (spec.campaign.baseline_runs, spec.campaign.runs) == (5, 3)
     totals = {line.split()[0]: line.split()[2] for line in done.stdout.splitlines() if "calls_malloc" in line}
     assert totals["calls_malloc"] != "counts"
     # The same command goes on, and has nothing to do.
-    again = unperturbed(program, "run", *FEW, "--json", "--", "./phases", "25")
+    again = unperturbed(program, "run", *FEW, "--json", "--", "./phases", "40")
     assert again.returncode == done.returncode
     assert "continuing by campaigns/phases.yaml" in again.stderr
     assert "8 of them are done already" in again.stderr
