@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,19 @@ def test_a_tutorial_can_be_followed(name: str, tmp_path: Path) -> None:
     for one in (name, *(later for later, first in AFTER.items() if first == name)):
         assert blocks(PAGES[one])
         assert all(text in PAGES[one].read_text() for text in _LIGHTER.get(one, {})), "a text to replace is gone"
-        follow(PAGES[one], tmp_path, _LIGHTER.get(one, {}))
+        _follow_on_a_busy_host(PAGES[one], tmp_path, _LIGHTER.get(one, {}))
+
+
+def _follow_on_a_busy_host(page: Path, folder: Path, lighter: Mapping[str, str]) -> None:
+    """Follow a page, and record again where a busy host made the intervals of perf uneven, which is refused."""
+    for left in (2, 1, 0):
+        try:
+            follow(page, folder, lighter)
+        except AssertionError as error:
+            if not left or "a busy host made them uneven" not in str(error):
+                raise
+        else:
+            return
 
 
 @pytest.mark.parametrize("name", _LONG)

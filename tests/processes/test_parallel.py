@@ -223,6 +223,7 @@ def test_a_lost_process_is_one_clear_message():
 
 
 def test_another_worker_of_dask_does_what_a_lost_one_had(client, tmp_path):
+    client.wait_for_workers(2)  # else the one that ends is the only one with the data
     with joblib.parallel_config("dask"):
         assert list(parallel.choose_workers().map(end, tmp_path / "ended", range(4))) == [0, 1, 2, 3]
 
