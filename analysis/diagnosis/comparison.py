@@ -237,7 +237,7 @@ class Comparison:
 
     @cached_property
     def _delays(self) -> dict[tuple[Stream, float], Floats]:
-        """Delays found so far: several kinds of anomaly look at them, and each pair of streams does."""
+        """Delays measured so far; every kind of anomaly and every pair of streams needs them again."""
         return {}
 
     def _measured_delays(self, stream: Stream, reached: float) -> Floats:

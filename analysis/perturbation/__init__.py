@@ -5,53 +5,46 @@ Inner and outer correlations of checked runs are compared with those of a baseli
 Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from unperturbed.common.faces import lazy_names
-
-if TYPE_CHECKING:
-    from unperturbed.analysis.levels import LevelChange, level_changes, level_table
-    from unperturbed.analysis.multiple_testing import holm
-    from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
-    from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
-    from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
-    from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
-    from unperturbed.analysis.perturbation.decide import classify_change, combine_checks, scale_of
-    from unperturbed.analysis.perturbation.describe import (
-        VERDICT_MEANINGS,
-        VERDICT_SIGNS,
-        VERDICT_TONES,
-        change_sentence,
-        change_table,
-        decisive_change,
-        mean_rho,
-        overhead_words,
-        runs_advice,
-        verdict_cell,
-        verdict_headline,
-        verdict_table,
-    )
-    from unperturbed.analysis.perturbation.layout import with_origins
-    from unperturbed.analysis.perturbation.outer import outer_correlations
-    from unperturbed.analysis.perturbation.stability import Drift, OutlierRun, Stability
-    from unperturbed.analysis.perturbation.verdict import (
-        OPEN,
-        SEVERITY,
-        SHOWN,
-        Change,
-        CheckName,
-        MethodName,
-        OriginName,
-        Overhead,
-        Verdict,
-        VerdictName,
-        change_weight,
-        combine,
-        overhead,
-        ranked_changes,
-    )
+from unperturbed.analysis.levels import LevelChange, level_changes, level_table
+from unperturbed.analysis.multiple_testing import holm
+from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
+from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
+from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
+from unperturbed.analysis.perturbation.decide import classify_change, combine_checks, scale_of
+from unperturbed.analysis.perturbation.describe import (
+    VERDICT_MEANINGS,
+    VERDICT_SIGNS,
+    VERDICT_TONES,
+    change_sentence,
+    change_table,
+    decisive_change,
+    mean_rho,
+    overhead_words,
+    runs_advice,
+    verdict_cell,
+    verdict_headline,
+    verdict_table,
+)
+from unperturbed.analysis.perturbation.layout import with_origins
+from unperturbed.analysis.perturbation.outer import outer_correlations
+from unperturbed.analysis.perturbation.stability import Drift, OutlierRun, Stability
+from unperturbed.analysis.perturbation.verdict import (
+    OPEN,
+    SEVERITY,
+    SHOWN,
+    Change,
+    CheckName,
+    MethodName,
+    OriginName,
+    Overhead,
+    Verdict,
+    VerdictName,
+    change_weight,
+    combine,
+    overhead,
+    ranked_changes,
+)
 
 __all__ = [
     "MINIMUM_INTERVALS",
@@ -100,68 +93,3 @@ __all__ = [
     "verdict_table",
     "with_origins",
 ]
-
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "unperturbed.analysis.levels": (
-            "LevelChange",
-            "level_changes",
-            "level_table",
-        ),
-        "unperturbed.analysis.multiple_testing": ("holm",),
-        "baseline": (
-            "MINIMUM_RUNS",
-            "Baseline",
-        ),
-        "bootstrap": ("inner_by_bootstrap",),
-        "comparable": ("MINIMUM_INTERVALS",),
-        "correlation": (
-            "FloatArray",
-            "fisher",
-            "from_fisher",
-        ),
-        "decide": (
-            "classify_change",
-            "combine_checks",
-            "scale_of",
-        ),
-        "describe": (
-            "VERDICT_MEANINGS",
-            "VERDICT_SIGNS",
-            "VERDICT_TONES",
-            "change_sentence",
-            "change_table",
-            "decisive_change",
-            "mean_rho",
-            "overhead_words",
-            "runs_advice",
-            "verdict_cell",
-            "verdict_headline",
-            "verdict_table",
-        ),
-        "layout": ("with_origins",),
-        "outer": ("outer_correlations",),
-        "stability": (
-            "Drift",
-            "OutlierRun",
-            "Stability",
-        ),
-        "verdict": (
-            "OPEN",
-            "SEVERITY",
-            "SHOWN",
-            "Change",
-            "CheckName",
-            "MethodName",
-            "OriginName",
-            "Overhead",
-            "Verdict",
-            "VerdictName",
-            "change_weight",
-            "combine",
-            "overhead",
-            "ranked_changes",
-        ),
-    },
-)

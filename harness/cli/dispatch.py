@@ -26,7 +26,7 @@ from unperturbed.harness.cli.words import unknown_command
 INTERRUPTED = 130
 _SOON_S = 0.01
 _MANY_OBJECTS = 50_000
-"""A garbage collection looks at so many new objects: more than a command makes while it loads what it needs."""
+"""New objects that trigger a garbage collection: more than loading a command's modules creates."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,9 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @cache
 def _collect_rarely() -> None:
-    """Spare short commands the collection of what they loaded, while they load and when they end.
+    """Collect garbage rarely while a command runs, and not at its end.
 
-    None of it is garbage, and to look for some takes a fifth of their time.
+    Modules that a command loads are never garbage; searching them takes a fifth of a short command's time.
     """
     gc.set_threshold(_MANY_OBJECTS)
     atexit.register(gc.freeze)

@@ -311,7 +311,7 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
     Comments and the origins of macros are gone from the text, so warnings could be new and are off (-w);
     `checking_arguments` has shown the right ones. The dependency files are written already.
 
-    Behind the first -x, g++ takes `x.c` for C: what it would have taken for C++ is said to be that.
+    After the first -x, g++ compiles `x.c` as C: -x c++ keeps it C++.
     """
     sources = {source.position: source for source in command.sources}
     result: list[str] = []
@@ -329,7 +329,7 @@ def compiling_arguments(command: Command, texts: dict[int, str]) -> list[str]:
 
 
 def _driver_decides(source: Source) -> bool:
-    """Return whether the compiler's name and not the source's gives the language."""
+    """Return whether the compiler's name, not the source's, sets the language."""
     return not source.forced and LANGUAGES.get(os.path.splitext(source.path)[1]) != source.language
 
 

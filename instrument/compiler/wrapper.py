@@ -58,7 +58,7 @@ _OWN_ERROR = 2
 _INTERRUPTED = 130
 _TEXT_LENGTH = 100
 _TELLING = ("-M", "-W", "-X", "-H", "-Q", "-pedantic", "--", "-fd", "-fs", "-ft", "-serialize", "-write")
-"""Beginnings of options that make errors of warnings, or may name a further file or print more."""
+"""Prefixes of options that turn warnings into errors, write another file or print more."""
 
 _TELLING_VARIABLES = {"DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"}
 
@@ -196,9 +196,9 @@ def _instrument(
 
 
 def _says_nothing(command: Command) -> bool:
-    """Return whether nothing but errors can come of reading a source: no warning, no file beside the object.
+    """Return whether reading the original source can only report errors: no warning, no file beside the object.
 
-    An error is one in the rewritten text too, and then the original command shows it.
+    The rewritten text has the same errors, and then the original command shows them.
     """
     options = [word for word in command.arguments if word.startswith("-")]
     return (

@@ -179,7 +179,7 @@ def _offset_reader() -> Callable[[Any], int]:
 
 
 def children_of(cursor: Any) -> list[Any]:
-    """Return a cursor's children: the bindings make a callback for each call, and compare each child with no cursor."""
+    """Return a cursor's children, faster than the bindings, which create a callback for each call."""
     found: list[Any] = []
     visit, note = _visitor()
     visit(cursor, note, found)

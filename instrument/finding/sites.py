@@ -193,7 +193,7 @@ class _TextSearch:
         return Found([*self._sites.values(), *self._gauges.values()], list(self._uncounted.values()), self._names)
 
     def _may_count_in_system_header(self, cursor: Any) -> bool:
-        """Return whether a member of what a system header declares may hold a site: its names are nobody's to know."""
+        """Return whether a member of a declaration in a system header may hold a site."""
         if cursor.kind not in _WITH_BODIES:
             return bool(cursor.kind == CursorKind.VAR_DECL)
         start, end = span(cursor)

@@ -36,7 +36,7 @@ def test_a_tutorial_can_be_followed(name: str, tmp_path: Path) -> None:
 
 
 def _follow_on_a_busy_host(page: Path, folder: Path, lighter: Mapping[str, str]) -> None:
-    """Follow a page, and record again where a busy host made the intervals of perf uneven, which is refused."""
+    """Follow a page again, up to twice, if a busy host made perf's intervals too uneven to compare."""
     for left in (2, 1, 0):
         try:
             follow(page, folder, lighter)

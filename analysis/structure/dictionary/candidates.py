@@ -103,7 +103,7 @@ class CandidateEvaluator:
 
     @cached_property
     def _kept_bits(self) -> dict[int, float]:
-        """Bits of the dictionary without a word, with a further one: asked for again for all variants of the word."""
+        """Bits of the dictionary without a word but with one more; all variants of the word need them."""
         return {}
 
     def _index_bits(self, without: int) -> float:
