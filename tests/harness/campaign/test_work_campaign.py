@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import unperturbed as up
@@ -63,9 +64,11 @@ def test_runs_need_no_alignment_and_the_report_says_by_what_intervals_ended(fold
         assert trace.overview().caption.endswith(
             "an interval ends every 500 counts of perf::page-faults, median skid 0"
         )
-    steps = [tuple(trace["steps"]) for trace in runs if "steps" in trace]
+    steps = [np.cumsum(trace["steps"]) for trace in runs if "steps" in trace]
     assert len(steps) == 3
-    assert len(set(steps)) == 1, "interval by interval the same"
+    assert {counts[-1] for counts in steps} == {10_000}
+    # The kernel maps a file's pages one by one or several at once: the program's start has some faults more or fewer.
+    assert np.ptp(np.stack(steps), axis=0).max() <= 20
     report = (campaign / "report.html").read_text()
     assert "500 perf::page-faults" in report
     assert "An interval ends every 500 counts of perf::page-faults. Records were read 0 counts after that" in report
