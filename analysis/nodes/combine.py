@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine, scale_of
+from unperturbed.analysis.perturbation import Change, Verdict, VerdictName, combine
 from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
-from unperturbed.analysis.perturbation.correlation import FloatArray
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import decide
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
@@ -153,9 +153,8 @@ def _by_change(verdicts: Mapping[str, Verdict]) -> dict[_Key, _Strata]:
 
 
 def _strata(changes: Sequence[Change]) -> _Strata:
-    scale = scale_of(changes[0].check)
-    before = np.array([scale.of_rho(np.array(one.reference)).mean() for one in changes])
-    after = np.array([scale.of_rho(np.array(one.observed)).mean() for one in changes])
+    before = np.array([fisher(one.reference).mean() for one in changes])
+    after = np.array([fisher(one.observed).mean() for one in changes])
     k = np.array([len(one.reference) for one in changes], np.float64)
     r = np.array([len(one.observed) for one in changes], np.float64)
     return _Strata(
@@ -216,18 +215,16 @@ def _change(
 ) -> Change:
     """Return the joint change by weights of the nodes and by the ways to take its errors, the first of which tests."""
     model = one.changes[0]
-    scale = scale_of(model.check)
     before = np.full(1, float((share * one.before).sum()))
     after = before + float((share * one.difference).sum())
-    low, high = widest_bounds(scale, before, after, ways, alpha)
+    low, high = widest_bounds(before, after, ways, alpha)
     statistic = -np.abs(after - before) / error
     tail = special.ndtr(statistic) if np.isinf(freedom) else special.stdtr(freedom, statistic)
     compared = Comparison(
-        scale,
         before,
         after,
         np.full(1, error),
-        scale.to_rho(after) - scale.to_rho(before),
+        from_fisher(after) - from_fisher(before),
         low,
         high,
         2 * tail,

@@ -25,7 +25,6 @@ from unperturbed.analysis.perturbation import (
     fisher,
     from_fisher,
     ranked_changes,
-    scale_of,
 )
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import LazyLibrary
@@ -284,10 +283,8 @@ def _seen(changes: Sequence[Change]) -> ObservedChanges:
 
 def _on_fishers_scale(change: Change) -> tuple[float, float, float]:
     """Return the means of both sides, and the error of their difference."""
-    scale = scale_of(change.check)
-    before, after = (scale.of_rho(values).mean() for values in (change.reference, change.observed))
-    error = change.standard_error / float(scale.per_fisher(np.asarray(before)))
-    return float(fisher(scale.to_rho(before))), float(fisher(scale.to_rho(after))), error
+    before, after = (float(fisher(values).mean()) for values in (change.reference, change.observed))
+    return before, after, change.standard_error
 
 
 def _carried(verdict: Verdict) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
 from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
 from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import classify_change, combine_checks, scale_of
+from unperturbed.analysis.perturbation.decide import classify_change, combine_checks
 from unperturbed.analysis.perturbation.describe import (
     VERDICT_MEANINGS,
     VERDICT_SIGNS,
@@ -87,7 +87,6 @@ __all__ = [
     "overhead_words",
     "ranked_changes",
     "runs_advice",
-    "scale_of",
     "verdict_cell",
     "verdict_headline",
     "verdict_table",

@@ -11,18 +11,16 @@ import numpy as np
 
 from unperturbed.analysis.perturbation import comparable
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
-from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_runs, fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import decide
-from unperturbed.analysis.perturbation.describe import baseline_table
-from unperturbed.analysis.perturbation.outer import (
-    OUTER_SCALE,
-    OuterSettings,
-    checked_outer_z,
+from unperturbed.analysis.perturbation.compare_outer import (
+    compare_outer_runs,
     compare_with_one_run,
-    outer_matrix,
     pair_variance,
     reference_outer_rho,
 )
+from unperturbed.analysis.perturbation.correlation import FloatArray, correlate_runs, fisher, from_fisher
+from unperturbed.analysis.perturbation.decide import decide
+from unperturbed.analysis.perturbation.describe import baseline_table
+from unperturbed.analysis.perturbation.outer import OuterSettings, checked_outer_z, outer_matrix
 from unperturbed.analysis.perturbation.paper_rule import compare_as_paper, decide_as_paper
 from unperturbed.analysis.perturbation.stability import Stability, assess_stability
 from unperturbed.analysis.perturbation.verdict import (
@@ -264,7 +262,7 @@ class Baseline:
         Notes
         -----
         Section 2.3 of the paper. The values depend on one another: ρ of baseline runs i and j is in the values of both,
-        and all checked runs meet the same baseline runs. `compare_runs` allows for it by a model of run and pair
+        and all checked runs meet the same baseline runs. `compare_outer` allows for it by a model of run and pair
         effects; the false-alarm rate that results is measured in `docs/evidence/calibration.md`. A metric that is
         mostly noise has a low outer correlation in the baseline too, and is not perturbed for that.
         """
@@ -297,13 +295,12 @@ class Baseline:
             if method == "paper"
             else compare_with_one_run(matrix, fisher(observed), alpha=self.alpha)
             if against is not None
-            else compare_runs(
+            else compare_outer_runs(
                 reference,
                 observed,
+                pair_variance(matrix),
                 intervals=self._fewest_intervals(checked),
                 alpha=self.alpha,
-                scale=OUTER_SCALE,
-                pair_variance=pair_variance(matrix),
             )
         )
         made = self._verdict(

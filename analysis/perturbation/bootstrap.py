@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from unperturbed.analysis.perturbation import comparable
 from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
 from unperturbed.analysis.perturbation.correlation import (
-    FISHER,
     FloatArray,
     correlate_ranks,
     fisher,
@@ -171,9 +170,8 @@ def compare_by_bootstrap(
             p = np.fmax(p, 2 * special.stdtr(k + r - 2, -effect_z / other_error))
         wider = other_error > standard_error
         standard_error, freedom = np.maximum(standard_error, other_error), np.where(wider, k + r - 2, np.inf)
-    low, high = widest_bounds(FISHER, *means, ways, alpha)
+    low, high = widest_bounds(*means, ways, alpha)
     return Comparison(
-        scale=FISHER,
         reference_mean=means[0],
         observed_mean=means[1],
         standard_error=standard_error,

@@ -19,23 +19,7 @@ to .22 when the checked runs spread three times as wide, Welch up to .060, the w
 spread: a change therefore counts as shown only if the interval, which can, excludes 0 (or the tolerance) too, and it
 carries a note.
 
-Outer values depend on one another. Let s_ij = a + b_i + b_j + e_ij be the correlation of runs i and j. A checked run is
-held against all k reference runs, a reference run against the other k − 1, so that its value deviates from the mean by
-only (k − 2)/(k − 1) of b_i − b̄: the reference's spread is multiplied by (k − 1)/(k − 2). And each e_ij is in the
-values of both i and j, so that the mean of the reference varies by 2 σ²_e / (k(k − 1)), of which the spread between
-runs shows half: the other half is added. Without both, family-wise false alarms at 5 % are 6–11 % (5 metrics, k = 5 and
-10, r = 3).
-
-Checked runs that share less with the program follow a reference run's b_i less than other reference runs do. If the
-correlation of two runs is the product of what each shares with the program, then a deviation of b_i moves the checked
-runs' mean by γ b_i, with γ = (ρ / slope) of the checked runs over that of the reference, slope being dρ / ds. Where
-there is a change, the reference's mean errs by 2 b̄ and the checked one by γ b̄, so that (2 − γ) b̄ remains, where
-without a change it is b̄: the reference's error is taken that many times in intervals and in the test of going beyond
-the tolerance.
-
-On Fisher's scale outer values are skewed towards low ones (two runs have no more in common than each has with the
-program), and in a skewed sample a high mean comes with a small spread: a fall by exactly the tolerance was accepted in
-up to 8 % of cases. On the scale of signal to noise they hardly are.
+Outer correlations need more, see `compare_outer`.
 """
 
 from __future__ import annotations
@@ -47,7 +31,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.perturbation.correlation import FISHER, FloatArray, Scale
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, fisher_slope, from_fisher
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")
@@ -78,7 +62,7 @@ class MeanErrors:
     Attributes
     ----------
     reference, observed : array of float64
-        On the scale of the comparison.
+        On Fisher's scale.
     freedom : array of float64
         Degrees of freedom; infinite where the errors are taken as known.
     """
@@ -94,14 +78,12 @@ class Comparison:
 
     Attributes
     ----------
-    scale : Scale
-        On which the runs were compared.
     reference_mean, observed_mean : array of float64
-        Means of the runs on the scale.
+        Means of the runs on Fisher's scale.
     standard_error : array of float64
         Of the difference of the means.
     effect, low, high : array of float64
-        The change as a difference of ρ; bounds one-sided at α each.
+        The change as a difference of ρ; bounds one-sided at α each, within what ρ can be.
     p : array of float64
         Two-sided, of "the checked runs are drawn as the reference's were".
     freedom : array of float64
@@ -112,7 +94,6 @@ class Comparison:
         Errors by which `p_beyond` tests; of several, each must show the change.
     """
 
-    scale: Scale
     reference_mean: FloatArray
     observed_mean: FloatArray
     standard_error: FloatArray
@@ -162,11 +143,11 @@ class Comparison:
         """
         side = np.sign(change - self.effect)
         wanted = np.abs(change - self.effect)
-        before, after = self.scale.to_rho(self.reference_mean), self.scale.to_rho(self.observed_mean)
+        before, after = from_fisher(self.reference_mean), from_fisher(self.observed_mean)
 
         def excess(quantile: FloatArray) -> FloatArray:
-            reference = self.scale.to_rho(self.reference_mean - side * quantile * errors.reference)
-            observed = self.scale.to_rho(self.observed_mean + side * quantile * errors.observed)
+            reference = from_fisher(self.reference_mean - side * quantile * errors.reference)
+            observed = from_fisher(self.observed_mean + side * quantile * errors.observed)
             return np.asarray(np.hypot(observed - after, reference - before) - wanted, np.float64)
 
         least, most = np.zeros_like(wanted), np.ones_like(wanted)
@@ -189,15 +170,7 @@ class Comparison:
         return np.asarray(at, np.float64)
 
 
-def compare_runs(
-    reference: FloatArray,
-    observed: FloatArray,
-    *,
-    intervals: int,
-    alpha: float,
-    scale: Scale = FISHER,
-    pair_variance: FloatArray | None = None,
-) -> Comparison:
+def compare_runs(reference: FloatArray, observed: FloatArray, *, intervals: int, alpha: float) -> Comparison:
     """Compare coefficients of checked runs with those of reference runs.
 
     Parameters
@@ -208,11 +181,6 @@ def compare_runs(
         Of the shortest run.
     alpha : float
         Level of each one-sided bound of the interval.
-    scale : Scale, default FISHER
-        On which means and spreads are taken.
-    pair_variance : array of float64, optional, shape (m,)
-        For outer correlations only: each value is then a mean over (the other) reference runs, and this much of the
-        variation on the scale belongs to pairs of runs (`outer.pair_variance`); see the module.
 
     Returns
     -------
@@ -233,34 +201,37 @@ def compare_runs(
     The within-run sampling error 1/√(n − 3) is then taken for the spread between runs, and the note says so.
     """
     k, r = len(reference), len(observed)
-    before, after = scale.of_rho(reference), scale.of_rho(observed)
+    before, after = fisher(reference), fisher(observed)
     means = before.mean(axis=0), after.mean(axis=0)
-    reference_variance, observed_variance, no_spread = _variances(
-        before, after, scale.per_fisher(means[0]) ** 2 / (intervals - 3), outer=pair_variance is not None
-    )
-    shared = pair_variance / (k * (k - 1)) if pair_variance is not None else np.zeros_like(means[0])
-    freedom = np.full_like(means[0], k + r - 2)
-    pooled_variance = ((k - 1) * reference_variance + (r - 1) * observed_variance) / freedom
-    standard_error = np.sqrt(pooled_variance / k + shared + pooled_variance / r)
-    # How much an error of the reference's mean counts where there is a change.
-    counts = np.ones_like(freedom) if pair_variance is None else (2 - _following(scale, *means)) ** 2
-    pooled = MeanErrors(np.sqrt(counts * (pooled_variance / k + shared)), np.sqrt(pooled_variance / r), freedom)
-    ways = [pooled]
+    spread = spreads(before, after, intervals)
+    freedom = np.full_like(spread.reference, k + r - 2)
+    variance = pooled(spread.reference, spread.observed, k, r)
+    ways = [MeanErrors(np.sqrt(variance / k), np.sqrt(variance / r), freedom)]
     if r > 1:
-        first, second = counts * (reference_variance / k + shared), observed_variance / r
-        ways.append(MeanErrors(np.sqrt(first), np.sqrt(second), _welch_freedom(first, second, k, r)))
-    low, high = widest_bounds(scale, *means, ways, alpha)
+        errors = spread.reference / k, spread.observed / r
+        ways.append(MeanErrors(np.sqrt(errors[0]), np.sqrt(errors[1]), welch_freedom(means, errors, k - 1, r - 1)))
+    low, high = widest_bounds(*means, ways, alpha)
+    return comparison(means, np.sqrt(variance * (1 / k + 1 / r)), (low, high), ways[:1], freedom, spread.notes(k, r))
+
+
+def comparison(
+    means: tuple[FloatArray, FloatArray],
+    standard_error: FloatArray,
+    bounds: tuple[FloatArray, FloatArray],
+    tested: Sequence[MeanErrors],
+    freedom: FloatArray,
+    notes: tuple[str, ...],
+) -> Comparison:
+    """Return a comparison whose p-value is Student's, of the difference of the means by its standard error."""
     return Comparison(
-        scale,
         *means,
         standard_error,
-        scale.to_rho(means[1]) - scale.to_rho(means[0]),
-        low,
-        high,
+        from_fisher(means[1]) - from_fisher(means[0]),
+        *bounds,
         2 * special.stdtr(freedom, -np.abs(means[1] - means[0]) / standard_error),
         freedom,
-        _notes(no_spread, reference_variance, observed_variance, k, r),
-        (pooled,),
+        notes,
+        tuple(tested),
     )
 
 
@@ -271,7 +242,6 @@ def smallest_visible(
     *,
     alpha: float,
     family: int,
-    scale: Scale = FISHER,
 ) -> float:
     """Return the smallest |Δρ| that is significant with power 80 % in a family of tests.
 
@@ -282,7 +252,7 @@ def smallest_visible(
         shift = special.ndtri(1 - alpha / (2 * family)) + special.ndtri(POWER)
     else:
         shift = special.nctdtrinc(freedom, 1 - POWER, special.stdtrit(freedom, 1 - alpha / (2 * family)))
-    at, below, above = scale.to_rho(reference_mean + shift * standard_error * np.array([0.0, -1.0, 1.0]))
+    at, below, above = from_fisher(reference_mean + shift * standard_error * np.array([0.0, -1.0, 1.0]))
     return float(max(above - at, at - below))
 
 
@@ -296,7 +266,7 @@ def runs_to_decide(
     alpha: float,
     tolerance: float,
     family: int,
-    scale: Scale = FISHER,
+    relative_spread: float = 1.0,
     fewest: int | None = None,
 ) -> int | None:
     """Return how many runs a configuration would decide with power 80 %, if change and spread are as they were seen.
@@ -304,7 +274,8 @@ def runs_to_decide(
     Decided is what is shown to lie within the tolerance or beyond it. The count holds for every configuration: the
     checked one gets that many runs, and the reference too when it has fewer. Growing the checked runs alone could not
     get below the reference's own error. With `fewest` the campaign is planned anew, from so many runs of either on;
-    without, the runs that were made are kept.
+    without, the runs that were made are kept. `relative_spread` is the spread of the checked runs over the reference's
+    where there is a change (`compare_outer.relative_spread`).
 
     Returns
     -------
@@ -313,11 +284,11 @@ def runs_to_decide(
     """
     runs, references, freedom, wanted, quantile = _plans(k, r, fewest, alpha, family)
     spread = standard_error / np.sqrt(1 / k + 1 / r)
-    before, after = float(scale.to_rho(reference_mean)), float(scale.to_rho(observed_mean))
-    # The slope of the scale takes both errors to ρ.
+    before, after = float(from_fisher(reference_mean)), float(from_fisher(observed_mean))
+    # The slope of Fisher's scale takes both errors to ρ.
     errors = [
-        spread * scale.slope(np.array(mean)) / np.sqrt(count)
-        for mean, count in ((reference_mean, references), (observed_mean, runs))
+        of_one / fisher_slope(rho) / np.sqrt(count)
+        for of_one, rho, count in ((spread, before, references), (spread * relative_spread, after, runs))
     ]
     error = np.hypot(*errors)
     excess = (abs(after - before) - tolerance) / error
@@ -342,30 +313,26 @@ def _plans(k: int, r: int, fewest: int | None, alpha: float, family: int) -> tup
     references = runs if fewest else np.maximum(float(k), runs)
     freedom = references + runs - 2
     wanted = special.stdtrit(freedom, 1 - alpha / (2 * family))
-    bound = special.stdtrit(_welch_freedom(1 / references, 1 / runs, references, runs), 1 - alpha)
+    bound = special.stdtrit(_satterthwaite(1 / references, 1 / runs, references - 1, runs - 1), 1 - alpha)
     return runs, references, freedom, wanted, bound
 
 
 def widest_bounds(
-    scale: Scale,
-    reference_mean: FloatArray,
-    observed_mean: FloatArray,
-    ways: Sequence[MeanErrors],
-    alpha: float,
+    reference_mean: FloatArray, observed_mean: FloatArray, ways: Sequence[MeanErrors], alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the differences of ρ, each one-sided at α, that hold by every way to take the errors."""
+    """Return the bounds of the differences of ρ, each one-sided at α, that hold by every way to take the errors.
+
+    What no ρ can reach from the reference's mean is cut off.
+    """
     bounds = [
         difference_of_rho(
-            scale,
-            reference_mean,
-            observed_mean,
-            way.reference,
-            way.observed,
-            _t_quantile(way.freedom, 1 - alpha),
+            reference_mean, observed_mean, way.reference, way.observed, _t_quantile(way.freedom, 1 - alpha)
         )
         for way in ways
     ]
-    return np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
+    before = from_fisher(reference_mean)
+    low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
+    return np.maximum(low, -1 - before), np.minimum(high, 1 - before)
 
 
 def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
@@ -375,32 +342,41 @@ def _t_quantile(freedom: FloatArray, level: float) -> FloatArray:
     return np.asarray(np.where(np.isinf(freedom), special.ndtri(level), special.stdtrit(freedom, level)), np.float64)
 
 
-def _following(scale: Scale, reference_mean: FloatArray, observed_mean: FloatArray) -> FloatArray:
-    """Return how far checked runs follow the deviation of a reference run, 0 to 1; see the module on outer values."""
+@dataclass(frozen=True)
+class Spreads:
+    """Variances between runs on Fisher's scale, and where the reference had none; arrays of shape (m,).
 
-    def change(mean: FloatArray) -> FloatArray:
-        return np.maximum(scale.to_rho(mean), 0) / scale.slope(mean)
+    There, the variance of the sampling error within a run is taken.
+    """
 
-    before = change(reference_mean)
-    following = np.divide(change(observed_mean), before, out=np.ones_like(before), where=before > 0)
-    return np.clip(following, 0, 1)
+    reference: FloatArray
+    observed: FloatArray
+    none: NDArray[np.bool_]
+
+    def notes(self, k: int, r: int) -> tuple[str, ...]:
+        """Return what a reader must know of each, for k reference and r checked runs."""
+        return _notes(self.none, self.reference, self.observed, k, r)
 
 
-def _variances(
-    reference: FloatArray, observed: FloatArray, within_run: FloatArray, *, outer: bool
-) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Return each side's variance between runs, and where the reference had none; there that within a run is taken."""
-    k, r = len(reference), len(observed)
-    first = reference.var(axis=0, ddof=1) * (((k - 1) / (k - 2)) ** 2 if outer else 1.0)
-    second = observed.var(axis=0, ddof=1) if r > 1 else first.copy()
-    no_spread = first < _NO_SPREAD**2
-    first[no_spread] = within_run[no_spread]
-    second[no_spread] = np.maximum(second[no_spread], within_run[no_spread])
-    return first, second, no_spread
+def spreads(before: FloatArray, after: FloatArray, intervals: int, inflation: float = 1.0) -> Spreads:
+    """Return each side's variance between runs; the reference's is multiplied by the square of `inflation`.
+
+    One checked run has no spread of its own: the reference's is taken.
+    """
+    first = before.var(axis=0, ddof=1) * inflation**2
+    second = after.var(axis=0, ddof=1) if len(after) > 1 else first.copy()
+    none = first < _NO_SPREAD**2
+    first[none] = 1 / (intervals - 3)
+    second[none] = np.maximum(second[none], 1 / (intervals - 3))
+    return Spreads(first, second, none)
+
+
+def pooled(first: FloatArray, second: FloatArray, k: int, r: int) -> FloatArray:
+    """Return the variance of one run, pooled over k reference and r checked runs."""
+    return np.asarray(((k - 1) * first + (r - 1) * second) / (k + r - 2), np.float64)
 
 
 def difference_of_rho(
-    scale: Scale,
     reference_mean: FloatArray,
     observed_mean: FloatArray,
     reference_error: FloatArray,
@@ -408,21 +384,36 @@ def difference_of_rho(
     quantile: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the bounds of a difference of ρ from each side's own interval (Zou 2007)."""
-    before, after = scale.to_rho(reference_mean), scale.to_rho(observed_mean)
+    before, after = from_fisher(reference_mean), from_fisher(observed_mean)
     fall = np.hypot(
-        after - scale.to_rho(observed_mean - quantile * observed_error),
-        scale.to_rho(reference_mean + quantile * reference_error) - before,
+        after - from_fisher(observed_mean - quantile * observed_error),
+        from_fisher(reference_mean + quantile * reference_error) - before,
     )
     rise = np.hypot(
-        scale.to_rho(observed_mean + quantile * observed_error) - after,
-        before - scale.to_rho(reference_mean - quantile * reference_error),
+        from_fisher(observed_mean + quantile * observed_error) - after,
+        before - from_fisher(reference_mean - quantile * reference_error),
     )
     return after - before - fall, after - before + rise
 
 
-def _welch_freedom(first: FloatArray, second: FloatArray, k: int | FloatArray, r: int | FloatArray) -> FloatArray:
-    """Return Satterthwaite's degrees of freedom of a sum of two squared errors of means."""
-    return (first + second) ** 2 / (first**2 / (k - 1) + second**2 / (r - 1))
+def welch_freedom(
+    means: tuple[FloatArray, FloatArray],
+    errors: tuple[FloatArray, FloatArray],
+    reference_freedom: float,
+    observed_freedom: float,
+) -> FloatArray:
+    """Return Satterthwaite's degrees of freedom of a difference of ρ, from squared errors of means on Fisher's scale.
+
+    What each adds to the error of ρ counts: near ±1 a large error of z adds little.
+    """
+    first, second = (error / fisher_slope(from_fisher(mean)) ** 2 for mean, error in zip(means, errors, strict=True))
+    return _satterthwaite(first, second, reference_freedom, observed_freedom)
+
+
+def _satterthwaite(
+    first: FloatArray, second: FloatArray, first_freedom: float | FloatArray, second_freedom: float | FloatArray
+) -> FloatArray:
+    return (first + second) ** 2 / (first**2 / first_freedom + second**2 / second_freedom)
 
 
 def _notes(

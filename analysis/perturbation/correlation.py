@@ -1,10 +1,9 @@
-"""Spearman's coefficient, fast, and the scales on which its changes are measured."""
+"""Spearman's coefficient, fast, and Fisher's scale, on which its changes are measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -240,49 +239,7 @@ def from_fisher(z: ArrayLike) -> FloatArray:
     return np.asarray(np.clip(np.tanh(np.asarray(z, np.float64)) / (1 - _SHRINKAGE), -1, 1), np.float64)
 
 
-_LEAST_NOISE = 0.02
-"""The share of noise that a correlation of 1 is taken to hold.
-
-Without it the ratio of .999 is ten times that of .99, and runs that are as good as equal would seem to vary widely.
-"""
-
-
-def _signal_to_noise(rho: ArrayLike) -> FloatArray:
-    signal = np.asarray(rho, np.float64) * (1 - _LEAST_NOISE)
-    return np.asarray(signal / (1 - signal), np.float64)
-
-
-def _from_signal_to_noise(ratio: ArrayLike) -> FloatArray:
-    above = np.maximum(np.asarray(ratio, np.float64), -0.5)  # a correlation of −1
-    return np.asarray(np.clip(above / (1 + above) / (1 - _LEAST_NOISE), -1, 1), np.float64)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A scale on which a correlation varies from run to run about equally, however large it is.
-
-    Attributes
-    ----------
-    of_rho, to_rho : callable
-        Take correlations to the scale and back; both rise.
-    slope : callable
-        The change of ρ for a unit of the scale, at a value on the scale.
-    """
-
-    of_rho: Callable[[ArrayLike], FloatArray]
-    to_rho: Callable[[ArrayLike], FloatArray]
-    slope: Callable[[FloatArray], FloatArray]
-
-    def per_fisher(self, value: FloatArray) -> FloatArray:
-        """Return how many units of the scale one unit of Fisher's scale is, at a value on the scale."""
-        return FISHER.slope(fisher(self.to_rho(value))) / self.slope(value)
-
-
-FISHER = Scale(fisher, from_fisher, lambda z: (1 - np.tanh(z) ** 2) / (1 - _SHRINKAGE))
-"""For correlations within a run."""
-
-SIGNAL_TO_NOISE = Scale(
-    _signal_to_noise, _from_signal_to_noise, lambda ratio: 1 / (1 - _LEAST_NOISE) / (1 + ratio) ** 2
-)
-"""ρ / (1 − ρ), for correlations of a metric with itself in another run: what the work decides of it, in units of what
-each run adds, with 2 % of noise at least. Fisher's z is half the logarithm of one plus twice this, but for the 2 %."""
+def fisher_slope(rho: ArrayLike) -> FloatArray:
+    """Return the change of Fisher's z for a unit of ρ, at coefficients."""
+    shrunk = np.asarray(rho, np.float64) * (1 - _SHRINKAGE)
+    return np.asarray((1 - _SHRINKAGE) / (1 - shrunk**2), np.float64)

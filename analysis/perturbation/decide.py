@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
+
 from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm, holm_of_intervals
 from unperturbed.analysis.perturbation.compare import runs_to_decide, smallest_visible
-from unperturbed.analysis.perturbation.correlation import FISHER, Scale
-from unperturbed.analysis.perturbation.outer import OUTER_SCALE
-from unperturbed.analysis.perturbation.verdict import OPEN, Change, CheckName, Overhead, Verdict, VerdictName, combine
+from unperturbed.analysis.perturbation.compare_outer import relative_spread
+from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
+from unperturbed.analysis.perturbation.verdict import OPEN, Change, Overhead, Verdict, VerdictName, combine
 from unperturbed.errors import DataError
 
 _T = TypeVar("_T")
@@ -133,13 +135,8 @@ def _decided(change: Change, *, alpha: float, family: int) -> Change:
         alpha=alpha,
         tolerance=change.tolerance,
     )
-    scale = scale_of(change.check)
-    reference_mean, observed_mean = (
-        float(scale.of_rho(values).mean()) for values in (change.reference, change.observed)
-    )
-    visible = smallest_visible(
-        reference_mean, change.standard_error, change.freedom, alpha=alpha, family=family, scale=scale
-    )
+    reference_mean, observed_mean = (float(fisher(values).mean()) for values in (change.reference, change.observed))
+    visible = smallest_visible(reference_mean, change.standard_error, change.freedom, alpha=alpha, family=family)
     needed = None
     if verdict in OPEN and change.more_runs_help:
         needed = runs_to_decide(
@@ -151,11 +148,13 @@ def _decided(change: Change, *, alpha: float, family: int) -> Change:
             alpha=alpha,
             tolerance=change.tolerance,
             family=family,
-            scale=scale,
+            relative_spread=_relative_spread(change, reference_mean, observed_mean),
         )
     return replace(change, verdict=verdict, smallest_visible=visible, runs_to_decide=needed)
 
 
-def scale_of(check: CheckName) -> Scale:
-    """Return the scale on which the correlations of a check are compared."""
-    return OUTER_SCALE if check in ("outer", "across") else FISHER
+def _relative_spread(change: Change, *means: float) -> float:
+    """Return the spread of checked runs over the reference's where there is a change."""
+    if change.check not in ("outer", "across"):
+        return 1.0
+    return float(relative_spread(*(from_fisher(np.array([mean])) for mean in means))[0])

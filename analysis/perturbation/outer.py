@@ -11,9 +11,7 @@ import numpy as np
 from unperturbed.analysis.alignment import WarpPath, align_as_paper, resample
 from unperturbed.analysis.alignment.paper import PreparedRun, align_prepared
 from unperturbed.analysis.parallel import choose_workers
-from unperturbed.analysis.perturbation.compare import Comparison, MeanErrors, widest_bounds
 from unperturbed.analysis.perturbation.correlation import (
-    SIGNAL_TO_NOISE,
     FloatArray,
     compiled_correlate_along,
     correlate_ranks,
@@ -23,12 +21,6 @@ from unperturbed.analysis.perturbation.correlation import (
     standard_ranks,
 )
 from unperturbed.collectors.data import Trace
-from unperturbed.common.extras import LazyLibrary
-
-special = LazyLibrary("scipy.special")
-
-OUTER_SCALE = SIGNAL_TO_NOISE
-"""On which outer correlations are compared; see `compare`."""
 
 
 @dataclass(frozen=True)
@@ -239,113 +231,3 @@ def _one_way(runs: _Runs, pairs: _Pairs) -> list[FloatArray]:
     settings, first, second = runs
     correlate = _correlation(settings)
     return [correlate(align_prepared(first[i].prepared, second[j].prepared), first[i], second[j]) for i, j in pairs]
-
-
-def on_outer_scale(z: FloatArray) -> FloatArray:
-    """Take Fisher's z to the scale on which outer correlations are compared."""
-    return OUTER_SCALE.of_rho(from_fisher(z))
-
-
-def reference_outer_rho(matrix: FloatArray) -> FloatArray:
-    """Return each reference run's mean outer correlation with the others, as ρ, shape (runs, pairs).
-
-    Run j is aligned to each other run i in turn, as a checked run would be: the mean over i ≠ j, on Fisher's scale.
-    """
-    return from_fisher(matrix.sum(axis=0) / (len(matrix) - 1))
-
-
-@dataclass(frozen=True)
-class VarianceComponents:
-    """Variance components of s_ij = a + b_i + b_j + e_ij: of a run's b, and of e, which belongs to two runs.
-
-    Arrays of shape (pairs,).
-    """
-
-    run: FloatArray
-    pair: FloatArray
-
-
-def variance_components(matrix: FloatArray) -> VarianceComponents:
-    """Estimate the variance components of a matrix of runs by least squares; both directions of two are averaged.
-
-    At least 4 runs are needed.
-    """
-    k = len(matrix)
-    pairs = (matrix + matrix.transpose(1, 0, 2)) / 2
-    mean = pairs.sum(axis=(0, 1)) / (k * (k - 1))
-    effect = (pairs.sum(axis=1) - (k - 1) * mean) / (k - 2)
-    residual = pairs - mean - effect[:, None] - effect[None, :]
-    residual[np.arange(k), np.arange(k)] = 0
-    both = (residual**2).sum(axis=(0, 1)) / (k * (k - 3))
-    # effect_i holds b_i − b̄ and the mean of k − 1 of the e, taken k − 1 of k − 2 times; its square's expectation is
-    # solved for σ²_b.
-    run = (effect**2).sum(axis=0) / (k - 1) - both / (k - 2)
-    return VarianceComponents(np.maximum(run, 0.0), np.asarray(both, np.float64))
-
-
-def pair_variance(matrix: FloatArray) -> FloatArray:
-    """Return how much variance of `outer_matrix` belongs to two runs together and to neither alone, shape (pairs,).
-
-    On the scale on which outer correlations are compared.
-    """
-    return variance_components(on_outer_scale(matrix)).pair
-
-
-_KNOWN = 1e9
-"""Degrees of freedom of a variance that is as good as known, where all runs are equal but for rounding."""
-
-
-def compare_with_one_run(matrix: FloatArray, observed_z: FloatArray, *, alpha: float) -> Comparison:
-    """Compare outer correlations with one run with those of baseline runs with each other.
-
-    The one run need not be a baseline.
-
-    Parameters
-    ----------
-    matrix : array of float64, shape (k, k, m)
-        K ≥ 4 Fisher's z between baseline runs, from `outer_matrix`.
-    observed_z : float64, shape (r, m)
-        Fisher's z of r checked runs, each against the one run.
-    alpha : float
-        Level of each one-sided bound.
-
-    Notes
-    -----
-    In the model s_ij = a + b_i + b_j + e_ij of `outer`, the mean over r runs against one has the variance σ²_b + (σ²_b
-    + σ²_e)/r, and the baseline's mean over its pairs 4 σ²_b/k + 2 σ²_e/(k(k − 1)). Degrees of freedom by Satterthwaite
-    from those of the two parts, k − 1 and k(k − 3)/2. The one run's b does not average out, however many runs are held
-    against it: more runs do not help much. False alarms at 5 %, measured: 4–5 % with 10 baseline runs; down to nothing
-    with 5 or 6 where most of the variation belongs to pairs of runs, as a part of a variance cannot be estimated below
-    0.
-    """
-    k, r = len(matrix), len(observed_z)
-    outer = on_outer_scale(matrix)
-    outer[np.arange(k), np.arange(k)] = 0
-    parts = variance_components(outer)
-    reference_mean = outer.sum(axis=(0, 1)) / (k * (k - 1))
-    observed_mean = on_outer_scale(observed_z).mean(axis=0)
-    of_reference = 4 * parts.run / k + 2 * parts.pair / (k * (k - 1))
-    of_observed = parts.run + (parts.run + parts.pair) / r
-    # What is estimated is S = σ²_b + σ²_e/(k − 2) and σ²_e: the variance in terms of these, and how well it is known.
-    of_run = 1 + 1 / r + 4 / k
-    of_both = 1 / r + 2 / (k * (k - 1)) - of_run / (k - 2)
-    spread = parts.run + parts.pair / (k - 2)
-    variance = of_reference + of_observed
-    known = (of_run * spread) ** 2 / (k - 1) + (of_both * parts.pair) ** 2 / (k * (k - 3) / 2)
-    freedom = np.minimum(_KNOWN, variance**2 / np.maximum(known, np.finfo(np.float64).tiny))
-    standard_error = np.sqrt(variance)
-    errors = MeanErrors(np.sqrt(of_reference), np.sqrt(of_observed), freedom)
-    low, high = widest_bounds(OUTER_SCALE, reference_mean, observed_mean, [errors], alpha)
-    return Comparison(
-        scale=OUTER_SCALE,
-        reference_mean=reference_mean,
-        observed_mean=observed_mean,
-        standard_error=standard_error,
-        effect=OUTER_SCALE.to_rho(observed_mean) - OUTER_SCALE.to_rho(reference_mean),
-        low=low,
-        high=high,
-        p=2 * special.stdtr(freedom, -np.abs(observed_mean - reference_mean) / standard_error),
-        freedom=freedom,
-        notes=("",) * len(observed_mean),
-        tested=(errors,),
-    )

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from unperturbed.analysis.perturbation.compare import Comparison
-from unperturbed.analysis.perturbation.correlation import FISHER, FloatArray, fisher
+from unperturbed.analysis.perturbation.correlation import FloatArray, fisher
 from unperturbed.analysis.perturbation.verdict import Change
 
 
@@ -44,7 +44,6 @@ def compare_as_paper(reference: FloatArray, observed: FloatArray) -> Comparison:
     largest = deviations.max(axis=0)
     unknown = np.full_like(effect, np.nan)
     return Comparison(
-        scale=FISHER,
         reference_mean=fisher(middle),
         observed_mean=fisher(observed.mean(axis=0)),
         standard_error=unknown,

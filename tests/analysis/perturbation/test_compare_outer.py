@@ -1,0 +1,131 @@
+"""Outer correlations of checked runs against those of reference runs: the twin, the model, error rates, power."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.analysis.perturbation import naive
+from unperturbed.analysis.perturbation.compare_outer import (
+    compare_outer_runs,
+    pair_variance,
+    reference_outer_rho,
+    relative_spread,
+)
+from unperturbed.analysis.perturbation.correlation import fisher, from_fisher, standard_ranks
+
+ALPHA, TOLERANCE = 0.05, 0.1
+
+
+def around(rng, rho, runs, spread):
+    """Coefficients of runs, normal on Fisher's scale around ρ, of three metrics, shape (runs, 3)."""
+    return from_fisher(fisher(rho) + spread * rng.standard_normal((runs, 3)))
+
+
+@given(
+    st.integers(5, 12),
+    st.integers(1, 6),
+    st.sampled_from([-0.4, 0.1, 0.5, 0.9, 0.99, 0.9995]),
+    st.floats(-0.5, 1),
+    st.sampled_from([0.02, 0.1, 0.4]),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=200, deadline=None)
+def test_equals_the_textbook(k, r, rho, kept, tolerance, seed):
+    rng = np.random.default_rng(seed)
+    reference, observed = around(rng, rho, k, 0.1), around(rng, kept * rho, r, 0.3)
+    of_pairs = np.array([0.0, 0.01, 0.3])
+    compared = compare_outer_runs(reference, observed, of_pairs, intervals=100, alpha=ALPHA)
+    beyond = compared.p_beyond(tolerance)
+    mean = from_fisher(fisher(reference).mean(axis=0))
+    for at in range(3):
+        found = (compared.effect[at], compared.low[at], compared.high[at], compared.p[at], beyond[at])
+        runs = reference[:, at].tolist(), observed[:, at].tolist()
+        assert found == pytest.approx(naive.compare_outer(*runs, of_pairs[at], ALPHA, tolerance), rel=1e-5, abs=1e-7)
+        assert -1 - 1e-9 <= mean[at] + compared.low[at] <= mean[at] + compared.high[at] <= 1 + 1e-9
+
+
+@given(st.floats(-0.5, 1), st.floats(-1, 1))
+def test_the_relative_spread_is_that_of_runs_whose_noise_varies_in_relation(within, across):
+    found = relative_spread(np.array([within]), np.array([across]))[0]
+    assert 1 <= found < 200
+    if within <= 0 or within >= 1e-2:
+        assert found == pytest.approx(naive.relative_spread(within, across), rel=1e-3, abs=1e-3)
+
+
+def test_without_a_change_the_spread_is_the_references():
+    rho = np.array([0.1, 0.5, 0.9, 0.99, 0.998])
+    assert relative_spread(rho, rho) == pytest.approx(np.ones(5))
+
+
+@pytest.mark.parametrize(("k", "r"), [(5, 1), (5, 3), (5, 5), (10, 3), (10, 5), (20, 5)])
+@pytest.mark.parametrize(("of_runs", "of_pairs"), [(0.1, 0.0), (0.1, 0.1), (0.03, 0.1), (0.0, 0.1)])
+def test_values_depend_on_one_another_and_false_alarms_stay_near_alpha(k, r, of_runs, of_pairs):
+    # The model in the docstring of `compare_outer`, many replicates at once as columns: z_ij = a + b_i + b_j + e_ij.
+    rng = np.random.default_rng([8, k, r])
+    n = 10_000
+    effects = of_runs * rng.standard_normal((k + r, n))
+    noise = of_pairs * rng.standard_normal((k + r, k + r, n))
+    z = 0.5 + effects[:, None] + effects[None, :] + np.triu(np.ones((k + r, k + r)), 1)[:, :, None] * noise
+    z = np.where(np.tri(k + r, dtype=bool)[:, :, None], z.transpose(1, 0, 2), z)
+    matrix = z[:k, :k] * ~np.eye(k, dtype=bool)[:, :, None]
+    reference, observed = reference_outer_rho(matrix), from_fisher(z[:k, k:].mean(axis=0))
+    compared = compare_outer_runs(reference, observed, pair_variance(matrix), intervals=165, alpha=ALPHA)
+    assert ALPHA / 5 < (compared.p <= ALPHA).mean() <= ALPHA + 3.5 * np.sqrt(ALPHA / n)
+    # Each bound at the true change is missed by α at most.
+    for missed in (compared.high < 0, compared.low > 0):
+        assert missed.mean() <= ALPHA + 3.5 * np.sqrt(ALPHA / n)
+
+
+def test_runs_that_are_as_good_as_equal_are_shown_unperturbed():
+    # Outer correlations of a program that is nearly the same in every run: .999 and 1 are no different in kind.
+    reference = np.array([[1.0], [0.9995], [0.999], [1.0], [0.998]])
+    compared = compare_outer_runs(reference, reference[1:4], np.array([1.0]), intervals=100, alpha=ALPHA)
+    assert -0.02 < compared.low[0] < compared.high[0] < 0.02
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.003])
+def test_a_fall_from_runs_that_agree_is_no_fall_to_anywhere(spread):
+    # From .997 to .53: on the scale of signal to noise the interval was [−2.00, −0.14].
+    rng = np.random.default_rng(3)
+    reference = np.minimum(0.9995, 0.997 + spread * rng.standard_normal((10, 1)))
+    observed = np.array([[0.49], [0.54], [0.57]])
+    compared = compare_outer_runs(reference, observed, np.zeros(1), intervals=300, alpha=ALPHA)
+    assert -1 < compared.low[0] < -0.46 < compared.high[0] < -TOLERANCE
+    assert compared.p_beyond(TOLERANCE)[0] < ALPHA / 3
+
+
+def outer_values(rng, campaigns, program, noise, spread, runs, reference=None):
+    """Ranks of runs that are a program and noise, whose amplitude is log-normal; z with the reference's ranks."""
+    amplitude = noise * np.exp(spread * rng.standard_normal((campaigns, runs, 1)))
+    rows = program + amplitude * rng.standard_normal((campaigns, runs, len(program)))
+    ranks = standard_ranks(rows.reshape(-1, len(program)).T).T.reshape(rows.shape)
+    other = ranks if reference is None else reference
+    return ranks, fisher(np.einsum("cin,cjn->ijc", other, ranks))
+
+
+@pytest.mark.parametrize("rho", [0.9, 0.97, 0.999])
+@pytest.mark.parametrize("spread", [0.0, 0.15])
+def test_a_fall_of_three_tenths_is_found_and_one_by_the_tolerance_is_not_called_perturbed(rho, spread):
+    rng = np.random.default_rng([9, round(1000 * rho), round(100 * spread)])
+    campaigns, k, r = 400, 10, 3
+    program = rng.standard_normal(300)
+    own = np.sqrt(1 / rho - 1)
+    ranks, matrix = outer_values(rng, campaigns, program, own, spread, k)
+    matrix[range(k), range(k)] = 0
+    reference = reference_outer_rho(matrix)
+    shares, true = {}, {}
+    for name, share in (("unchanged", 1.0), ("tolerance", 1 - TOLERANCE / rho), ("fall", 1 - 0.32 / rho)):
+        noise = np.sqrt(1 / (share * rho) ** 2 / (1 + own**2) - 1) if share < 1 else own
+        observed = from_fisher(outer_values(rng, campaigns, program, noise, spread, r, ranks)[1].mean(axis=0))
+        compared = compare_outer_runs(reference, observed, pair_variance(matrix), intervals=300, alpha=ALPHA)
+        true[name] = from_fisher(fisher(reference).mean()) - from_fisher(fisher(observed).mean())
+        tolerance = max(true[name], 1e-3) if name == "tolerance" else TOLERANCE
+        called = (compared.p_beyond(tolerance) <= ALPHA / 2) & (compared.high < -tolerance)
+        accepted = (compared.low > -tolerance) & (compared.high < tolerance)
+        shares[name] = called.mean(), accepted.mean()
+    limit = ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / campaigns)
+    assert true["fall"] > 0.29
+    assert shares["fall"][0] >= 0.95
+    assert shares["unchanged"][0] <= limit
+    assert max(shares["tolerance"]) <= limit
