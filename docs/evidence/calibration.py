@@ -35,17 +35,20 @@ from unperturbed.analysis.multiple_testing import holm, holm_of_intervals  # noq
 from unperturbed.analysis.parallel import choose_workers  # noqa: E402
 from unperturbed.analysis.perturbation import SHOWN, Baseline, Verdict, combine_checks  # noqa: E402
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs  # noqa: E402
+from unperturbed.analysis.perturbation.compare_outer import (  # noqa: E402
+    compare_outer_runs,
+    pair_variance,
+    reference_outer_rho,
+)
 from unperturbed.analysis.perturbation.correlation import (  # noqa: E402
-    FISHER,
     FloatArray,
-    Scale,
     correlate_ranks,
     fisher,
     from_fisher,
     standard_ranks,
 )
 from unperturbed.analysis.perturbation.decide import classify_change  # noqa: E402
-from unperturbed.analysis.perturbation.outer import OUTER_SCALE, OuterSettings, pair_variance  # noqa: E402
+from unperturbed.analysis.perturbation.outer import OuterSettings  # noqa: E402
 from unperturbed.collectors.data import Trace  # noqa: E402
 
 ALPHA, TOLERANCE = 0.05, 0.1
@@ -67,6 +70,12 @@ GOAL = {"intervals": 3000, "phi": 0.95, "k": 10, "r": 3}
 """The case in which a planted change is to be found in 95 % of campaigns."""
 PLANTED, OTHERS, FAMILY = (0.8, 0.5), 0.5, 12
 """Spearman's ρ of one pair before and after, of all other pairs, and the number of metrics."""
+
+OUTER = {"k": 10, "intervals": 300}
+OUTER_CHECKED = (3, 5)
+OUTER_RHO, NOISE_SPREAD = (0.9, 0.97, 0.99, 0.999), (0.0, 0.15, 0.3, 0.6)
+FALLS = {"none": 0.0, "tolerance": TOLERANCE, "goal": 0.3}
+"""Of outer correlations: baseline values, standard deviations of the logarithm of the runs' noise, and falls."""
 CURVES = {"k": (5, 10, 20), "r": (1, 3, 5, 10), "intervals": (300, 1000, 3000), "phi": (0.0, 0.7, 0.9, 0.95)}
 
 
@@ -161,19 +170,13 @@ def outer_beyond(verdict: Verdict, shared: FloatArray, intervals: int, tolerance
     reference, observed = (
         np.array([getattr(change, side) for change in verdict.changes]).T for side in ("reference", "observed")
     )
-    return "perturbed" in judged_at(reference, observed, intervals, tolerances, OUTER_SCALE, shared)
+    compared = compare_outer_runs(reference, observed, shared, intervals=intervals, alpha=ALPHA)
+    return "perturbed" in classified(compared, compared.p_beyond(tolerances), tolerances)
 
 
-def judged_at(
-    reference: FloatArray,
-    observed: FloatArray,
-    intervals: int,
-    tolerances: FloatArray,
-    scale: Scale = FISHER,
-    shared: FloatArray | None = None,
-) -> list[str]:
-    """Judge a family of changes, each at a tolerance of its own."""
-    compared = compare_runs(reference, observed, intervals=intervals, alpha=ALPHA, scale=scale, pair_variance=shared)
+def judged_at(reference: FloatArray, observed: FloatArray, intervals: int, tolerances: FloatArray) -> list[str]:
+    """Judge a family of inner changes, each at a tolerance of its own."""
+    compared = compare_runs(reference, observed, intervals=intervals, alpha=ALPHA)
     return classified(compared, compared.p_beyond(tolerances), tolerances)
 
 
@@ -187,10 +190,8 @@ def classified(compared: Comparison, p_beyond: FloatArray, tolerances: FloatArra
 
 
 def skewness(verdicts: Sequence[Verdict]) -> float:
-    """The skewness of the checked runs' values on the scale of outer checks, mean over changes."""
-    values = np.concatenate(
-        [OUTER_SCALE.of_rho([change.observed for change in verdict.changes]) for verdict in verdicts], axis=1
-    )
+    """The skewness of the checked runs' values on Fisher's scale, mean over changes."""
+    values = np.concatenate([fisher([change.observed for change in verdict.changes]) for verdict in verdicts], axis=1)
     return float(stats.skew(values, axis=1).mean())
 
 
@@ -372,6 +373,93 @@ def plot(found: Mapping[tuple[int, float, int, int], Sequence[bool]], target: Pa
     )
 
 
+# --- outer checks of runs that agree well ---
+
+
+def outer_header() -> Iterator[str]:
+    """The header of the table of outer checks."""
+    heads = ["ρ", "spread of the noise", "ρ of the baseline's runs", "fall", "found", "found at r = 5", "oracle"]
+    yield from header([*heads, "false alarms", "accepted", "called perturbed", "at a tolerance of Δρ"])
+
+
+def outer_cell(campaigns: int, seed: int, rho: float, spread: float) -> Iterator[str]:
+    """One row: five metrics of runs that are a program and noise, of which one falls, all by the tolerance, or none.
+
+    How wide the noise varies from run to run is the row's: values of the baseline within a narrow range or a wide one.
+    """
+    rng = np.random.default_rng([seed, 4, round(1e4 * rho), round(100 * spread)])
+    k, most = OUTER["k"], max(OUTER_CHECKED)
+    program = rng.standard_normal((METRICS, OUTER["intervals"]))
+    noises = {name: noise_of_fall(rng, program[0], rho, spread, fall) for name, fall in FALLS.items()}
+    z: dict[str, list[FloatArray]] = defaultdict(list)
+    for metric in program:
+        runs = simulate.noisy_ranks(rng, campaigns, metric, noises["none"], spread, k)
+        matrix = outer_z(runs, runs)
+        matrix[range(k), range(k)] = 0
+        z["reference"].append(matrix)
+        for name, noise in noises.items():
+            z[name].append(outer_z(runs, simulate.noisy_ranks(rng, campaigns, metric, noise, spread, most)))
+    stacked = {name: np.stack(each, axis=-1) for name, each in z.items()}
+    before = from_fisher(stacked["none"].mean(axis=(0, 1, 2)))
+    falls = {name: before - from_fisher(stacked[name].mean(axis=(0, 1, 2))) for name in FALLS}
+    reference = [reference_outer_rho(stacked["reference"][:, :, at]) for at in range(campaigns)]
+    shared = [pair_variance(stacked["reference"][:, :, at]) for at in range(campaigns)]
+
+    def verdicts(at: int, z: FloatArray, r: int, tolerances: FloatArray) -> tuple[Comparison, list[str]]:
+        observed = from_fisher(z[:, :r, at].mean(axis=0))
+        compared = compare_outer_runs(reference[at], observed, shared[at], intervals=OUTER["intervals"], alpha=ALPHA)
+        return compared, classified(compared, compared.p_beyond(tolerances), tolerances)
+
+    one_falls = np.concatenate((stacked["goal"][..., :1], stacked["none"][..., 1:]), axis=-1)
+    usual = np.full(METRICS, TOLERANCE)
+    found = {
+        r: share([verdicts(at, one_falls, r, usual)[1][0] == "perturbed" for at in range(campaigns)])
+        for r in OUTER_CHECKED
+    }
+    alarms = [
+        any(verdict in SHOWN for verdict in verdicts(at, stacked["none"], 3, usual)[1]) for at in range(campaigns)
+    ]
+    edge = [verdicts(at, stacked["tolerance"], 3, falls["tolerance"]) for at in range(campaigns)]
+    accepted = [
+        np.mean((-falls["tolerance"] < compared.low) & (compared.high < falls["tolerance"])) for compared, _ in edge
+    ]
+    within = np.quantile(np.stack(reference), (0.05, 0.95))
+    start = from_fisher(fisher(np.stack(reference)[..., 0]).mean(axis=1))
+    changes = {
+        name: from_fisher(stacked[name][:, :3, :, 0].mean(axis=(0, 1))) - start for name in ("tolerance", "goal")
+    }
+    oracle = changes["goal"] < np.quantile(changes["tolerance"], ALPHA)
+    yield (
+        f"| {before.mean():.3f} | {spread} | {within[0]:.4f} to {within[1]:.4f} | {falls['goal'][0]:.2f} | "
+        f"**{found[3]}** | {found[5]} | {oracle.mean():.2f} | {share(alarms)} | {share(accepted)} | "
+        f"{share(['perturbed' in names for _, names in edge])} | {falls['tolerance'].mean():.3f} |"
+    )
+
+
+def noise_of_fall(rng: np.random.Generator, program: FloatArray, rho: float, spread: float, fall: float) -> float:
+    """The noise of checked runs whose mean correlation with the baseline's is lower by `fall`, by bisection."""
+    own = simulate.noise_for(rho)
+    if not fall:
+        return own
+    runs = simulate.noisy_ranks(rng, 60, program, own, spread, OUTER["k"])
+    state = rng.bit_generator.state
+
+    def mean(noise: float) -> float:
+        rng.bit_generator.state = state  # the same draws for every noise
+        return float(from_fisher(outer_z(runs, simulate.noisy_ranks(rng, 60, program, noise, spread, 5)).mean()))
+
+    low, high, wanted = own, 60.0, mean(own) - fall
+    for _ in range(16):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if mean(middle) > wanted else (low, middle)
+    return float(low)
+
+
+def outer_z(runs: FloatArray, others: FloatArray) -> FloatArray:
+    """Fisher's z of runs and others by their ranks, shape (runs, others, campaigns)."""
+    return fisher(np.einsum("cin,cjn->ijc", runs, others))
+
+
 # --- the statistics alone ---
 
 
@@ -431,11 +519,15 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
         *(("whole", whole_cell, kind) for kind in kinds),
         *(("inner", inner_cell, kind) for kind in kinds),
         ("goal", goal_table, (max(4, campaigns * 2 // 5), seed)),
+        *(
+            ("outer", outer_cell, (max(4, campaigns * 2 // 5), seed, rho, spread))
+            for rho, spread in product(OUTER_RHO, NOISE_SPREAD)
+        ),
         *(("curves", power_curves, curve) for curve in curves),
         ("spread", spread_table, (50 * campaigns, seed)),
     ]
     workers = choose_workers(kernels=False)
-    found: dict[str, list[Any]] = {"whole": [*whole_header()], "inner": [*inner_header()]}
+    found: dict[str, list[Any]] = {"whole": [*whole_header()], "inner": [*inner_header()], "outer": [*outer_header()]}
     elsewhere = 0.0
     with closing(workers.map(execute, None, tasks)) as in_order:
         for (name, *_), (made, seconds) in zip(tasks, in_order, strict=True):
@@ -448,7 +540,7 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
     command = shlex.join(["python", "docs/evidence/calibration.py", "--campaigns", str(campaigns), "--seed", str(seed)])
     return PAGE.format(
         command=command, seed=seed, commit=commit(), seconds=time.process_time() - started + elsewhere,
-        figure=drawing.name,
+        figure=drawing.name, outer_campaigns=max(4, campaigns * 2 // 5), outer_intervals=OUTER["intervals"],
         alpha=ALPHA, tolerance=TOLERANCE, floor=ALPHA / 5, curve_campaigns=max(4, campaigns // 10), before=PLANTED[0],
         after=PLANTED[1],
         others=OTHERS, **GOAL, **written,
@@ -471,7 +563,7 @@ held back](held_back.md).
 - *unperturbed*: share in which the whole unchanged configuration is shown to be unperturbed.
 - *accepted*: share in which a true change is called unperturbed when the tolerance is exactly as large: {alpha} is
   right, and less is safe. *Other bound missed*: share in which the true change is larger than the interval says.
-  *Skewness*: of the checked runs' values, on the scale on which outer checks compare them.
+  *Skewness*: of the checked runs' outer values, on Fisher's scale.
 - *called perturbed*: share in which a true change is called perturbed, that is beyond the tolerance, when the tolerance
   is exactly as large, family-wise: {alpha} at most. For outer checks every metric has changed by exactly the tolerance;
   for inner checks one pair has (*one*), or every pair (*any of all*, the worst case).
@@ -488,12 +580,23 @@ by `Baseline` and
 if it is significant. The more is known (long runs, many runs, low autocorrelation), the more of the 5 % that are
 significant by chance are shown to be too small to matter. The column *significant* shows the test without that.
 
-**The scale of outer checks.** The outer correlation of two runs cannot exceed what each of the two has in common with
-the program, so on Fisher's scale its values are skewed towards low ones, and in a skewed sample a high mean comes with
-a small spread: the bound on the side of the tolerance was missed in up to 8 % of campaigns. On the scale of signal to
-noise, ρ / (1 − ρ), with 2 % of noise at least, samples are hardly skewed: on the baselines of 12 campaigns of the
-quickstart −.10 ± .08 (−.24 on Fisher's scale). Three or five runs show a skewness only in part, so that some is left
-where a run holds few independent intervals.
+**What is left of skewness.** The outer correlation of two runs cannot exceed what each of the two has in common with
+the program, so its values are skewed towards low ones, and in a skewed sample a high mean comes with a small spread.
+The end of the interval that shows a change to lie within the tolerance is therefore taken at α/2.
+
+## Outer checks
+
+10 baseline and 3 (or 5) checked runs of {outer_intervals} intervals, 5 metrics, {outer_campaigns} campaigns each. A
+run is the program and noise of its own, whose logarithm varies from run to run with the standard deviation of the
+second column; the third has the values of the baseline's runs, 90 % of them. *Found*: one metric falls by about .3 and
+is called perturbed (tolerance {tolerance}). Goal: 95 % of campaigns. *False alarms*, *accepted* and *called perturbed*
+as above, the latter two with all metrics at the tolerance.
+
+{outer}
+
+*Oracle*: of one metric alone, the share that a test would find which knew how falls by the tolerance are distributed:
+the most that three runs can show, without a family. Where the noise varies as in the last row of each group, three runs
+do not tell where their mean lies, by whatever test.
 
 ## Inner checks
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from unperturbed.analysis.perturbation.correlation import standard_ranks
 from unperturbed.collectors.data import Metric, Trace
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -117,6 +118,28 @@ def runs(
         run(of, rng, name=f"{configuration}-{number}", configuration=configuration, **perturbed)  # type: ignore[arg-type]
         for number in range(count)
     ]
+
+
+def noisy_ranks(
+    rng: np.random.Generator, campaigns: int, program: FloatArray, noise: float, spread: float, runs: int
+) -> FloatArray:
+    """Return ranks of runs that are a program and noise of their own, shape (campaigns, runs, intervals).
+
+    The noise's standard deviation is log-normal between runs: `noise` times exp(`spread` · N). The scalar product of
+    two runs is their Spearman coefficient. Nothing is aligned, so that coefficients up to 1 can be had.
+    """
+    deviations = noise * np.exp(spread * rng.standard_normal((campaigns, runs, 1)))
+    rows = program + deviations * rng.standard_normal((campaigns, runs, len(program)))
+    return standard_ranks(rows.reshape(-1, len(program)).T).T.reshape(rows.shape)
+
+
+def noise_for(within: float, across: float | None = None) -> float:
+    """Return the noise of runs that correlate by `within`, or of others that correlate with them by `across`.
+
+    In relation to a program of variance 1.
+    """
+    own = 1 / within - 1
+    return float(np.sqrt(own if across is None else 1 / across**2 / (1 + own) - 1))
 
 
 def with_pair(correlation: FloatArray, pair: Sequence[int], rho: float) -> FloatArray:

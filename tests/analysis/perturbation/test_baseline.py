@@ -61,8 +61,9 @@ def test_inner_verdict_equals_the_textbook(program, baseline_runs):
             [naive.spearman(run[change.first], run[change.second]) for run in checked]
         )
         assert change.observed_runs == ("counted-0", "counted-1", "counted-2")
-        expected = naive.compare(change.reference, change.observed, 0.05)
-        assert (change.effect, change.low, change.high, change.p) == pytest.approx(expected)
+        expected = naive.compare(change.reference, change.observed, 0.05, baseline.tolerance)
+        found = change.effect, change.low, change.high, change.p, change.p_beyond
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
         assert change.p_corrected == pytest.approx(p)
         assert not change.aligned_on
     assert json.loads(json.dumps(verdict.to_json(), allow_nan=False))["configuration"] == "counted"

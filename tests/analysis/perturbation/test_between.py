@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from tests.analysis import simulate
-from unperturbed.analysis.perturbation import Baseline, fisher
-from unperturbed.analysis.perturbation.outer import OUTER_SCALE, compare_with_one_run
+from unperturbed.analysis.perturbation import Baseline
+from unperturbed.analysis.perturbation.compare_outer import compare_with_one_run
 from unperturbed.errors import DataError
 
 
 def related(rng, runs, of_run, of_both):
-    """Fisher's z of runs whose signal to noise is the model of `compare`, around 3 (a correlation of .75)."""
+    """Fisher's z of runs, by the model of `compare_outer`, around a correlation of .75."""
     b, e = rng.normal(0, of_run, runs), np.triu(rng.normal(0, of_both, (runs, runs)), 1)
-    z = fisher(OUTER_SCALE.to_rho(3 * (1 + b[:, None] + b[None, :] + e + e.T)))
+    z = np.arctanh(0.75) + b[:, None] + b[None, :] + e + e.T
     np.fill_diagonal(z, 0)
     return z
 
@@ -31,6 +31,17 @@ def test_false_alarms_are_as_rare_as_said(k, r, of_run, of_both):
     # With few runs the parts of the variance are hard to tell apart, and a part cannot be less than nothing: then it is
     # rarer.
     assert alarms / trials > (0.025 if k == 10 else 0)
+
+
+@pytest.mark.parametrize("r", [1, 3])
+def test_a_fall_by_the_tolerance_is_rarely_accepted_or_called_perturbed(r):
+    rng = np.random.default_rng([11, r])
+    trials, k, fall = 1500, 10, 0.1
+    z = np.stack([related(rng, k + 1 + r, 0.1, 0.05) for _ in range(trials)], axis=2)
+    fallen = z[k, k + 1 :] - np.arctanh(0.75) + np.arctanh(0.75 - fall)
+    compared = compare_with_one_run(z[:k, :k], fallen, alpha=0.05)
+    assert ((compared.low > -fall) & (compared.high < fall)).mean() < 0.05
+    assert ((compared.p_beyond(fall) <= 0.05) & (compared.high < -fall)).mean() < 0.05
 
 
 @pytest.fixture(scope="module")
