@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unperturbed.analysis.causal.discovery import (
-    TIE_BITS,
+    WORTH_A_PARENT,
     Bits,
     Orientation,
     Pair,
@@ -225,7 +225,7 @@ class _Learning:
         )
 
     def _distance_from_whole(self, target: str, parents: Sequence[str]) -> float:
-        return 2 * TIE_BITS * len(self._near[target].symmetric_difference(parents))
+        return 2 * WORTH_A_PARENT * len(self._near[target].symmetric_difference(parents))
 
     def _bits(self, target: str, parents: Sequence[str]) -> float:
         return self._mechanism(target, parents).bits

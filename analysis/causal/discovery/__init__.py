@@ -1,12 +1,12 @@
 """The search for the graph: adjacencies by independence tests, equivalent variables, edge directions."""
 
 from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, find_adjacencies, pair_of
-from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, Bits, Equivalence, Relations
+from unperturbed.analysis.causal.discovery.equivalence import WORTH_A_PARENT, Bits, Equivalence, Relations
 from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
 from unperturbed.analysis.causal.discovery.refinement import Refined, refine
 
 __all__ = [
-    "TIE_BITS",
+    "WORTH_A_PARENT",
     "Bits",
     "Equivalence",
     "Orientation",

@@ -9,8 +9,8 @@ second.) "We propose to connect the target variable with the information equival
 relation with the target", by the description length of section 7.2.
 
 Here sets compete: those that make all other candidates dispensable, each fitted as the target's parents. The shortest
-description wins; lengths that differ by less than one operation are a tie, which goes to fewer variables, and then to
-the input.
+description wins; lengths that differ by less than half an operation are a tie, which goes to fewer variables, and then
+to the input.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from unperturbed.common.wording import listing
 Bits = Callable[[str, tuple[str, ...]], float]
 """Description length of a target by a set of parents."""
 
-TIE_BITS = 10.0
-"""A constant and an operation: 8 bits and ½log₂n."""
+TIE_BITS = 4.0
+"""Half an operation, which is 8 bits: one operation counts (figure 6: Z = a·Y, not a·X², where Y = X²)."""
+WORTH_A_PARENT = 10.0
+"""The bits that one more parent must save: an operation and a constant, 8 bits and ½log₂n."""
 _NEARLY_DETERMINED = 0.25
 """Share of a variable's variance, given others, below which a test has too little left to detect its effect."""
 _MOST_FITS = 40
@@ -250,7 +252,7 @@ class _Chooser:
                 )
             ]
             longer = min(more, key=self._length, default=kept)
-            if longer == kept or self._length(longer) > self._length(kept) - TIE_BITS:
+            if longer == kept or self._length(longer) > self._length(kept) - WORTH_A_PARENT:
                 return kept
             kept = longer
 

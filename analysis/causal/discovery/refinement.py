@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from unperturbed.analysis.causal.discovery.adjacency import Dispensable, Pair, Separation, Skeleton, pair_of
-from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, Choice, Equivalence, Relations, choose
+from unperturbed.analysis.causal.discovery.equivalence import WORTH_A_PARENT, Choice, Equivalence, Relations, choose
 from unperturbed.analysis.causal.independence import IndependenceTest, Outcome
 from unperturbed.analysis.causal.table import Knowledge
 
@@ -149,7 +149,7 @@ class _Refinement:
             if outcomes[name].independent:
                 continue
             more = tuple(one for one in self._names if one in parents or one == name)
-            if self._relations.bits(target, more) < self._relations.bits(target, parents) - TIE_BITS:
+            if self._relations.bits(target, more) < self._relations.bits(target, parents) - WORTH_A_PARENT:
                 self._connect(name, target, outcomes[name])
                 self._note_dispensable(target, more, name)
                 return True

@@ -46,7 +46,12 @@ class Power:
     @property
     def operations(self) -> int:
         """Besides the product or division that joins it to the rest."""
-        return 0 if self.exponent in {1.0, -1.0} and not self.fitted else 1
+        return int(self.fitted or self.exponent not in {1.0, -1.0})
+
+    @property
+    def is_reciprocal(self) -> bool:
+        """Whether a division joins it."""
+        return self.exponent == -1.0 and not self.fitted
 
     @property
     def parameters(self) -> int:
@@ -178,8 +183,13 @@ class Function:
 
     @property
     def operations(self) -> int:
-        """Those that make the product; a coefficient before it is one more."""
-        return sum(one.operations for one in self.factors) + max(len(self.factors) - 1, 0)
+        """Those that make the product; a coefficient before it is one more.
+
+        A division joins a reciprocal to other factors; where there are none, the reciprocal is an operation, as every
+        other function but the parent itself.
+        """
+        reciprocal = bool(self.factors) and all(isinstance(one, Power) and one.is_reciprocal for one in self.factors)
+        return sum(one.operations for one in self.factors) + max(len(self.factors) - 1, 0) + reciprocal
 
     @property
     def parameters(self) -> int:

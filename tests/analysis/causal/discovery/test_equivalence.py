@@ -3,7 +3,7 @@ import math
 import pytest
 
 from unperturbed.analysis.causal.discovery.adjacency import Dispensable, Separation, Skeleton, pair_of
-from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, Equivalence, Relations, choose
+from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, WORTH_A_PARENT, Equivalence, Relations, choose
 from unperturbed.analysis.causal.discovery.refinement import refine
 from unperturbed.analysis.causal.independence.base import Outcome
 from unperturbed.analysis.causal.table.knowledge import Knowledge
@@ -107,7 +107,7 @@ def test_without_rivals_nothing_is_fitted():
 def test_many_rivals_are_left_out_one_after_the_other():
     names = [f"x{at}" for at in range(12)]
     found = [Dispensable(one, "T", frozenset([other])) for one in names for other in names if one != other]
-    relations, _ = told(lambda parents: 100.0 - 5 * ("x7" in parents) * TIE_BITS + len(parents))
+    relations, _ = told(lambda parents: 100.0 - 5 * ("x7" in parents) * WORTH_A_PARENT + len(parents))
     assert choose("T", names, found, relations, Knowledge()).kept == {"x7"}
 
 
