@@ -69,7 +69,7 @@ class Change:
         Change of ρ, observed minus reference (means on Fisher's scale, shown as ρ).
     low, high : float
         Confidence interval of the effect at level 1 − 2α: each one-sided bound holds with 1 − α, as equivalence testing
-        wants.
+        wants. Of an outer change the bound that is farther from 0 holds with 1 − α/2.
     p : float
         Two-sided p-value of "no change".
     p_corrected : float
@@ -94,8 +94,8 @@ class Change:
     note : str
         What a reader must know besides, one sentence; empty mostly.
     standard_error : float
-        Of the change of means on the scale of the check, from the spread of both kinds of run taken together; `freedom`
-        are its degrees of freedom.
+        Of the change of means on Fisher's scale, from the spread of both kinds of run taken together; `freedom` are its
+        degrees of freedom.
     more_runs_help : bool
         Whether it falls with the number of runs as `compare.runs_to_decide` takes it.
     against : str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from unperturbed.analysis.alignment import MergedTrace, merge
-from unperturbed.analysis.perturbation import OPEN
+from unperturbed.analysis.perturbation import OPEN, SHOWN, Change, fisher, from_fisher
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
@@ -27,9 +27,9 @@ class MergedCampaign:
     merged : MergedTrace
         The trace, and where each metric came from.
     rejected : tuple of str
-        Configurations whose outer check showed them perturbed, and that were merged all the same.
+        Configurations that the outer check rejects, and that were merged all the same.
     notes : tuple of str
-        One sentence each.
+        One sentence each, what matters most first.
     """
 
     merged: MergedTrace
@@ -52,7 +52,8 @@ def merge_campaign(
     budget : int, optional
         Milestones of the anchor that may be used; None for all.
     force : bool, default False
-        Merge configurations too whose outer check showed them perturbed.
+        Merge configurations too that the outer check rejects: the correlation of a metric with itself is shown to have
+        changed, by more than the tolerance.
     without : sequence of str, default ()
         Configurations to leave out.
 
@@ -71,13 +72,13 @@ def merge_campaign(
     if unknown:
         raise SpecError(f"--without {unknown[0]}: the campaign has no such configuration; it has {', '.join(names)}")
     # Runs of another program have no place in the trace of this one.
-    rejected = tuple(name for name in _rejected(checked) if name not in (*without, *campaign.programs))
+    changes = {name: found for name, found in _outer_changes(checked).items() if name not in campaign.programs}
+    rejected = tuple(name for name, found in changes.items() if name not in without and any(map(_is_rejected, found)))
     if rejected and not force:
         leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
-            f"the outer check shows {', '.join(rejected)} perturbed: its runs are not those of the untouched program. "
-            f"{leaving} merges all "
-            "others; --force merges it too, and marks it"
+            f"{_told(rejected, changes, _is_rejected)}: these runs do not do what runs of the untouched program do. "
+            f"{leaving} merges all others; --force merges these too, and marks them"
         )
     traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
     if not traces:
@@ -88,7 +89,11 @@ def merge_campaign(
     open_ones = sorted({verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
     merged_ones = {trace.attributes["configuration"] for trace in traces}
     perturbed = [one.configuration for one in checked.verdicts if one.verdict == "perturbed"]
-    notes = [
+    doubtful = [name for name in changes if name in merged_ones and any(map(_is_open, changes[name]))]
+    notes = [f"Rejected and merged by --force: {_told(rejected, changes, _is_rejected)}."] if rejected else []
+    if doubtful:
+        notes.append(f"Not shown to do what the untouched program does: {_told(doubtful, changes, _is_open)}.")
+    notes += [
         f"{name} is perturbed within its runs: {_perturbed_within(checked, name)}. Leave it out by --without {name}, "
         "or do not use those pairs."
         for name in perturbed
@@ -104,15 +109,38 @@ def _perturbed_within(checked: CampaignVerdicts, configuration: str) -> str:
     return listing(change.label for change in changes if change.verdict == "perturbed")
 
 
-def _rejected(checked: CampaignVerdicts) -> tuple[str, ...]:
-    """Return the configurations with a metric whose outer correlation was shown to change beyond the tolerance."""
-    return tuple(
-        dict.fromkeys(
-            verdict.configuration
-            for verdict in checked.verdicts
-            if any(change.check == "outer" and change.verdict == "perturbed" for change in verdict.changes)
-        )
+def _outer_changes(checked: CampaignVerdicts) -> dict[str, list[Change]]:
+    """Return the changes of each configuration's outer check."""
+    found: dict[str, list[Change]] = {}
+    for verdict in checked.verdicts:
+        found.setdefault(verdict.configuration, []).extend(one for one in verdict.changes if one.check == "outer")
+    return found
+
+
+def _is_rejected(change: Change) -> bool:
+    """Tell whether a change is shown, and more likely beyond the tolerance than within: more is not asked of it, as a
+    trace of runs that do different things misleads.
+    """
+    return change.verdict in SHOWN and abs(change.effect) > change.tolerance
+
+
+def _is_open(change: Change) -> bool:
+    """Tell whether a change is neither shown to lie within the tolerance nor rejected."""
+    return change.verdict != "unperturbed" and not _is_rejected(change)
+
+
+def _told(names: Iterable[str], changes: Mapping[str, Sequence[Change]], told: Callable[[Change], bool]) -> str:
+    """Return the largest change of each configuration in words, with its interval."""
+    worst = {name: max(filter(told, changes[name]), key=lambda one: abs(one.effect)) for name in names}
+    return "; ".join(
+        f"{name}: the correlation of {one.first} with itself goes from {_mean(one.reference):.2f} to "
+        f"{_mean(one.observed):.2f} (change {one.effect:+.2f}, {one.low:+.2f} to {one.high:+.2f})"
+        for name, one in worst.items()
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(from_fisher(fisher(values).mean()))
 
 
 def _in_order(campaign: CampaignSpec, checked: CampaignVerdicts) -> Sequence[Trace]:

@@ -340,20 +340,28 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
         found = check(campaign, traces)
         spoilt = next(verdict for verdict in found.verdicts if verdict.configuration == "steps")
         changes = [
-            replace(change, verdict="perturbed" if change.check == "outer" else "unperturbed")
+            replace(change, **outer) if change.check == "outer" else replace(change, verdict="unperturbed")
             for change in spoilt.changes
         ]
         return replace(found, verdicts=(replace(spoilt, changes=tuple(changes)),))
 
+    outer: dict[str, Any] = {"verdict": "undecided", "effect": -0.46}
     monkeypatch.setattr(merging, "check", checked_and_one_rejected)
-    with pytest.raises(SpecError, match="the outer check shows steps perturbed"):
-        merging.merge_campaign(finished.campaign, budget=None, force=False)
+    first, *_ = merging.merge_campaign(finished.campaign).notes
+    assert first.startswith("Not shown to do what the untouched program does: steps: the correlation of PAPI_")
+    outer = {"verdict": "shifted", "effect": -0.05}
+    assert not merging.merge_campaign(finished.campaign).rejected
+    for verdict in ("shifted", "perturbed"):
+        outer = {"verdict": verdict, "effect": -0.46}
+        with pytest.raises(SpecError, match=r"^steps: the correlation of PAPI_\w+ with itself .*change -0\.46"):
+            merging.merge_campaign(finished.campaign, budget=None, force=False)
     left = merging.merge_campaign(finished.campaign, without=["steps"])
     assert {source.configuration for source in left.merged.sources} == {"anchor"}
     with pytest.raises(SpecError, match="no such configuration; it has baseline, anchor, steps"):
         merging.merge_campaign(finished.campaign, without=["stops"])
     forced = merging.merge_campaign(finished.campaign, budget=4, force=True)
     assert forced.rejected == ("steps",)
+    assert forced.notes[0].startswith("Rejected and merged by --force: steps: ")
     assert forced.merged.trace.attributes["merged"]["rejected"] == ["steps"]
     assert len(forced.merged.sources[1].alignment.anchors) == 4
 
