@@ -56,7 +56,7 @@ def step_tables(found: Sequence[Series]) -> list[str]:
         lines += ["", f"**{series.program.name}** ({baseline_runs} baseline runs, {len(series.pairs)} pairs)", ""]
         columns: list[Column | str] = [
             "came in",
-            *right("increments a run", "added, %", "instructions, %", "cycles, %"),
+            *right("increments a run", "increments, %", "executed, %", "cycles, %"),
             "largest inner change",
             "largest outer change",
             "verdict",
@@ -72,11 +72,11 @@ def step_tables(found: Sequence[Series]) -> list[str]:
 
 def _cells(step: Step) -> list[str]:
     overhead = step.verdict.overhead
-    added = 100 * step.increment_ratio
+    increments = 100 * step.increment_ratio
     return [
         step.metric,
         f"{step.events:,}",
-        f"{added:.4f}" if added < 0.1 else f"{added:.2f}",
+        f"{increments:.4f}" if increments < 0.1 else f"{increments:.2f}",
         _percent(overhead.instructions),
         _percent(overhead.cycles),
         *(f"{label.replace('PAPI_', '')} {by:+.3f}" for label, by in (step.largest_inner, step.largest_outer)),

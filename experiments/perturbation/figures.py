@@ -55,7 +55,7 @@ def baselines(found: Sequence[Series]) -> Figure:
 
 
 def inner_by_instructions(found: Sequence[Series]) -> Figure:
-    """Draw figures 4 and 6: inner correlations against the instructions that counting adds, the baseline at 0."""
+    """Draw figures 4 and 6: inner correlations against the instructions executed beyond the baseline's, at 0."""
     figure, axes = _panels(found, 3.2)
     for place, series in zip(axes, found, strict=True):
         x = _added(series)
@@ -116,7 +116,7 @@ def _signal(place: Any, trace: Trace, metric: str) -> None:
 
 
 def _added(series: Series) -> list[float]:
-    return [0.0, *(100 * step.increment_ratio for step in series.steps)]
+    return [0.0, *(100 * step.executed_ratio for step in series.steps)]
 
 
 def _with_range(place: Any, x: Sequence[float], runs: Sequence[Any], label: str) -> None:
@@ -128,10 +128,15 @@ def _with_range(place: Any, x: Sequence[float], runs: Sequence[Any], label: str)
 
 
 def _finish(place: Any, series: Series, ylabel: str) -> None:
-    # Rare events add next to nothing: without a scale of its own their steps would lie on top of each other.
+    # Rare events add next to nothing: without a scale of its own their steps would lie on top of each other. Where the
+    # compiler made other code, fewer instructions than the baseline's may be executed.
     place.set_xscale("symlog", linthresh=0.001)
-    place.set(title=series.program.name, xlabel="instructions added by counting, %", ylabel=ylabel, ylim=(0, 1.02))
-    place.set_xlim(left=0)
+    place.set(
+        title=series.program.name,
+        xlabel="instructions executed beyond the baseline's, %",
+        ylabel=ylabel,
+        ylim=(0, 1.02),
+    )
     place.legend(frameon=False, fontsize=6.5, ncols=2)
 
 

@@ -27,8 +27,9 @@ def findings(found: Sequence[Series]) -> list[str]:
 def _overall(found: Sequence[Series]) -> str:
     large = [series.program.name for series in found if _largest_below(series) >= LARGE]
     large_changes = (
-        f"A change of a correlation by {LARGE} or more at less than {SMALL_OVERHEAD:.0%} added instructions, as the "
-        "paper's, was " + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(found)}.")
+        f"A change of a correlation by {LARGE} or more where less than {SMALL_OVERHEAD:.0%} more instructions were "
+        "executed, as in the paper, was "
+        + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(found)}.")
     ) + "".join(_alone(series) for series in found if series.program.name in large)
     tool = Counter(step.verdict.verdict for series in found for step in series.steps)
     steps = sum(tool.values())
@@ -106,7 +107,7 @@ def _inner(series: Series) -> str:
     return (
         f"The largest change of an inner correlation is {change.effect:+.3f}: {_name(change)} goes from "
         f"{series.along(pair)[0]:.2f} to {np.mean(change.observed):.2f} when {step.metric} comes in, at {_added(step)} "
-        f"added instructions ({change.verdict}, corrected p {change.p_corrected:.2g})."
+        f"({change.verdict}, corrected p {change.p_corrected:.2g})."
     )
 
 
@@ -179,8 +180,8 @@ def _largest_below(series: Series) -> float:
 
 
 def _changes_below(series: Series) -> list[tuple[Step, Change]]:
-    """Return the changes of the steps that add little."""
-    below = [step for step in series.steps if step.increment_ratio < SMALL_OVERHEAD]
+    """Return the changes of the steps that execute little more, whatever the share of increments in it."""
+    below = [step for step in series.steps if step.executed_ratio < SMALL_OVERHEAD]
     return [(step, change) for step in below for change in step.verdict.changes]
 
 
@@ -191,8 +192,8 @@ def _alone(series: Series) -> str:
     if alone is None:
         return ""
     return (
-        f" The largest there ({series.program.name}, {change.check} {_name(change)} when {step.metric} comes in) is "
-        f"{change.effect:+.2f}, and in the sham, which counts nothing, {alone:+.2f}."
+        f" The largest there ({series.program.name}, {change.check} {_name(change)} when {step.metric} comes in, at "
+        f"{_added(step)}) is {change.effect:+.2f}, and in the sham, which counts nothing, {alone:+.2f}."
     )
 
 
@@ -206,4 +207,5 @@ def _name(change: Change) -> str:
 
 def _added(step: Step) -> str:
     ratio = 100 * step.increment_ratio
-    return f"{ratio:.2f} %" if ratio >= 0.01 else f"{ratio:.1g} %"
+    increments = f"{ratio:.2f} %" if ratio >= 0.01 else f"{ratio:.1g} %"
+    return f"{100 * step.executed_ratio:+.2f} % instructions executed (increments: {increments})"

@@ -97,7 +97,7 @@ class Step:
     events : int
         Increments that all its software metrics execute a run.
     increment_ratio : float
-        Of the baseline's instructions.
+        Of the baseline's instructions. What the step executes beyond the baseline is `executed_ratio`.
     rho : array of float64, shape (runs, pairs)
         Inner correlations, for the baseline's pairs.
     verdict, inner, outer : Verdict
@@ -120,6 +120,16 @@ class Step:
     inner_as_paper: Verdict
     outer_as_paper: Verdict
     sham: Verdict | None = None
+
+    @property
+    def executed_ratio(self) -> float:
+        """Return by what share more instructions are executed than by the baseline.
+
+        The paper's measure: section 3 has what instrumentation "increased instructions executed by".
+        """
+        executed = self.verdict.overhead.instructions
+        assert executed is not None  # every campaign here counts instructions
+        return executed
 
     @property
     def largest_inner(self) -> tuple[str, float]:
