@@ -16,6 +16,7 @@ from unperturbed.analysis.causal.discovery import Equivalence, Pair, Separation
 from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest
 from unperturbed.analysis.causal.model.markov import MarkovCheck, ScreeningOff, check_markov, screens_off
 from unperturbed.analysis.causal.model.prediction import Forecast, intervene, predict
+from unperturbed.analysis.causal.model.separation import separates
 from unperturbed.analysis.causal.regression import Mechanism
 from unperturbed.analysis.causal.table import Arrow, Category, Data, Exclusion, Knowledge, Variable
 from unperturbed.common.result import Result
@@ -230,6 +231,39 @@ class CausalModel(Result):
                     "does; say it in the knowledge, by tiers or as required or forbidden"
                 )
         return intervene(self._quantified(), asked, runs=runs, seed=seed, level=level)
+
+    def separated(self, one: str, other: str, given: Sequence[str] = ()) -> bool:
+        """Tell whether the graph implies that two variables are independent, given others.
+
+        Parameters
+        ----------
+        one, other : str
+            Two variables.
+        given : sequence of str, default ()
+            Variables whose values are known.
+
+        Returns
+        -------
+        bool
+            True: by this model `one` tells nothing about `other` that `given` does not tell. False: it may.
+
+        Raises
+        ------
+        DataError
+            An unknown variable, or one that is asked for twice.
+
+        Notes
+        -----
+        d-separation (section 3.3). Nothing is tested: `separation` has what the data showed, and `check_markov` holds
+        implied independences against the data. Edges whose direction is open are taken as assumed for the formulas;
+        every direction that they may have implies the same independences.
+        """
+        for name in (one, other, *given):
+            self._check(name)
+        if one == other or {one, other} & set(given):
+            raise DataError(f"{one}, {other} and what is given must be different variables")
+        arrows = [(edge.source, edge.target) for edge in self.edges if edge.directed]
+        return separates([*arrows, *self.assumed], one, other, given)
 
     def check_markov(
         self, test: IndependenceTest | None = None, *, alpha: float = 0.05, permutations: int = 20, seed: int = 0
