@@ -586,8 +586,8 @@ The end of the interval that shows a change to lie within the tolerance is there
 
 ## Outer checks
 
-10 baseline and 3 (or 5) checked runs of {outer_intervals} intervals, 5 metrics, {outer_campaigns} campaigns each. A
-run is the program and noise of its own, whose logarithm varies from run to run with the standard deviation of the
+10 baseline and 3 (or 5) checked runs of {outer_intervals} intervals, 5 metrics, {outer_campaigns} campaigns each. A run
+is the program and noise of its own, whose logarithm varies from run to run with the standard deviation of the
 second column; the third has the values of the baseline's runs, 90 % of them. *Found*: one metric falls by about .3 and
 is called perturbed (tolerance {tolerance}). Goal: 95 % of campaigns. *False alarms*, *accepted* and *called perturbed*
 as above, the latter two with all metrics at the tolerance.
