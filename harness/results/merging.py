@@ -77,7 +77,7 @@ def merge_campaign(
     if rejected and not force:
         leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
-            f"{_told(rejected, changes, _is_rejected)}: these runs do not do what runs of the untouched program do. "
+            f"{_largest_changes(rejected, changes, _is_rejected)}: these runs do not do what runs of the untouched program do. "
             f"{leaving} merges all others; --force merges these too, and marks them"
         )
     traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
@@ -90,9 +90,13 @@ def merge_campaign(
     merged_ones = {trace.attributes["configuration"] for trace in traces}
     perturbed = [one.configuration for one in checked.verdicts if one.verdict == "perturbed"]
     doubtful = [name for name in changes if name in merged_ones and any(map(_is_open, changes[name]))]
-    notes = [f"Rejected and merged by --force: {_told(rejected, changes, _is_rejected)}."] if rejected else []
+    notes = (
+        [f"Rejected and merged by --force: {_largest_changes(rejected, changes, _is_rejected)}."] if rejected else []
+    )
     if doubtful:
-        notes.append(f"Not shown to do what the untouched program does: {_told(doubtful, changes, _is_open)}.")
+        notes.append(
+            f"Not shown to do what the untouched program does: {_largest_changes(doubtful, changes, _is_open)}."
+        )
     notes += [
         f"{name} is perturbed within its runs: {_perturbed_within(checked, name)}. Leave it out by --without {name}, "
         "or do not use those pairs."
@@ -129,9 +133,11 @@ def _is_open(change: Change) -> bool:
     return change.verdict != "unperturbed" and not _is_rejected(change)
 
 
-def _told(names: Iterable[str], changes: Mapping[str, Sequence[Change]], told: Callable[[Change], bool]) -> str:
+def _largest_changes(
+    names: Iterable[str], changes: Mapping[str, Sequence[Change]], concerns: Callable[[Change], bool]
+) -> str:
     """Return the largest change of each configuration in words, with its interval."""
-    worst = {name: max(filter(told, changes[name]), key=lambda one: abs(one.effect)) for name in names}
+    worst = {name: max(filter(concerns, changes[name]), key=lambda one: abs(one.effect)) for name in names}
     return "; ".join(
         f"{name}: the correlation of {one.first} with itself goes from {_mean(one.reference):.2f} to "
         f"{_mean(one.observed):.2f} (change {one.effect:+.2f}, {one.low:+.2f} to {one.high:+.2f})"
