@@ -77,8 +77,8 @@ def merge_campaign(
     if rejected and not force:
         leaving = " ".join(f"--without {name}" for name in rejected)
         raise SpecError(
-            f"{_largest_changes(rejected, changes, _is_rejected)}: these runs do not do what runs of the untouched program do. "
-            f"{leaving} merges all others; --force merges these too, and marks them"
+            f"{_largest_changes(rejected, changes, _is_rejected)}: these runs do not do what runs of the untouched "
+            f"program do. {leaving} merges all others; --force merges these too, and marks them"
         )
     traces = [trace for trace in _in_order(campaign, checked) if trace.attributes["configuration"] not in without]
     if not traces:
