@@ -11,7 +11,7 @@ from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
 from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
 from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
 from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import classify_change, combine_checks
+from unperturbed.analysis.perturbation.decide import classify_change, combine_checks, with_origins
 from unperturbed.analysis.perturbation.describe import (
     VERDICT_MEANINGS,
     VERDICT_SIGNS,
@@ -26,7 +26,6 @@ from unperturbed.analysis.perturbation.describe import (
     verdict_headline,
     verdict_table,
 )
-from unperturbed.analysis.perturbation.layout import with_origins
 from unperturbed.analysis.perturbation.outer import outer_correlations
 from unperturbed.analysis.perturbation.stability import Drift, OutlierRun, Stability
 from unperturbed.analysis.perturbation.verdict import (

@@ -5,7 +5,7 @@ import pytest
 
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline, with_origins
-from unperturbed.analysis.perturbation.layout import origin_of_change
+from unperturbed.analysis.perturbation.decide import origin_of_change
 
 PLAIN, CHANGED = simulate.equicorrelated(3, 0.6), simulate.with_pair(simulate.equicorrelated(3, 0.6), (0, 1), 0.1)
 
