@@ -32,11 +32,12 @@ from unperturbed.analysis.diagnosis.distances.temporal.distance import (
     temporal_distance,
 )
 from unperturbed.analysis.diagnosis.events import BadLine, EventTrace, EventType, Reading, Unit, shared_ids
-from unperturbed.analysis.diagnosis.findings import Carrier, Diagnosis, Finding, PaperDistance, Verdict, carriers_of
+from unperturbed.analysis.diagnosis.findings import Carrier, Diagnosis, Finding, PaperDistance, Verdict, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kind import Kind, anomaly_kinds
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
 from unperturbed.analysis.diagnosis.kinds.desynchronisation import Desynchronisation
 from unperturbed.analysis.diagnosis.kinds.lost_events import LostEvents
+from unperturbed.analysis.diagnosis.kinds.slow_phase import SlowPhase
 from unperturbed.analysis.diagnosis.kinds.slow_streaming import SlowStreaming
 from unperturbed.analysis.diagnosis.reading import LineParser, LogFormat, PlainFormat, log_formats, read_events
 from unperturbed.analysis.diagnosis.verdict import DistanceChoice, diagnose
@@ -67,6 +68,7 @@ __all__ = [
     "PaperDistance",
     "PlainFormat",
     "Reading",
+    "SlowPhase",
     "SlowStreaming",
     "Stream",
     "TemporalDistance",
@@ -74,6 +76,7 @@ __all__ = [
     "Unit",
     "Variant",
     "Verdict",
+    "Visible",
     "abstract",
     "anomaly_kinds",
     "calibrate",

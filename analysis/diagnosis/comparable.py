@@ -47,6 +47,12 @@ def _require_events(trace: EventTrace) -> None:
         raise DataError(f"{called} has no event; nothing can be compared")
     if len(trace) == 1:
         raise DataError(f"{called} has a single event; nothing can be compared")
+    if trace.duration == 0:
+        raise DataError(
+            f"{called} has all of its {len(trace):,} events at one time, {trace.timestamps[0]:,} {trace.unit}; nothing "
+            "can be compared: check that the log's time is read as such (columns or pattern), in a unit that is fine "
+            "enough"
+        )
 
 
 def _require_same_detail(reference: EventTrace, trace: EventTrace) -> None:

@@ -52,12 +52,22 @@ class Occurrences:
         self.trace = trace
         self.counts: Counts = np.bincount(ids, minlength=types).astype(np.int64)
         small = ids.astype(np.uint16) if types <= np.iinfo(np.uint16).max else ids  # numpy sorts these by radix
+        self._ids = small
         self._times = trace.since_start[np.argsort(small, kind="stable")]
         self._starts = np.concatenate(([0], np.cumsum(self.counts)))
 
     def times(self, number: int) -> Counts:
         """Return the times of a type, in ticks since the trace's first event."""
         return self._times[self._starts[number] : self._starts[number + 1]]
+
+    def waits(self, number: int) -> Counts:
+        """Return the ticks from the event before, of whatever type, to each event of a type."""
+        return self._waits[self._starts[number] : self._starts[number + 1]]
+
+    @cached_property
+    def _waits(self) -> Counts:
+        since = self.trace.since_start
+        return np.diff(since, prepend=since[:1])[np.argsort(self._ids, kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -169,6 +179,13 @@ class Comparison:
                 kind = self.types[number]
                 groups.setdefault(kind.element or kind.plugin if use_elements else kind.plugin, []).append(number)
         return tuple(Stream(name, self._typical(numbers)) for name, numbers in groups.items())
+
+    def name_of(self, stream: Stream) -> str:
+        """Return a stream's name; its events where they have neither element nor plugin."""
+        if stream.name:
+            return stream.name
+        event = self.types[stream.numbers[0]].name
+        return event if len(stream.numbers) == 1 else f"events such as {event}"
 
     def recurs_throughout(self, number: int) -> bool:
         """Return whether a type recurs often, also in the middle of each reference, as events of playing do."""

@@ -225,6 +225,6 @@ def _amount(finding: Finding, value: float, unit: str) -> str:
 
 def _change(finding: Finding, change: float, unit: str) -> str:
     """Return the change of a carrier with its sign: a delay, or occurrences."""
-    if finding.is_time:
+    if finding.is_time or finding.carries_time:
         return f"{'+' if change >= 0 else ''}{time_text(change, unit)}"
     return f"{change:+.0f}"

@@ -73,6 +73,8 @@ class Finding:
     certain_from : float, default 0
         From when on `measured` makes the trace anomalous by itself; 0 for the threshold. More with one reference:
         below, the trace is undecided.
+    carries_time : bool, default False
+        Whether the change of each carrier is a time, though `measured` is none.
     """
 
     kind: str
@@ -88,6 +90,7 @@ class Finding:
     floor: float | None
     confidence: Literal["full", "weaker"]
     certain_from: float = 0.0
+    carries_time: bool = False
 
     @property
     def is_time(self) -> bool:
@@ -125,6 +128,35 @@ class Finding:
             for one in self.carriers
         ]
         return values | {"decides": self.decides, "strength": dict(self.strength), "carriers": listed}
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The smallest change of a kind that would have been found.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the kind of anomaly.
+    change : str
+        What changes: "share of a stream's events that is lost".
+    size : float or None
+        The smallest change; None where this kind could not be looked for.
+    unit : str
+        As of `Finding.unit`: "ticks …" for times, "of …" for shares. Empty where `size` is None.
+    basis : str
+        What the size follows from; where `size` is None, why nothing can be told.
+    """
+
+    kind: str
+    change: str
+    size: float | None
+    unit: str
+    basis: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain data, ready for JSON."""
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -189,6 +221,8 @@ class Diagnosis(Result):
         Of ticks.
     kinds : tuple of str
         Kinds that were looked for.
+    visible : tuple of Visible
+        For kinds that were not found: the smallest change that would have been, or why nothing can be told.
     distances : tuple of PaperDistance
         Those that were requested.
     comparison : Comparison
@@ -207,6 +241,7 @@ class Diagnosis(Result):
     kinds: tuple[str, ...]
     distances: tuple[PaperDistance, ...]
     comparison: Comparison = field(compare=False)
+    visible: tuple[Visible, ...] = ()
 
     def headline(self) -> str:
         """Return the verdict and the kinds that were found, in one line."""
@@ -243,6 +278,7 @@ class Diagnosis(Result):
             **{name: value for name, value in vars(self).items() if name != "comparison"},
             "findings": [one.to_dict() for one in self.findings],
             "distances": [one.to_dict() for one in self.distances],
+            "visible": [one.to_dict() for one in self.visible],
         }
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from unperturbed.analysis.diagnosis.comparison import Comparison
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.findings import Finding
+from unperturbed.analysis.diagnosis.findings import Finding, Visible
 from unperturbed.common.extensions import classes_in
 
 _GROUP = "unperturbed.anomaly_kinds"
@@ -44,6 +44,16 @@ class Kind(ABC):
     @abstractmethod
     def find(self, comparison: Comparison) -> Finding | None:
         """Return the anomaly of this kind; None where the trace is as the references are."""
+
+    def cannot_tell(self, comparison: Comparison) -> str:
+        """Return why the kind cannot be seen in these logs, as "3 references or more …"; empty where it can."""
+        del comparison
+        return ""
+
+    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+        """Return the smallest changes of this kind that would have been found; empty where this is not known."""
+        del comparison
+        return ()
 
     @property
     def is_fittable(self) -> bool:

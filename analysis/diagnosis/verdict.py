@@ -14,7 +14,7 @@ from unperturbed.analysis.diagnosis.distances.counts import dropping_distance, o
 from unperturbed.analysis.diagnosis.distances.result import normalize
 from unperturbed.analysis.diagnosis.distances.temporal.distance import temporal_distance
 from unperturbed.analysis.diagnosis.events import EventTrace
-from unperturbed.analysis.diagnosis.findings import Diagnosis, Finding, PaperDistance, Verdict
+from unperturbed.analysis.diagnosis.findings import Diagnosis, Finding, PaperDistance, Verdict, Visible
 from unperturbed.analysis.diagnosis.kind import Kind, anomaly_kinds
 
 DistanceChoice = Literal["dropping", "occurrence", "temporal", "mannila"]
@@ -86,21 +86,45 @@ def diagnose(
     if too_little and wanted:
         wanted = [kind for kind in wanted if not kind.needs_regular_events]
         notes.append(too_little)
-    findings: list[Finding] = []
-    for kind in wanted:
-        found = kind.find(comparison)
-        findings += [found] if found is not None else []
-        if findings and first_only:
-            break
+    findings, visible, names = _looked_for(wanted, comparison, first_only=first_only)
     if as_paper:
         verdict: Verdict = "anomalous" if any(one.value > 0 for one in computed) else "clean"
     else:
         verdict = _verdict(findings, decided=not too_little)
-    names = tuple(one.name for one in given)
-    looked_for = tuple(kind.name for kind in wanted)
     return Diagnosis(
-        verdict, tuple(findings), tuple(notes), names, trace.name, trace.unit, looked_for, tuple(computed), comparison
+        verdict,
+        tuple(findings),
+        tuple(notes),
+        tuple(one.name for one in given),
+        trace.name,
+        trace.unit,
+        tuple(names),
+        tuple(computed),
+        comparison,
+        tuple(visible),
     )
+
+
+def _looked_for(
+    kinds: Iterable[Kind], comparison: Comparison, *, first_only: bool
+) -> tuple[list[Finding], list[Visible], list[str]]:
+    """Return what is found, what would have been found of other kinds, and the kinds that were looked for."""
+    findings: list[Finding] = []
+    visible: list[Visible] = []
+    names = []
+    for kind in kinds:
+        if reason := kind.cannot_tell(comparison):
+            visible.append(Visible(kind.name, "", None, "", reason))
+            continue
+        names.append(kind.name)
+        found = kind.find(comparison)
+        if found is None:
+            visible += kind.visible(comparison)
+        else:
+            findings.append(found)
+            if first_only:
+                break
+    return findings, visible, names
 
 
 def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], method: str) -> None:

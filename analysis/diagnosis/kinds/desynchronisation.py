@@ -67,7 +67,7 @@ class Desynchronisation(Kind):
         carriers = carriers_of(comparison, weights, np.where(weights > 0, measured, 0))
         return Finding(
             self.name,
-            f"{late.name} is late against {early.name}",
+            f"{comparison.name_of(late)} is late against {comparison.name_of(early)}",
             {"offset": measured, "offset_at_the_end": float(abs(offset[-1]))},
             round(since),
             *where_of(one.event for one in carriers),

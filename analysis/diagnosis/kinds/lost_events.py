@@ -71,7 +71,7 @@ class LostEvents(Kind):
         at_random = 0.0 if floor is not None else (share / lost) ** 0.5
         return Finding(
             self.name,
-            f"{lost:.0f} of {lost / share:.0f} events ({share:.0%}) of {stream.name} are lost",
+            f"{lost:.0f} of {lost / share:.0f} events ({share:.0%}) of {comparison.name_of(stream)} are lost",
             {"lost_events": lost, "lost_share": share},
             self._since(comparison, stream),
             *where_of([*self._announced(comparison, lost), *(one.event for one in carriers)]),

@@ -1,0 +1,217 @@
+"""How long what recurs takes in each stretch of a run, against the run's other stretches and those of the references.
+
+Good runs may be fast or slow as a whole, so that a run's own level says little. What changes within a run does, where
+the stretches of references change less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unperturbed.analysis.diagnosis.comparison import Comparison, Floats
+
+BLOCKS = 20
+"""Parts of equally many events into which a run is divided."""
+_SHORTEST = 4
+"""Blocks of the shortest stretch, and of what is left beside the longest one: a fifth of the run."""
+OFTEN = 3 * BLOCKS
+"""Occurrences from which on a type shows how long it takes in each block."""
+OF_TIME = 0.1
+"""Share of the run's time that the waits for a type take, from which on the type is measured by itself."""
+_COMPLETE = 0.95
+"""Share of a type's occurrences that a run must have: where events are lost, those that are left come later."""
+_SOFTENED = 0.05
+"""Share of the mean that is added to each time, so that the logarithm of a time near 0 tells nothing."""
+_LEAST_NOISE = 0.01
+"""Of a block's logarithm: timestamps are rounded."""
+_PEERS = 3
+"""Types from which on their median shows by how much all of a run is slower."""
+
+STRETCHES = tuple(
+    (first, end)
+    for first in range(BLOCKS)
+    for end in range(first + _SHORTEST, BLOCKS + 1)
+    if end - first <= BLOCKS - _SHORTEST
+)
+"""First block of each stretch, and the one behind its last."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What takes time again and again.
+
+    Attributes
+    ----------
+    name : str
+        The stream, or the event type.
+    number : int
+        The event type, as an index into the comparison's types.
+    share : float
+        Of the references' time; 1 for a stream.
+    is_wait : bool
+        Whether the time since the event before is measured, rather than that between two events of the type.
+    """
+
+    name: str
+    number: int
+    share: float
+    is_wait: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """By how much stretches of runs are slower than the rest of their run, as logarithms of ratios.
+
+    Attributes
+    ----------
+    measures : tuple of Measure
+        What is measured.
+    blocks : array of float64, shape (measures, references + 1, blocks)
+        Mean logarithm of a block's times, less the run's median; the diagnosed trace is the last run.
+    """
+
+    measures: tuple[Measure, ...]
+    blocks: Floats
+
+    @property
+    def references(self) -> int:
+        """The number of references."""
+        return self.blocks.shape[1] - 1
+
+    @cached_property
+    def observed(self) -> Floats:
+        """Of the trace, beyond what the references' stretches share: shape (measures, stretches)."""
+        return _contrasts(self.blocks[:, -1] - np.median(self.blocks[:, :-1], axis=1))
+
+    @cached_property
+    def _left_out(self) -> Floats:
+        """Blocks of each reference less what the others share: shape (measures, references, blocks)."""
+        references = self.blocks[:, :-1]
+        others = [np.median(np.delete(references, left, axis=1), axis=1) for left in range(self.references)]
+        return references - np.stack(others, axis=1)
+
+    @cached_property
+    def noise(self) -> Floats:
+        """Standard deviation of a block of a reference, robust: shape (measures,)."""
+        centred = self._left_out - np.median(self._left_out, axis=2, keepdims=True)
+        spread: Floats = 1.4826 * np.median(np.abs(centred), axis=(1, 2))
+        return np.maximum(_LEAST_NOISE, spread)
+
+    @cached_property
+    def floors(self) -> Floats:
+        """The slowest stretch of any reference against the others, as every measure can reach it: shape (measures,).
+
+        Measured in units of each measure's noise, the largest of all measures counts for each of them: so many looks at
+        a trace are made, and the references are looked at as often.
+        """
+        largest = float((_contrasts(self._left_out).max(axis=2) / self.noise[:, None]).max())
+        return largest * self.noise
+
+
+    def best_stretch(self, measure: int, least: float) -> int:
+        """Return which stretch explains most of a measure's variance, of those slower than the rest by `least`."""
+        blocks = self.blocks[measure, -1] - np.median(self.blocks[measure, :-1], axis=0)
+        inside = np.array([(np.arange(BLOCKS) >= first) & (np.arange(BLOCKS) < end) for first, end in STRETCHES])
+        sizes = inside.sum(axis=1)
+        means = inside @ blocks / sizes - ~inside @ blocks / (BLOCKS - sizes)
+        explained = means**2 * sizes * (BLOCKS - sizes)
+        return int(np.where(self.observed[measure] > least, explained, -1.0).argmax())
+
+
+def paces(comparison: Comparison) -> Contrasts | None:
+    """Return how long streams, and types that take much of the time, take; None where no stream recurs often enough."""
+    measures = [*_streams(comparison), *_waits(comparison)]
+    if not measures or measures[0].is_wait:
+        return None
+    blocks = np.array([_blocks(comparison, one) for one in measures])
+    return Contrasts(tuple(measures), blocks - np.median(blocks, axis=2, keepdims=True))
+
+
+def shares(all_paces: Contrasts) -> Contrasts | None:
+    """Return how long types take beside the others of their run: a slower machine is none; None with few types."""
+    waits = [place for place, one in enumerate(all_paces.measures) if one.is_wait]
+    if len(waits) < _PEERS:
+        return None
+    blocks = all_paces.blocks[waits]
+    return Contrasts(tuple(all_paces.measures[place] for place in waits), blocks - np.median(blocks, axis=0))
+
+
+def interval(comparison: Comparison, measure: Measure, stretch: tuple[int, int]) -> tuple[int, int]:
+    """Return from when to when a stretch of the trace lasts, in ticks since its first event."""
+    times = comparison.observed.times(measure.number)
+    first, end = (_edges(len(times))[block] for block in stretch)
+    return int(times[max(0, first - 1)] if measure.is_wait else times[first]), int(times[min(end, len(times)) - 1])
+
+
+def _streams(comparison: Comparison) -> list[Measure]:
+    measured = []
+    for stream in comparison.streams:
+        number = next((one for one in stream.numbers if _recurs_often(comparison, one)), None)
+        if number is not None:
+            measured.append(Measure(stream.name, number, 1.0, is_wait=False))
+    return measured
+
+
+def _waits(comparison: Comparison) -> list[Measure]:
+    of_time = np.median([_shares_of_time(comparison, one) for one in range(len(comparison.references))], axis=0)
+    return [
+        Measure(comparison.types[number].name, number, float(of_time[number]), is_wait=True)
+        for number in np.flatnonzero(of_time >= OF_TIME).tolist()
+        if comparison.steady[number] and _recurs_often(comparison, number) and comparison.recurs_throughout(number)
+    ]
+
+
+def _shares_of_time(comparison: Comparison, reference: int) -> Floats:
+    occurrences = comparison.references[reference]
+    sums = [float(occurrences.waits(number).sum()) for number in range(len(comparison.types))]
+    return np.array(sums) / max(1, occurrences.trace.duration)
+
+
+def _recurs_often(comparison: Comparison, number: int) -> bool:
+    lowest = int(comparison.lowest[number])
+    return lowest >= OFTEN and int(comparison.observed.counts[number]) >= _COMPLETE * lowest
+
+
+def _blocks(comparison: Comparison, measure: Measure) -> Floats:
+    """Return the mean logarithm of the times in each block of each run: shape (references + 1, blocks)."""
+    runs = [*comparison.references, comparison.observed]
+    if measure.is_wait:
+        times = [one.waits(measure.number).astype(np.float64) for one in runs]
+    else:
+        times = [np.diff(one.times(measure.number)).astype(np.float64) for one in runs]
+    softened = max(1.0, _SOFTENED * float(np.median([one.mean() for one in times[:-1]])))
+    return np.array([_means(np.log(one + softened)) for one in times])
+
+
+def _means(values: Floats) -> Floats:
+    edges = _edges(len(values))
+    return np.asarray(np.add.reduceat(values, edges[:-1]) / np.diff(edges))
+
+
+def _edges(events: int) -> NDArray[np.int64]:
+    return np.linspace(0, events, BLOCKS + 1).astype(np.int64)
+
+
+def _contrasts(blocks: Floats) -> Floats:
+    """Return the median of each stretch less that of the rest: shape (…, stretches). Medians leave short bursts out."""
+    found = np.empty((*blocks.shape[:-1], len(STRETCHES)))
+    for place, (first, end) in enumerate(STRETCHES):
+        rest = np.concatenate((blocks[..., :first], blocks[..., end:]), axis=-1)
+        found[..., place] = np.median(blocks[..., first:end], axis=-1) - np.median(rest, axis=-1)
+    return found
+
+
+def added_time(comparison: Comparison, between: tuple[int, int], types: Sequence[int]) -> Floats:
+    """Return the ticks that waits for types take in a stretch beyond those of as many events outside: (types,)."""
+    added = np.zeros(len(comparison.types))
+    for number in types:
+        times, waits = comparison.observed.times(number), comparison.observed.waits(number)
+        inside = (times > between[0]) & (times <= between[1])
+        if inside.any() and not inside.all():
+            added[number] = float(waits[inside].sum()) - float(waits[~inside].mean()) * int(inside.sum())
+    return np.maximum(0.0, added)

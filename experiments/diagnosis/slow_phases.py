@@ -1,0 +1,172 @@
+"""False alarms and power of the kind `slow phase`, on simulated logs of a server.
+
+    python -m experiments.diagnosis.slow_phases [--logs N]
+
+A server answers requests: it accepts, parses, queries and replies. Its machine is fast or slow for a whole run, wanders,
+and is faster for a tenth of some runs, as in recorded logs of good runs. Prints two tables in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from experiments.common.tables import markdown_table, right
+from unperturbed.analysis.diagnosis import EventTrace, SlowPhase
+from unperturbed.analysis.diagnosis.comparison import compare
+
+_STEPS = {"parser: parse request": 1.65, "db: query begin": 1.26, "db: query end": 2.1}
+"""Milliseconds that each step of a request takes."""
+_REQUEST_MS = 5.0
+_TAILS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {
+    "light": lambda random, shape: np.exp(random.normal(0, 0.04, shape)),
+    "log-normal": lambda random, shape: np.exp(random.normal(0, 0.5, shape)),
+    "Pareto": lambda random, shape: 1 + 0.3 * random.pareto(1.3, shape),
+    "two modes": lambda random, shape: np.where(random.random(shape) < 0.5, 0.3, 1.7),
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a run is like.
+
+    Attributes
+    ----------
+    requests : int
+        Answered in a run.
+    steps : int
+        Of a request, each of a plugin of its own; 3 gives the plugins and times of recorded logs.
+    tail : str
+        How much a step's time varies; one of `_TAILS`.
+    drift : float
+        Logarithm of the slowdown of every run from its beginning to its end.
+    memory : float
+        Share of a request's deviation in speed that the next one keeps; 1 is a random walk.
+    bursts, burst_length : float
+        Share of runs that are faster for a while, and the share of the run that this lasts.
+    slow : float
+        By what a phase takes longer.
+    everything : bool
+        Whether all steps are slower in the phase, or the last one alone.
+    """
+
+    requests: int = 150
+    steps: int = 3
+    tail: str = "light"
+    drift: float = 0.0
+    memory: float = 0.6
+    bursts: float = 0.3
+    burst_length: float = 0.1
+    slow: float = 1.0
+    everything: bool = True
+
+    def run(self, seed: int, phase: tuple[float, float] = (0, 0)) -> EventTrace:
+        """Return the log of a run, slow between two shares of its requests."""
+        random = np.random.default_rng(seed)
+        speed = random.choice([0.0, -0.5]) + random.normal(0, 0.03) + self.drift * np.linspace(0, 1, self.requests)
+        wandering = 0.0
+        for place in range(self.requests):
+            wandering = self.memory * wandering + random.normal(0, 0.04)
+            speed[place] += wandering
+        if random.random() < self.bursts:
+            start = int(random.integers(0, int((1 - self.burst_length) * self.requests)))
+            speed[start : start + int(self.burst_length * self.requests)] -= 0.42
+        own = self.steps == len(_STEPS)
+        usual = np.array(list(_STEPS.values())) if own else np.full(self.steps, _REQUEST_MS / self.steps)
+        names = list(_STEPS) if own else [f"part{step}: done" for step in range(self.steps)]
+        times = usual * np.exp(speed)[:, None] * _TAILS[self.tail](random, (self.requests, self.steps))
+        first, end = (round(share * self.requests) for share in phase)
+        times[first:end, slice(None) if self.everything else -1] *= self.slow
+        return EventTrace.from_pairs(list(self._events(random, times, names)), unit="ns", name=f"run-{seed}")
+
+    def _events(self, random: np.random.Generator, times: Any, names: list[str]) -> Iterator[tuple[int, str]]:
+        now = 0.0
+        yield 0, "server: start"
+        for request in times:
+            now += random.choice([0.002, 0.003])
+            yield round(now * 1e6), "net: accept connection"
+            for step, name in zip(request, names, strict=True):
+                now += step
+                yield round(now * 1e6), name
+            now += 0.001 * random.lognormal(2, 1)
+            yield round(now * 1e6), "net: reply sent"
+        yield round((now + 0.005) * 1e6), "server: stop"
+
+
+SERVERS: Mapping[str, Server] = {
+    "as recorded": Server(),
+    "log-normal times, σ = 0.5": Server(tail="log-normal"),
+    "Pareto times, α = 1.3": Server(tail="Pareto"),
+    "times of two modes": Server(tail="two modes"),
+    "every run drifts to twice the time": Server(drift=0.7),
+    "every run is faster for a tenth": Server(bursts=1.0),
+    "three runs of ten are faster for a third": Server(burst_length=1 / 3),
+    "speed is a random walk": Server(memory=1.0),
+    "one step": Server(steps=1),
+    "30 steps": Server(steps=30),
+    "60 requests": Server(requests=60),
+    "1,000 requests": Server(requests=1000),
+}
+REFERENCES = (3, 5, 10)
+
+
+def found(server: Server, references: int, seed: int) -> bool:
+    """Return whether a run is said to have a slow phase; it lasts from a fifth to four fifths, anywhere."""
+    random = np.random.default_rng([seed, 1])
+    length = random.uniform(0.2, 0.8)
+    start = random.uniform(0, 1 - length)
+    good = [replace(server, slow=1.0).run(100 * seed + one) for one in range(1, references + 1)]
+    comparison = compare(good, server.run(100 * seed, (start, start + length)))
+    return SlowPhase().find(comparison) is not None
+
+
+def rate(server: Server, references: int, logs: int, first_seed: int = 0) -> float:
+    """Return the share of logs that are said to have a slow phase."""
+    return sum(found(server, references, seed) for seed in range(first_seed, first_seed + logs)) / logs
+
+
+def _shown(share: float, logs: int) -> str:
+    return f"{share:.3f} ± {(share * (1 - share) / logs) ** 0.5:.3f}"
+
+
+def tables(logs: int) -> list[str]:
+    """Return the table of false alarms, then that of power, as lines of Markdown."""
+    heads = right(*(f"{one} references" for one in REFERENCES))
+    alarms = [
+        (name, *(_shown(rate(server, one, logs), logs) for one in REFERENCES)) for name, server in SERVERS.items()
+    ]
+    slower = {"all of a request": True, "the query alone": False}
+    power = [
+        (
+            f"{what}, {times:g} times, {name}",
+            *(_shown(rate(replace(SERVERS[name], slow=times, everything=all_of_it), one, logs), logs) for one in REFERENCES),
+        )
+        for name, times in (
+            ("as recorded", 1.5),
+            ("as recorded", 2.0),
+            ("as recorded", 2.7),
+            ("log-normal times, σ = 0.5", 2.0),
+            ("every run drifts to twice the time", 2.0),
+        )
+        for what, all_of_it in slower.items()
+    ]
+    return [
+        *markdown_table(["good runs", *heads], alarms),
+        "",
+        *markdown_table(["slow phase of a fifth to four fifths of the run", *heads], power),
+    ]
+
+
+def main() -> None:
+    """Simulate and print both tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--logs", type=int, default=400, help="simulated logs of each cell (400)")
+    print("\n".join(tables(parser.parse_args().logs)))
+
+
+if __name__ == "__main__":
+    main()
