@@ -32,7 +32,15 @@ from unperturbed.analysis.diagnosis.distances.temporal.distance import (
     temporal_distance,
 )
 from unperturbed.analysis.diagnosis.events import BadLine, EventTrace, EventType, Reading, Unit, shared_ids
-from unperturbed.analysis.diagnosis.findings import Carrier, Diagnosis, Finding, PaperDistance, Verdict, Visible, carriers_of
+from unperturbed.analysis.diagnosis.findings import (
+    Carrier,
+    Diagnosis,
+    Finding,
+    PaperDistance,
+    Verdict,
+    Visible,
+    carriers_of,
+)
 from unperturbed.analysis.diagnosis.kind import Kind, anomaly_kinds
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
 from unperturbed.analysis.diagnosis.kinds.desynchronisation import Desynchronisation

@@ -13,9 +13,11 @@ from unperturbed.common.wording import counted
 if TYPE_CHECKING:
     from unperturbed.analysis.diagnosis.calibrating import FittedStrictness
     from unperturbed.analysis.diagnosis.comparison import Comparison
-    from unperturbed.analysis.diagnosis.findings import Diagnosis, Finding, PaperDistance
+    from unperturbed.analysis.diagnosis.findings import Diagnosis, Finding, PaperDistance, Visible
 
 _NOISY_TYPES = 40
+_LEAST_SHOWN = 0.0005
+"""Share that is shown as 0.1%."""
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -70,6 +72,37 @@ def facts(finding: Finding, unit: str) -> list[tuple[str, str]]:
         ),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def visible_table(diagnosis: Diagnosis) -> Table:
+    """Return the smallest change of each kind that would have been found, or why it cannot be told."""
+    columns = [Column("kind"), Column("smallest change that would have been found"), Column("what this follows from")]
+    return Table(columns, visible_texts(diagnosis), "What could have been seen")
+
+
+def visible_texts(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
+    """Return kind, smallest change that would have been found, and what this follows from, one for each such change."""
+    return [
+        (one.kind, _visible_size(one, diagnosis.unit), _visible_basis(one, diagnosis.unit)) for one in diagnosis.visible
+    ]
+
+
+def _visible_size(one: Visible, unit: str) -> str:
+    if one.size is None:
+        return "cannot be told"
+    size = "less than 0.1%" if not one.is_time and one.size < _LEAST_SHOWN else _amount(one, one.size, unit)
+    return f"{one.change}, {size} {one.amount_of}"
+
+
+def _visible_basis(one: Visible, unit: str) -> str:
+    """Return "references differ by up to 0 ms; at least 30 ms count"."""
+    parts = []
+    if one.size is not None and one.least is not None:
+        differ = "one reference does not show how much clean runs differ"
+        if one.floor is not None:
+            differ = f"references differ by up to {_amount(one, one.floor, unit)}"
+        parts = [differ, f"less than {_amount(one, one.least, unit)} never counts"]
+    return "; ".join([*parts, *([one.reason] if one.reason else [])])
 
 
 def findings_table(diagnosis: Diagnosis) -> Table:
@@ -216,7 +249,7 @@ def _reading_row(trace: EventTrace) -> list[str]:
     return [trace.name, read.format, *(f"{number:,}" for number in numbers)]
 
 
-def _amount(finding: Finding, value: float, unit: str) -> str:
+def _amount(finding: Finding | Visible, value: float, unit: str) -> str:
     """Return a value of what a finding measures: a time, a share or a number."""
     if finding.is_time:
         return time_text(value, unit)

@@ -144,15 +144,31 @@ class Visible:
         The smallest change; None where this kind could not be looked for.
     unit : str
         As of `Finding.unit`: "ticks …" for times, "of …" for shares. Empty where `size` is None.
-    basis : str
-        What the size follows from; where `size` is None, why nothing can be told.
+    floor : float or None
+        What the size follows from, in `unit`: the largest difference between references. None with one reference.
+    least : float or None
+        The same: the smallest change that counts, however little references differ.
+    reason : str
+        What else it follows from; where `size` is None, why nothing can be told.
     """
 
     kind: str
     change: str
     size: float | None
     unit: str
-    basis: str
+    floor: float | None
+    least: float | None
+    reason: str = ""
+
+    @property
+    def is_time(self) -> bool:
+        """Whether `size`, `floor` and `least` are times."""
+        return self.unit.startswith("ticks")
+
+    @property
+    def amount_of(self) -> str:
+        """What is measured, behind the number."""
+        return self.unit.removeprefix("ticks").strip()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain data, ready for JSON."""
@@ -248,10 +264,11 @@ class Diagnosis(Result):
         return describe.headline(self)
 
     def tables(self) -> list[Table]:
-        """Return the findings, the event types that carry each, and the paper's distances."""
+        """Return the findings, event types that carry each, the paper's distances, and what could have been seen."""
         carried = [describe.carriers_table(one, self.unit) for one in self.findings if one.carriers]
         findings = [describe.findings_table(self)] if self.findings else []
-        return [*findings, *carried, *([describe.distances_table(self.distances)] if self.distances else [])]
+        distances = [describe.distances_table(self.distances)] if self.distances else []
+        return [*findings, *carried, *distances, *([describe.visible_table(self)] if self.visible else [])]
 
     def to_frame(self) -> pl.DataFrame:
         """Return a row for each finding; none for a clean trace."""

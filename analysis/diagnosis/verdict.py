@@ -114,7 +114,7 @@ def _looked_for(
     names = []
     for kind in kinds:
         if reason := kind.cannot_tell(comparison):
-            visible.append(Visible(kind.name, "", None, "", reason))
+            visible.append(Visible(kind.name, "", None, "", None, None, reason))
             continue
         names.append(kind.name)
         found = kind.find(comparison)

@@ -49,6 +49,7 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
         tag("h1", name),
         tag("p", f"The trace is {describe.verdict_text(diagnosis)}.", class_="answer"),
         [_finding(one, diagnosis.unit) for one in diagnosis.findings],
+        [] if diagnosis.findings or not diagnosis.visible else describe.visible_table(diagnosis).to_html(),
         tag("noscript", tag("p", "Figures need JavaScript. Every number is in the tables too.", class_="note")),
     )
     sections = [

@@ -2,8 +2,8 @@
 
     python -m experiments.diagnosis.slow_phases [--logs N]
 
-A server answers requests: it accepts, parses, queries and replies. Its machine is fast or slow for a whole run, wanders,
-and is faster for a tenth of some runs, as in recorded logs of good runs. Prints two tables in Markdown.
+A server answers requests: it accepts, parses, queries and replies. Its machine is fast or slow for a whole run,
+wanders, and is faster for a tenth of some runs, as in recorded logs of good runs. Prints two tables in Markdown.
 """
 
 from __future__ import annotations
@@ -143,7 +143,10 @@ def tables(logs: int) -> list[str]:
     power = [
         (
             f"{what}, {times:g} times, {name}",
-            *(_shown(rate(replace(SERVERS[name], slow=times, everything=all_of_it), one, logs), logs) for one in REFERENCES),
+            *(
+                _shown(rate(replace(SERVERS[name], slow=times, everything=all_of_it), one, logs), logs)
+                for one in REFERENCES
+            ),
         )
         for name, times in (
             ("as recorded", 1.5),

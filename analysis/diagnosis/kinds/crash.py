@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.diagnosis.comparison import Comparison
-from unperturbed.analysis.diagnosis.findings import Finding, carriers_of
+from unperturbed.analysis.diagnosis.comparison import Comparison, Occurrences
+from unperturbed.analysis.diagnosis.findings import Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, furthest_share, where_of
 
 _AS_MUCH_SHORTER = 0.3
 """Share by which missing events and missing time may differ in a run that had less to play."""
+_WAY = "of the way is missing"
 _EARLY = 0.1
 """Share of the way that must be missing where only an error and the length tell."""
 
@@ -51,7 +53,7 @@ class Crash(Kind):
         endings, gone = int(comparison.endings.sum()), comparison.endings & comparison.missing
         errors = comparison.new_errors
         by_end = (float(gone.sum()) / max(1, endings), "of the types that end every reference")
-        by_length = (1 - _reached(comparison), "of the way is missing")
+        by_length = (1 - _reached(comparison), _WAY)
         if errors.any() and gone.any():
             how, (measured, unit), threshold = "an error ended it", by_end, 1 / endings
         elif endings and gone.sum() >= self.endings_missing * endings:
@@ -95,6 +97,25 @@ class Crash(Kind):
             0.0 if len(comparison.references) > 1 else None,
             "full",
         )
+
+    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+        """Return the share of the way by which a run must end early to be found."""
+        if not comparison.endings.any():
+            if not comparison.streams:
+                return ()
+            size = 1 - _shortest_of_references(comparison)
+            return (
+                Visible(self.name, "early end", size, _WAY, None, None, "references differ in length by half of it"),
+            )
+        latest = max(self._end_begins(comparison, one) for one in comparison.references)
+        reason = "half of the event types that end every reference come there"
+        return (Visible(self.name, "early end", latest, _WAY, None, None, reason),)
+
+    def _end_begins(self, comparison: Comparison, one: Occurrences) -> float:
+        """Return the share of a reference from when half of the types that end it are still to come."""
+        firsts = np.sort([one.times(number)[0] for number in np.flatnonzero(comparison.endings).tolist()])
+        needed = math.ceil(self.endings_missing * len(firsts))
+        return 1 - float(firsts[-needed]) / max(1, one.trace.duration)
 
     def _has_less_to_play(self, comparison: Comparison) -> bool:
         """Return whether nearly all recurring types are shortened alike, in number and in time.

@@ -9,9 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
-from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, carriers_of
+from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, confidence_of, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import played_by_all
+
+_UNIT = "ticks apart"
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,7 @@ class Desynchronisation(Kind):
 
     def find(self, comparison: Comparison) -> Finding | None:
         """Return the two streams that are furthest apart."""
-        floors = comparison.noise_floor(lambda one: self._worst(one)[0])
-        least = comparison.ticks(self.least_s, self.least_share)
-        threshold = max(least, comparison.floor_factor * (floors or 0.0))
+        floors, least, threshold = self._limits(comparison)
         measured, pair = self._worst(comparison)
         if pair is None:
             return None
@@ -74,11 +74,29 @@ class Desynchronisation(Kind):
             carriers,
             measured,
             threshold,
-            "ticks apart",
+            _UNIT,
             floors,
             confidence_of(comparison),
             certain_from=0.0 if floors is not None else CERTAIN_FACTOR * self.strictness * 2 * least,
         )
+
+    def cannot_tell(self, comparison: Comparison) -> str:
+        """Return whether a second stream is missing."""
+        return "" if len(comparison.streams) > 1 else "the logs have a single stream, and it takes two"
+
+    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+        """Return the offset that would have been found between any two streams."""
+        floor, least, threshold = self._limits(comparison)
+        unsure = max((comparison.uncertainty(stream) for stream in comparison.streams), default=0.0)
+        size = self.strictness * (threshold + unsure) + (floor or 0.0)
+        change = "lasting offset of a stream against another"
+        return (Visible(self.name, change, size, _UNIT, floor, self.strictness * least),)
+
+    def _limits(self, comparison: Comparison) -> tuple[float | None, float, float]:
+        """Return the references' largest offset, None with one, the least that counts, and the threshold of both."""
+        floor = comparison.noise_floor(lambda one: self._worst(one)[0])
+        least = comparison.ticks(self.least_s, self.least_share)
+        return floor, least, max(least, comparison.floor_factor * (floor or 0.0))
 
     def _worst(self, comparison: Comparison) -> tuple[float, tuple[Stream, Stream] | None]:
         found: tuple[float, tuple[Stream, Stream] | None] = (0.0, None)

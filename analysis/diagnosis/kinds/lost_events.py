@@ -11,7 +11,7 @@ import numpy as np
 
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats, Stream
 from unperturbed.analysis.diagnosis.events import EventType
-from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, carriers_of
+from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, confidence_of, furthest_share, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import Crash
 
@@ -58,10 +58,7 @@ class LostEvents(Kind):
     def _among(self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]) -> Finding | None:
         """Return what was lost in the stream of some that lost most."""
         streams = streams_of(comparison)
-        floor = comparison.noise_floor(
-            lambda one: max((self._lost(one, stream)[0] for stream in streams_of(one)), default=0.0)
-        )
-        threshold = self.strictness * max(self.least_share, comparison.floor_factor * (floor or 0.0))
+        floor, threshold = self._limits(comparison, streams_of)
         each = [(*self._lost(comparison, stream), stream) for stream in streams]
         share, lost, stream = max(each, key=lambda one: one[0], default=(0.0, 0.0, None))
         if stream is None or share < threshold:
@@ -85,6 +82,35 @@ class LostEvents(Kind):
             if floor is not None
             else self.strictness * max(CERTAIN_FACTOR * self.least_share, at_random),
         )
+
+    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+        """Return the share of a stream's events whose loss would have been found in any stream."""
+        floor, threshold = self._limits(comparison, lambda one: one.streams)
+        shares = [self._seen(comparison, stream, threshold) for stream in comparison.streams]
+        if not shares:
+            return ()
+        least = self.strictness * self.least_share
+        return (Visible(self.name, "loss", max(shares), "of a stream's events", floor, least),)
+
+    def _seen(self, comparison: Comparison, stream: Stream, threshold: float) -> float:
+        """Return the share of its events that a stream must lose, even if it would otherwise have had the most.
+
+        Whole events are lost, and more of them than references vary by.
+        """
+        lowest, highest = (one[list(stream.numbers)] for one in (comparison.lowest, comparison.highest))
+        vary = highest - lowest
+        fewest = np.maximum(np.floor(vary) + 1, np.ceil(threshold * lowest))
+        shares = np.sort((vary + fewest) / highest)
+        return float(shares[min(self.agreeing, len(shares)) - 1])
+
+    def _limits(
+        self, comparison: Comparison, streams_of: Callable[[Comparison], Sequence[Stream]]
+    ) -> tuple[float | None, float]:
+        """Return the share lost between references, None with one, and the share from which on it is an anomaly."""
+        floor = comparison.noise_floor(
+            lambda one: max((self._lost(one, stream)[0] for stream in streams_of(one)), default=0.0)
+        )
+        return floor, self.strictness * max(self.least_share, comparison.floor_factor * (floor or 0.0))
 
     def _lost(self, comparison: Comparison, stream: Stream) -> tuple[float, float]:
         """Return the share and the number of events that a stream lost, on which enough of its types agree."""

@@ -11,12 +11,22 @@ import numpy as np
 from unperturbed.analysis.diagnosis.comparison import Comparison
 from unperturbed.analysis.diagnosis.findings import Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, where_of
-from unperturbed.analysis.diagnosis.stretches import BLOCKS, OF_TIME, OFTEN, STRETCHES, Contrasts, Measure
-from unperturbed.analysis.diagnosis.stretches import added_time, interval, paces, shares
+from unperturbed.analysis.diagnosis.stretches import (
+    BLOCKS,
+    OF_TIME,
+    OFTEN,
+    STRETCHES,
+    Contrasts,
+    Measure,
+    added_time,
+    interval,
+    paces,
+    shares,
+)
 
 _REFERENCES = 3
 """References from which on the others show what the stretches of one have in common with them."""
-_LONGER = "of the rest's time longer"
+_LONGER = "of the rest's time is added"
 _FALLS_SHORT = 1.2
 """Noises of a block by which the median of four blocks falls short in one of twenty runs."""
 
@@ -109,8 +119,8 @@ class SlowPhase(Kind):
         all_paces = paces(comparison)
         if all_paces is None:
             return ()
-        stretch = "slowdown of a stretch of a fifth of the run or more"
-        one_type = f"slowdown of one event type with {OF_TIME:.0%} of the run's time or more, in such a stretch"
+        stretch = "all slower in a stretch of a fifth of the run or more"
+        one_type = f"one event type with {OF_TIME:.0%} or more of the time slower in such a stretch"
         told = []
         for (contrasts, least), change in zip(self._looks(all_paces), (stretch, one_type), strict=False):
             thresholds = [self._threshold(floor, contrasts.references, least) for floor in contrasts.floors.tolist()]
@@ -118,8 +128,7 @@ class SlowPhase(Kind):
             # What slows everything shows in the quietest measure.
             place = int(sizes.argmin() if contrasts is all_paces else sizes.argmax())
             floor = math.expm1(float(contrasts.floors[place]))
-            basis = f"stretches of references differ by up to {floor:.0%}; the least that counts: {least:.0%}"
-            told.append(Visible(self.name, change, float(sizes[place]), _LONGER, basis))
+            told.append(Visible(self.name, change, float(sizes[place]), _LONGER, floor, self.strictness * least))
         return tuple(told)
 
     def _looks(self, all_paces: Contrasts) -> list[tuple[Contrasts, float]]:

@@ -10,10 +10,11 @@ import numpy as np
 
 from unperturbed.analysis.diagnosis.comparison import Comparison, Floats
 from unperturbed.analysis.diagnosis.events import EventTrace, EventType
-from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, carriers_of
+from unperturbed.analysis.diagnosis.findings import CERTAIN_FACTOR, Finding, Visible, carriers_of
 from unperturbed.analysis.diagnosis.kind import DistanceName, Kind, confidence_of, where_of
 from unperturbed.analysis.diagnosis.kinds.crash import played_by_all
 
+_UNIT = "ticks late"
 _GUESSED_SHARE = 0.25
 """Of the run's time: by so much clean runs are guessed to differ in pace, where one reference does not tell."""
 
@@ -47,11 +48,7 @@ class SlowStreaming(Kind):
 
     def find(self, comparison: Comparison) -> Finding | None:
         """Return by how much the run falls behind."""
-        floor = comparison.noise_floor(lambda one: float(self._late(one).max()))
-        threshold = max(
-            comparison.ticks(self.least_s, self.least_share),
-            comparison.floor_factor * (floor or 0.0),
-        )
+        floor, _, threshold = self._limits(comparison)
         reached = played_by_all(comparison)
         threshold += max(
             (comparison.uncertainty(stream, reached=reached) for stream in comparison.streams), default=0.0
@@ -81,11 +78,25 @@ class SlowStreaming(Kind):
             carriers,
             measured,
             threshold,
-            "ticks late",
+            _UNIT,
             floor,
             confidence_of(comparison),
             certain_from=0.0 if floor is not None else CERTAIN_FACTOR * guessed,
         )
+
+    def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
+        """Return the delay of all streams that would have been found."""
+        floor, least, threshold = self._limits(comparison)
+        unsure = max((comparison.uncertainty(stream) for stream in comparison.streams), default=0.0)
+        size = self.strictness * (threshold + unsure) + (floor or 0.0)
+        change = "delay of all streams"
+        return (Visible(self.name, change, size, _UNIT, floor, self.strictness * least),)
+
+    def _limits(self, comparison: Comparison) -> tuple[float | None, float, float]:
+        """Return the references' largest delay, None with one, the least that counts, and the threshold of both."""
+        floor = comparison.noise_floor(lambda one: float(self._late(one).max()))
+        least = comparison.ticks(self.least_s, self.least_share)
+        return floor, least, max(least, comparison.floor_factor * (floor or 0.0))
 
     def _late(self, comparison: Comparison) -> Floats:
         """Return how late the least late stream is against each point's best before: shape (points,) [ticks]."""

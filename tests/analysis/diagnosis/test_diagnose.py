@@ -27,12 +27,18 @@ from unperturbed.analysis.diagnosis.events import Reading
 from unperturbed.errors import DataError
 
 KINDS = anomaly_kinds()
-CRASH, LOST, APART, SLOW = KINDS
+CRASH, LOST, APART, SLOW, PHASE = KINDS
 REFERENCES = references()
 
 
 def test_the_kinds_stand_in_the_papers_order() -> None:
-    assert [KINDS[name].distance for name in KINDS] == ["dropping", "occurrence", "occurrence", "temporal"]
+    assert [KINDS[name].distance for name in KINDS] == [
+        "dropping",
+        "occurrence",
+        "occurrence",
+        "temporal",
+        "temporal",
+    ]
 
 
 def test_clean_runs_are_clean() -> None:
@@ -304,7 +310,7 @@ def test_thresholds_are_fitted_from_labelled_traces() -> None:
     clean = [labelled(seed, "clean") for seed in range(5)]
     faint = [labelled(seed, APART, offset_ms=20) for seed in range(5)]
     fitted = {one.kind: one for one in calibrate([*clean, *faint, labelled(9, CRASH, stop_at=0.5)])}
-    assert list(fitted) == [LOST, APART, SLOW]
+    assert list(fitted) == [LOST, APART, SLOW, PHASE]
     assert (fitted[APART].found_before, fitted[APART].found, fitted[APART].false_alarms) == (0, 5, 0)
     kinds = with_strictness({name: one.strictness for name, one in fitted.items()})
     assert [one.kind for one in diagnose(REFERENCES, faint[0].trace, kinds=kinds.values()).findings] == [APART]
@@ -403,7 +409,9 @@ def test_a_diagnosis_is_a_result(tmp_path: Path) -> None:
     assert [table.caption for table in late.tables()][1:] == [
         "Event types that carry: slow streaming",
         "The paper's distances",
+        "What could have been seen",
     ]
     assert "The trace is anomalous: slow streaming" in late.write_html(tmp_path / "page.html").read_text()
     clean = diagnose(REFERENCES, REFERENCES[0])
-    assert (clean.tables(), len(clean.to_frame())) == ([], 0)
+    assert [table.caption for table in clean.tables()] == ["What could have been seen"]
+    assert len(clean.to_frame()) == 0

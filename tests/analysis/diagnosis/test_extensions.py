@@ -98,6 +98,7 @@ def test_a_kind_of_another_distribution(toys: Path) -> None:
         "lost events",
         "desynchronisation",
         "slow streaming",
+        "slow phase",
         "silence",
     ]
     good, other = (read_events(log(toys, f"{name}.log", list(range(0, 2000, 20)))) for name in ("good", "other"))
