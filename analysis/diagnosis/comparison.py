@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,12 +63,16 @@ class Occurrences:
 
     def waits(self, number: int) -> Counts:
         """Return the ticks from the event before, of whatever type, to each event of a type."""
-        return self._waits[self._starts[number] : self._starts[number + 1]]
+        places = np.flatnonzero(self._ids == number)
+        return self.trace.timestamps[places] - self.trace.timestamps[np.maximum(places - 1, 0)]
 
-    @cached_property
-    def _waits(self) -> Counts:
-        since = self.trace.since_start
-        return np.diff(since, prepend=since[:1])[np.argsort(self._ids, kind="stable")]
+    def waits_between(self, start: int, end: int) -> tuple[Counts, Floats]:
+        """Return how many events each type has after `start` and until `end`, and the sum of their waits: (types,)."""
+        first, last = np.searchsorted(self.trace.since_start, (start, end), side="right")
+        gaps = np.diff(self.trace.timestamps[max(0, first - 1) : last])
+        ids = self._ids[max(1, first) : last]
+        counts = np.bincount(ids, minlength=len(self.counts)).astype(np.int64)
+        return counts, np.bincount(ids, gaps, len(self.counts)).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -291,6 +296,11 @@ class Comparison:
             lost = len(times) > 1 and len(times) < (int(self.lowest[number]) - 1) * reached - self.slack[number]
             found.append(float(np.diff(times).max()) if lost else 0.0)
         return float(np.median(found))  # 0 where most of the stream's types are whole
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What other modules measured of this comparison, and look at again."""
+        return {}
 
     # The end
 

@@ -6,7 +6,6 @@ the stretches of references change less.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -25,7 +24,7 @@ OF_TIME = 0.1
 """Share of the run's time that the waits for a type take, from which on the type is measured by itself."""
 _COMPLETE = 0.95
 """Share of a type's occurrences that a run must have: where events are lost, those that are left come later."""
-_SOFTENED = 0.05
+_SOFTENED = 0.01
 """Share of the mean that is added to each time, so that the logarithm of a time near 0 tells nothing."""
 _OF_REST = 0.75
 """Quantile of the rest's blocks that a stretch must exceed."""
@@ -127,6 +126,13 @@ class Contrasts:
 
 def paces(comparison: Comparison) -> Contrasts | None:
     """Return how long streams, and types that take much of the time, take; None where no stream recurs often enough."""
+    if "paces" not in comparison.kept:
+        comparison.kept["paces"] = _measured_paces(comparison)
+    kept: Contrasts | None = comparison.kept["paces"]
+    return kept
+
+
+def _measured_paces(comparison: Comparison) -> Contrasts | None:
     measures = [*_streams(comparison), *_waits(comparison)]
     if not measures or measures[0].is_wait:
         return None
@@ -140,7 +146,8 @@ def shares(all_paces: Contrasts) -> Contrasts | None:
     if len(waits) < _PEERS:
         return None
     blocks = all_paces.blocks[waits]
-    return Contrasts(tuple(all_paces.measures[place] for place in waits), blocks - np.median(blocks, axis=0))
+    others = np.array([np.median(np.delete(blocks, own, axis=0), axis=0) for own in range(len(waits))])
+    return Contrasts(tuple(all_paces.measures[place] for place in waits), blocks - others)
 
 
 def interval(comparison: Comparison, measure: Measure, stretch: tuple[int, int]) -> tuple[int, int]:
@@ -169,9 +176,8 @@ def _waits(comparison: Comparison) -> list[Measure]:
 
 
 def _shares_of_time(comparison: Comparison, reference: int) -> Floats:
-    occurrences = comparison.references[reference]
-    sums = [float(occurrences.waits(number).sum()) for number in range(len(comparison.types))]
-    return np.array(sums) / max(1, occurrences.trace.duration)
+    duration = comparison.references[reference].trace.duration
+    return comparison.references[reference].waits_between(-1, duration)[1] / duration
 
 
 def _recurs_often(comparison: Comparison, number: int) -> bool:
@@ -231,12 +237,10 @@ def _quantile(values: Floats, share: float) -> Floats:
     return np.asarray(ordered[..., below] + (place - below) * (ordered[..., above] - ordered[..., below]))
 
 
-def added_time(comparison: Comparison, between: tuple[int, int], types: Sequence[int]) -> Floats:
-    """Return the ticks that waits for types take in a stretch beyond those of as many events outside: (types,)."""
-    added = np.zeros(len(comparison.types))
-    for number in types:
-        times, waits = comparison.observed.times(number), comparison.observed.waits(number)
-        inside = (times > between[0]) & (times <= between[1])
-        if inside.any() and not inside.all():
-            added[number] = float(waits[inside].sum()) - float(waits[~inside].mean()) * int(inside.sum())
-    return np.maximum(0.0, added)
+def added_time(comparison: Comparison, between: tuple[int, int]) -> Floats:
+    """Return the ticks that waits for each type take in a stretch beyond those of as many events outside: (types,)."""
+    counts, waited = comparison.observed.waits_between(*between)
+    all_counts, all_waited = comparison.observed.waits_between(-1, comparison.observed.trace.duration)
+    outside = (all_waited - waited) / np.maximum(1, all_counts - counts)
+    both = (counts > 0) & (all_counts > counts) & (comparison.lowest > 0)
+    return np.where(both, np.maximum(0.0, waited - counts * outside), 0.0)

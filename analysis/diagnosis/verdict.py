@@ -83,7 +83,9 @@ def diagnose(
             break
     wanted = [] if as_paper else list(anomaly_kinds().values() if kinds is None else kinds)
     too_little = _too_little(comparison)
+    untold: list[Visible] = []
     if too_little and wanted:
+        untold = [_untold(kind, too_little) for kind in wanted if kind.needs_regular_events]
         wanted = [kind for kind in wanted if not kind.needs_regular_events]
         notes.append(too_little)
     findings, visible, names = _looked_for(wanted, comparison, first_only=first_only)
@@ -101,7 +103,7 @@ def diagnose(
         tuple(names),
         tuple(computed),
         comparison,
-        tuple(visible),
+        (*visible, *untold),
     )
 
 
@@ -114,7 +116,7 @@ def _looked_for(
     names = []
     for kind in kinds:
         if reason := kind.cannot_tell(comparison):
-            visible.append(Visible(kind.name, "", None, "", None, None, reason))
+            visible.append(_untold(kind, reason))
             continue
         names.append(kind.name)
         found = kind.find(comparison)
@@ -125,6 +127,10 @@ def _looked_for(
             if first_only:
                 break
     return findings, visible, names
+
+
+def _untold(kind: Kind, reason: str) -> Visible:
+    return Visible(kind.name, "", None, "", None, None, reason)
 
 
 def _require_choice(references: Sequence[EventTrace], distances: Sequence[str], method: str) -> None:

@@ -27,7 +27,7 @@ from unperturbed.analysis.diagnosis.stretches import (
 _REFERENCES = 3
 """References from which on the others show what the stretches of one have in common with them."""
 _LONGER = "of the rest's time is added"
-_FALLS_SHORT = 1.2
+_FALLS_SHORT = 2.5
 """Noises of a block by which the median of four blocks falls short in one of twenty runs."""
 
 
@@ -80,13 +80,13 @@ class SlowPhase(Kind):
             slower
             for contrasts, least in self._looks(all_paces)
             for slower in self._slower(contrasts, least)
-            if slower.longer > slower.threshold and _takes_longer(all_paces, slower)
+            if _takes_longer(all_paces, slower)
         ]
         if not found:
             return None
         worst = max(found, key=lambda one: one.longer / one.threshold)
         between = interval(comparison, worst.measure, STRETCHES[worst.stretch])
-        added = added_time(comparison, between, np.flatnonzero(comparison.lowest > 0).tolist())
+        added = added_time(comparison, between)
         carriers = carriers_of(comparison, added, added)
         first, end = (block / BLOCKS for block in STRETCHES[worst.stretch])
         name = worst.measure.name or comparison.types[worst.measure.number].name
@@ -111,7 +111,9 @@ class SlowPhase(Kind):
         if len(comparison.references) < _REFERENCES:
             return f"{_REFERENCES} references or more show how much stretches of good runs differ"
         if paces(comparison) is None:
-            return f"no event type that recurs throughout occurs {OFTEN} times or more in every log"
+            return (
+                f"no event type occurs {OFTEN} times or more, throughout and as often in the trace as in the references"
+            )
         return ""
 
     def visible(self, comparison: Comparison) -> tuple[Visible, ...]:
@@ -137,11 +139,13 @@ class SlowPhase(Kind):
         return [(all_paces, self.least), *([(beside, self.least_beside_others)] if beside is not None else [])]
 
     def _slower(self, contrasts: Contrasts, least: float) -> list[_Slower]:
-        """Return the slowest stretches by each measure, those first that exceed most."""
+        """Return the stretch of each measure in which it exceeds its threshold."""
         found = []
         for place, measure in enumerate(contrasts.measures):
             floor = float(contrasts.floors[place])
             threshold = self._threshold(floor, contrasts.references, least)
+            if contrasts.observed[place].max() <= math.log1p(threshold):
+                continue
             stretch = contrasts.best_stretch(place, math.log1p(threshold))
             longer = math.expm1(float(contrasts.observed[place, stretch]))
             found.append(_Slower(measure, stretch, longer, threshold, math.expm1(floor)))
