@@ -3,13 +3,14 @@
     python -m experiments.diagnosis.slow_phases [--logs N]
 
 A server answers requests: it accepts, parses, queries and replies. Its machine is fast or slow for a whole run,
-wanders, and is faster for a tenth of some runs, as in recorded logs of good runs. Prints two tables in Markdown.
+wanders, and is faster for a tenth of some runs, as in recorded logs of good runs. Prints two tables in
+Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -108,6 +109,16 @@ SERVERS: Mapping[str, Server] = {
     "1,000 requests": Server(requests=1000),
 }
 REFERENCES = (3, 10)
+PHASES: tuple[tuple[str, float | None], ...] = (
+    ("as recorded", 1.5),
+    ("as recorded", 2.0),
+    ("as recorded", None),
+    ("log-normal times, σ = 0.5", 2.0),
+    ("log-normal times, σ = 0.5", None),
+    ("three runs of ten are faster for a third", 2.0),
+    ("three runs of ten are faster for a third", None),
+)
+"""Servers and by how many times a phase is slower; None for the smallest change that a clean run states."""
 
 
 def found(server: Server, references: int, seed: int, *, as_stated: bool = False) -> bool:
@@ -134,40 +145,33 @@ def _shown(share: float, logs: int) -> str:
     return f"{share:.3f} ± {(share * (1 - share) / logs) ** 0.5:.3f}"
 
 
-def tables(logs: int) -> list[str]:
-    """Return the table of false alarms, then that of power, as lines of Markdown."""
-    heads = right(*(f"{one} references" for one in REFERENCES))
-    alarms = [
-        (name, *(_shown(rate(server, one, logs), logs) for one in REFERENCES)) for name, server in SERVERS.items()
-    ]
-    phases = (
-        ("as recorded", 1.5),
-        ("as recorded", 2.0),
-        ("as recorded", None),
-        ("log-normal times, σ = 0.5", 2.0),
-        ("log-normal times, σ = 0.5", None),
-        ("three runs of ten are faster for a third", 2.0),
-        ("three runs of ten are faster for a third", None),
-    )
-    power = []
-    for name, slow in phases:
+def alarms(logs: int) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of false alarms."""
+    for name, server in SERVERS.items():
+        yield name, *(_shown(rate(server, one, logs), logs) for one in REFERENCES)
+
+
+def power(logs: int) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of slow phases that are found."""
+    for name, slow in PHASES:
         for what, everything in (("all of a request", True), ("the query alone", False)):
             server = replace(SERVERS[name], slow=slow or 1.0, everything=everything)
             rates = [rate(server, one, logs, as_stated=slow is None) for one in REFERENCES]
             times = f"{slow:g} times" if slow else "as stated"
-            power.append((f"{name}: {what}, {times}", *(_shown(one, logs) for one in rates)))
-    return [
-        *markdown_table(["good runs", *heads], alarms),
-        "",
-        *markdown_table(["runs with a slow phase", *heads], power),
-    ]
+            yield f"{name}: {what}, {times}", *(_shown(one, logs) for one in rates)
 
 
 def main() -> None:
-    """Simulate and print both tables."""
+    """Simulate and print both tables, each row when it is known."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--logs", type=int, default=400, help="simulated logs of each cell (400)")
-    print("\n".join(tables(parser.parse_args().logs)))
+    logs = parser.parse_args().logs
+    heads = right(*(f"{one} references" for one in REFERENCES))
+    for head, rows in (("runs with a slow phase", power(logs)), ("good runs", alarms(logs))):
+        print("\n".join(markdown_table([head, *heads], [])), flush=True)
+        for row in rows:
+            print(f"| {' | '.join(row)} |", flush=True)
+        print()
 
 
 if __name__ == "__main__":
