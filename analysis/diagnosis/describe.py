@@ -75,7 +75,7 @@ def facts(finding: Finding, unit: str) -> list[tuple[str, str]]:
 
 
 def visible_table(diagnosis: Diagnosis) -> Table:
-    """Return the smallest change of each kind that would have been found, or why it cannot be told."""
+    """Return the smallest change of each kind that would have been found, or why none can be stated."""
     columns = [Column("kind"), Column("smallest change that would have been found"), Column("what this follows from")]
     return Table(columns, visible_texts(diagnosis), "What could have been seen")
 
@@ -89,7 +89,7 @@ def visible_texts(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
 
 def _visible_size(one: Visible, unit: str) -> str:
     if one.size is None:
-        return "cannot be told"
+        return "cannot tell"
     size = "less than 0.1%" if not one.is_time and one.size < _LEAST_SHOWN else _amount(one, one.size, unit)
     return f"{one.change}, {size} {one.amount_of}"
 
