@@ -11,8 +11,6 @@ they are shared among processes, and the page is the same.
 from __future__ import annotations
 
 import argparse
-import shlex
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -30,7 +28,8 @@ from scipy import special, stats
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the simulated programs are part of the tests, which are not installed
 
-from tests.analysis import simulate  # noqa: E402  after the path is set
+from experiments.common.provenance import made_by  # noqa: E402  after the path is set
+from tests.analysis import simulate  # noqa: E402
 from unperturbed.analysis.multiple_testing import holm, holm_of_intervals  # noqa: E402
 from unperturbed.analysis.parallel import choose_workers  # noqa: E402
 from unperturbed.analysis.perturbation import SHOWN, Baseline, Verdict, combine_checks  # noqa: E402
@@ -489,14 +488,6 @@ def spread_table(draws: int, seed: int, family: int = 66) -> Iterator[str]:
         yield f"| {k} | {r} | {ratio} × | {' | '.join(f'{cell:.3f}' for cell in cells)} |"
 
 
-def commit() -> str:
-    """The commit that made the figures, as git describes it."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return described.stdout.strip() or "no commit"
-
-
 Task = tuple[str, Callable[..., Iterator[Any]], tuple[Any, ...]]
 
 
@@ -509,7 +500,7 @@ def execute(_common: None, task: Task) -> tuple[list[Any], float]:
 
 def page(campaigns: int, seed: int, drawing: Path) -> str:
     """Run everything and write it down."""
-    started = time.process_time()
+    made, started = made_by(), time.process_time()
     kinds = [(campaigns, seed, phi, intervals) for phi, intervals in product(PHI, INTERVALS)]
     curves = [
         (max(4, campaigns // 10), seed, phi, int(intervals))
@@ -537,9 +528,8 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
     plot(power, drawing)
     tables = {**found, "power": power_table(power)}
     written = {name: "\n".join(table) for name, table in tables.items()}
-    command = shlex.join(["python", "docs/evidence/calibration.py", "--campaigns", str(campaigns), "--seed", str(seed)])
     return PAGE.format(
-        command=command, seed=seed, commit=commit(), seconds=time.process_time() - started + elsewhere,
+        made=made, seconds=time.process_time() - started + elsewhere,
         figure=drawing.name, outer_campaigns=max(4, campaigns * 2 // 5), outer_intervals=OUTER["intervals"],
         alpha=ALPHA, tolerance=TOLERANCE, floor=ALPHA / 5, curve_campaigns=max(4, campaigns // 10), before=PLANTED[0],
         after=PLANTED[1],
@@ -549,7 +539,7 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
 
 PAGE = """# Calibration of the verdicts
 
-Command: `{command}`; seed {seed}; commit {commit}; {seconds:.0f} s of one core.
+{made} It took {seconds:.0f} s of one core.
 
 Simulated campaigns of k baseline runs and r checked runs. φ is the autocorrelation of the signals from interval to
 interval; runs differ in their signals, a little in their true correlations, and in where the intervals are cut. α =

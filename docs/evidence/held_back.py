@@ -11,8 +11,6 @@ are there.
 from __future__ import annotations
 
 import argparse
-import platform
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not installed
+
+from experiments.common.provenance import made_by
 from unperturbed.analysis.perturbation import Baseline, Verdict, combine_checks
 from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign import Manifest
@@ -291,17 +292,9 @@ def read(folder: Path) -> tuple[CampaignSpec, dict[str, tuple[Trace, ...]]]:
     return campaign, dict(by_configuration)
 
 
-def commit() -> str:
-    """The commit that made the figures, as git describes it."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return described.stdout.strip() or "no commit"
-
-
 def page(folder: Path, draws: int, seed: int) -> str:
     """Run the campaigns, draw from them and write it down."""
-    started = time.process_time()
+    made, started = made_by(), time.process_time()
     pools = {}
     for layouts in LAYOUTS:
         campaign, pools[layouts] = read(run_campaign(folder, layouts, seed))
@@ -314,10 +307,8 @@ def page(folder: Path, draws: int, seed: int) -> str:
             if metric.kind in ("hardware", "simulated")
         }
     )
-    command = shlex.join(["python", "docs/evidence/held_back.py", "--draws", str(draws), "--seed", str(seed)])
     return PAGE.format(
-        command=command, commit=commit(), machine=platform.machine(), python=platform.python_version(),
-        source=", ".join(sources),
+        made=made, source=", ".join(sources),
         runs=sum(len(traces) for by_configuration in pools.values() for traces in by_configuration.values()),
         seconds=time.process_time() - started,
         drawn=2 * SPLITS * draws, splits=SPLITS, draws=draws, k=BASELINE_RUNS, alpha=campaign.analysis.alpha,
@@ -329,8 +320,7 @@ def page(folder: Path, draws: int, seed: int) -> str:
 
 PAGE = """# Runs held back, and shams: false alarms on a real program
 
-Command: `{command}`; commit {commit}; {runs} runs, and {seconds:.0f} s of one core to draw from them; {machine}, Python
-{python}; counters: {source}.
+{made} It took {runs} runs, and {seconds:.0f} s of one core to draw from them; counters: {source}.
 
 The quickstart's program (`experiments/quickstart/blocksort`) on a smaller input, six hardware metrics (15 pairs within
 a run, six metrics after alignment), intervals of CPU time. One campaign gives each configuration one layout of

@@ -20,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from experiments.common.provenance import made_here
+from experiments.common.provenance import made_by
 from tests.pmu import test_interposer, test_papi_versions
 from tests.pmu.architectures import AMD64, ARM64, RISCV64, Architecture
 from tests.pmu.cases import COMPILER, Result, build_program, no_servers, run_cases
@@ -167,7 +167,7 @@ def calls(folder: Path) -> Iterator[str]:
 
 def page(folder: Path) -> str:
     """Run everything, and return the page."""
-    made, found = made_here(), {}
+    made, found = made_by(), {}
     first = subprocess.run([ARM64.emulator, "--version"], capture_output=True, text=True, check=True).stdout
     emulator = first.splitlines()[0].removesuffix(")").replace(" emulator version", "").split(" (")[0]
     for number, (name, (architecture, cpu)) in enumerate(MACHINES.items()):
@@ -182,12 +182,11 @@ def page(folder: Path) -> str:
         [
             "# Other machines, by emulation",
             "",
-            "`python docs/evidence/machines.py`",
+            made,
             "",
             "This page lists the emulated processors on which the samplers, PAPI and the counting of library calls",
             f"were run, and how far their counts lie from a known number of instructions. {emulator} emulates",
-            "all machines. They run kernels and libraries of Debian. The emulating host has no part in the counts:",
-            made,
+            "all machines. They run kernels and libraries of Debian. The emulating host has no part in the counts.",
             "",
             "## The samplers",
             "",

@@ -17,6 +17,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from experiments.common.provenance import made_by
 from tests.analysis import simulate
 from tests.analysis.nodes.simulate import LEVEL, Case, runs_of, verdicts_of
 from unperturbed.analysis.nodes import combine_nodes
@@ -41,8 +42,7 @@ _COSTS = "## What a campaign on nodes costs"
 TEXT = """\
 # Verdicts over nodes
 
-Command: `python docs/evidence/nodes.py --campaigns {campaigns} --families {family_campaigns} --seed {seed}`;
-{seconds:.0f} s of one core.
+{made} It took {seconds:.0f} s of one core.
 
 Simulated campaigns of one change on several nodes. Runs of a node have standard deviation 1, the nodes' levels 2; α =
 0.05. The unbalanced case has 15, 10, 5 and 5 baseline runs and 2, 3, 8 and 10 checked runs; the least has 5 and 2; all
@@ -97,13 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--families", type=int, default=400, help="campaigns whose traces are simulated")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
-    started = time.process_time()
+    made, started = made_by(), time.process_time()
     rows = [_row(case, given.campaigns, given.seed) for case in CASES]
     bounds = [_bounds(case, given.campaigns, given.seed) for case in CASES[:3]]
     families = [row for case in CASES[:3] for row in _families(case, given.families, given.seed)]
     page = TEXT.format(
+        made=made,
         campaigns=given.campaigns,
-        seed=given.seed,
         seconds=time.process_time() - started,
         rows="\n".join(rows),
         bounds="\n".join(bounds),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not installed
 
-from experiments.common.provenance import made_here
+from experiments.common.provenance import made_by
 from unperturbed.analysis.perturbation import Baseline, Verdict
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.planning import plan_passes
@@ -149,7 +148,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
-    made = made_here()
+    made = made_by()
     found: dict[str, list[Trace]] = {"outside": [], "outside again": [], "inside": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -163,18 +162,15 @@ def main() -> None:
                 print(f"{repetition + 1} of {arguments.runs}: {kind}", file=sys.stderr)
     baseline = Baseline(found["outside"], tolerance=TOLERANCE)
     intervals = int(np.median([len(trace) for trace in found["outside"]]))
-    options = ["--runs", str(arguments.runs), "--seed", str(arguments.seed)]
-    command = ["python", "docs/evidence/own_perturbation.py", *options]
     lines = [
         "# The samplers under their own check",
         "",
-        f"`{shlex.join(command)}`",
+        made,
         "",
         f"{arguments.runs} runs of each kind in random order, about {intervals} intervals of {INTERVAL_NS / 1e6:g} "
         f"ms a run, tolerance ±{TOLERANCE}.",
         "The baseline are runs observed from outside."
         + ("" if is_pmu else " This host has no PMU: the kernel's counters stand for hardware events here."),
-        made,
     ]
     for kind, title in (("outside again", "Outside against outside: the null"), ("inside", "Inside against outside")):
         verdict = baseline.inner(found[kind])

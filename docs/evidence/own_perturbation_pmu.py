@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -31,7 +30,8 @@ sys.path.insert(0, str(ROOT))  # the emulated machine is part of the tests, whic
 
 from own_perturbation import PROGRAM, TOLERANCE, table  # noqa: E402
 
-from tests.pmu.cases import COMPILER, Case, Result, build_program, run_cases  # noqa: E402  after the path is set
+from experiments.common.provenance import made_by  # noqa: E402  after the path is set
+from tests.pmu.cases import COMPILER, Case, Result, build_program, run_cases  # noqa: E402
 from tests.pmu.machine import Machine, prepare_machine  # noqa: E402
 from unperturbed.analysis.perturbation import Baseline, Change, Verdict  # noqa: E402
 from unperturbed.collectors.data import Trace  # noqa: E402
@@ -362,7 +362,7 @@ def conclusions(
     )
 
 
-def page(found: dict[str, list[Trace]], alone: int, command: str, runs: int) -> str:
+def page(found: dict[str, list[Trace]], alone: int, made: str, runs: int) -> str:
     """Return the page."""
     baseline = Baseline(found["outside"], tolerance=TOLERANCE)
     verdicts = {kind: baseline.inner(found[kind]) for kind in WAYS if kind != "outside"}
@@ -377,7 +377,7 @@ def page(found: dict[str, list[Trace]], alone: int, command: str, runs: int) -> 
     lines = [
         "# The samplers under their own check, on an emulated PMU",
         "",
-        f"`{command}`",
+        made,
         "",
         f"{runs} runs of each kind in random order on an emulated arm64 machine (Cortex-A57 with a PMU, one "
         f"processor), {min(intervals)} to "
@@ -428,7 +428,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=12, help="runs of each kind")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments, made = parser.parse_args(), made_by()
     machine = prepare_machine()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -444,9 +444,7 @@ def main() -> None:
         if kind != "alone":
             found[kind].append(as_trace(results[name], events, name))
     alone = next(int(results[name].stdout.split()[0]) for name, kind in kinds.items() if kind == "alone")
-    script = "docs/evidence/own_perturbation_pmu.py"
-    command = shlex.join(["python", script, "--runs", str(arguments.runs), "--seed", str(arguments.seed)])
-    text = page(found, alone, command, arguments.runs)
+    text = page(found, alone, made, arguments.runs)
     Path(__file__).with_suffix(".md").write_text(text)
     print(text)
 

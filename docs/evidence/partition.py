@@ -11,8 +11,6 @@ traces; the last part does the same with traces.
 from __future__ import annotations
 
 import argparse
-import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +23,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the simulated programs are part of the tests, which are not installed
 
-from tests.analysis import simulate  # noqa: E402  after the path is set
+from experiments.common.provenance import made_by  # noqa: E402  after the path is set
+from tests.analysis import simulate  # noqa: E402
 from tests.analysis.partition import exact  # noqa: E402
 from tests.analysis.partition.simulated import FastJudge, Oracle, Program, program  # noqa: E402
 from tests.analysis.partition.traced import TracedProgram, traced_program  # noqa: E402
@@ -314,14 +313,6 @@ def header(heads: Sequence[str]) -> Iterator[str]:
     yield "|---" * len(heads) + "|"
 
 
-def commit() -> str:
-    """The commit that made the figures, as git describes it."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return described.stdout.strip() or "no commit"
-
-
 def plot(found: dict[str, dict[str, list[Trial]]], target: Path) -> None:
     """Draw runs needed against subsets found, one panel a kind of program."""
     import matplotlib as mpl  # noqa: PLC0415  slow to load
@@ -357,7 +348,7 @@ def plot(found: dict[str, dict[str, list[Trial]]], target: Path) -> None:
 
 def page(trials: int, seed: int, drawing: Path) -> str:
     """Run everything and write it down."""
-    started = time.process_time()
+    made, started = made_by(), time.process_time()
     small = [case([seed, 1, number], metrics=SMALL) for number in range(max(5, trials // 10))]
     quiet = [case([seed, 4, number], metrics=SMALL, **QUIET) for number in range(max(5, trials // 20))]
     large = [case([seed, 2, number], metrics=LARGE) for number in range(max(3, trials // 50))]
@@ -373,9 +364,8 @@ def page(trials: int, seed: int, drawing: Path) -> str:
         "traced": traced_table(max(2, trials // 200), seed),
     }
     written = {name: "\n".join(table) for name, table in tables.items()}
-    command = shlex.join(["python", "docs/evidence/partition.py", "--trials", str(trials), "--seed", str(seed)])
     return PAGE.format(
-        command=command, seed=seed, commit=commit(), seconds=time.process_time() - started, figure=drawing.name,
+        made=made, seconds=time.process_time() - started, figure=drawing.name,
         trials_small=len(small), trials_quiet=len(quiet), trials_large=len(large), metrics_small=SMALL,
         metrics_large=LARGE, **written,
     )  # fmt: skip
@@ -383,7 +373,7 @@ def page(trials: int, seed: int, drawing: Path) -> str:
 
 PAGE = """# Partition: how few subsets, how many runs, how often wrong
 
-Command: `{command}`; seed {seed}; commit {commit}; {seconds:.0f} s of one core.
+{made} It took {seconds:.0f} s of one core.
 
 Simulated programs: software metrics that perturb 66 pairs of 12 hardware metrics, by three *pressures* (totals with a
 threshold; half of them are relieved while one certain metric is there) and by *conflicts* of two metrics (two for each

@@ -17,7 +17,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the simulated programs are part of the tests, which are not installed
 
-from tests.analysis.partition.queued import Queued  # noqa: E402  after the path is set
+from experiments.common.provenance import made_by  # noqa: E402  after the path is set
+from tests.analysis.partition.queued import Queued  # noqa: E402
 from tests.analysis.partition.simulated import FastJudge, program  # noqa: E402
 from unperturbed.analysis.partition import STRATEGIES, Settings, search  # noqa: E402
 
@@ -27,7 +28,7 @@ METRICS = 10
 TEXT = """\
 # Partition: how much sooner on several nodes
 
-Command: `python docs/evidence/partition_nodes.py --trials {trials} --seed {seed}`
+{made}
 
 Searches on the simulated programs of [Partition](partition.md), with {metrics} software metrics, fresh baselines and no
 limit. A node makes one run after the other, each in the same time, and a candidate has one node for all its runs. A
@@ -47,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    arguments, made = parser.parse_args(), made_by()
     rows = []
     for strategy in STRATEGIES:
         times, vain = dict.fromkeys(NODES, 0), dict.fromkeys(NODES, 0.0)
@@ -68,9 +69,7 @@ def main() -> None:
         cells = [f"{times[1] / times[count]:.2f} | {vain[count] / used:.0%}" for count in NODES[1:]]
         rows.append(f"| {strategy} | {' | '.join(cells)} |")
     heads = " | ".join(f"{count} nodes | in vain" for count in NODES[1:])
-    text = TEXT.format(
-        trials=arguments.trials, seed=arguments.seed, metrics=METRICS, heads=heads, rules="---|" * 2 * len(NODES[1:])
-    )
+    text = TEXT.format(made=made, metrics=METRICS, heads=heads, rules="---|" * 2 * len(NODES[1:]))
     (ROOT / "docs" / "evidence" / "partition_nodes.md").write_text(text + "\n".join(rows) + "\n")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,10 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not installed
+
+from experiments.common.provenance import made_by
 
 HERE = Path(__file__).parent
 SPEC = HERE.parents[1] / "experiments" / "quickstart" / "quickstart.yaml"
@@ -30,14 +33,13 @@ def main() -> None:
     parser.add_argument("--campaigns", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where campaigns are kept (a temporary one)")
-    arguments = parser.parse_args()
+    arguments, made = parser.parse_args(), made_by()
     found = []
     with tempfile.TemporaryDirectory() as name:
         for seed in range(arguments.seed, arguments.seed + arguments.campaigns):
             found.append(_campaign((arguments.folder or Path(name)) / f"seed-{seed}", seed))
             print(f"seed {seed}: {found[-1]['seconds']:.0f} s", file=sys.stderr)
-    page = _page(found, f"python docs/evidence/quickstart.py --campaigns {arguments.campaigns} --seed {arguments.seed}")
-    (HERE / "quickstart.md").write_text(page)
+    (HERE / "quickstart.md").write_text(_page(found, made))
 
 
 def _campaign(folder: Path, seed: int) -> dict[str, Any]:
@@ -68,10 +70,7 @@ def _campaign(folder: Path, seed: int) -> dict[str, Any]:
     return {**result, "seed": seed, "seconds": time.monotonic() - begun, "exit_code": done.returncode}
 
 
-def _page(found: list[dict[str, Any]], command: str) -> str:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False
-    ).stdout.strip()
+def _page(found: list[dict[str, Any]], made: str) -> str:
     names = [verdict["configuration"] for verdict in found[0]["verdicts"]]
     rows = [
         f"| {result['seed']} | {_intervals(result)} | "
@@ -105,7 +104,7 @@ def _page(found: list[dict[str, Any]], command: str) -> str:
         "",
         *(f"- {name}: {count}" for name, count in changes.most_common()),
         "",
-        f"Made by `{command}` at commit {commit}, on {platform.machine()}, Python {platform.python_version()}.",
+        made,
         "",
     ]
     return "\n".join(lines)

@@ -21,7 +21,7 @@ import numpy as np
 from experiments.alignment.figures import draw_all
 from experiments.alignment.pairs import PROCESSOR_WORKLOADS, WAYS, WORKLOADS, Pair, Workload, own, pairs_of
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
-from experiments.common.provenance import recorded
+from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from unperturbed.analysis.alignment import align, map_region, milestone_positions, summarise_scores
 from unperturbed.collectors.data import Trace
@@ -183,7 +183,7 @@ def _range(shares: Sequence[float]) -> str:
     return f"{100 * min(shares):.0f}–{100 * max(shares):.0f}"
 
 
-def page(found: Sequence[Found], command: str, template: str, campaigns: Path = Path()) -> str:
+def page(found: Sequence[Found], made: str, template: str, campaigns: Path = Path()) -> str:
     """Return the page of evidence."""
     flat = found[-1]
     reached = {judge: float(np.median(ways[list(WAYS)[-1]][32])) for judge, ways in flat.ways.items()}
@@ -195,7 +195,7 @@ def page(found: Sequence[Found], command: str, template: str, campaigns: Path = 
         penalties=penalty_table(found),
         flat=flat_table(found),
         reached="; ".join(f"{share:.1%} judged by `{judge}`" for judge, share in reached.items()),
-        command=command,
+        made=made,
         source=_source(found),
         recorded=recorded(campaigns / one.workload.name for one in found),
     )
@@ -223,7 +223,7 @@ def main() -> None:
     parser.add_argument(
         "--processor", action="store_true", help="the programs that a real processor's counters are for"
     )
-    arguments = parser.parse_args()
+    arguments, made = parser.parse_args(), made_by()
     name, template = ("alignment_processor", "page_processor.md") if arguments.processor else ("alignment", "page.md")
     found = []
     for workload in PROCESSOR_WORKLOADS if arguments.processor else WORKLOADS:
@@ -237,9 +237,7 @@ def main() -> None:
         raise SystemExit("the counters were simulated: this host's processor counts nothing, see `unperturbed doctor`")
     (EVIDENCE / name).mkdir(exist_ok=True)
     draw_all(EVIDENCE / name, found, BUDGETS, PENALTIES)
-    options = f"--pairs {arguments.pairs}{' --processor' if arguments.processor else ''}"
-    command = f"python -m experiments.alignment.evaluate {options}"
-    (EVIDENCE / f"{name}.md").write_text(page(found, command, template, arguments.campaigns))
+    (EVIDENCE / f"{name}.md").write_text(page(found, made, template, arguments.campaigns))
     print(f"written: {EVIDENCE / f'{name}.md'}")
 
 

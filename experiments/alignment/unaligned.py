@@ -19,6 +19,7 @@ import yaml
 
 from experiments.alignment.pairs import WORKLOADS, Pair, Workload, own, pairs_of, plain
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
+from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from unperturbed.analysis.alignment import WarpPath, summarise_scores
 from unperturbed.common.table import Column
@@ -89,13 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, judge and write the page."""
     parser = evaluation_parser(__doc__, "alignment-work")
     parser.add_argument("--workloads", nargs="+", choices=SHORTER, default=list(SHORTER), help="only these")
-    options = parser.parse_args(arguments)
+    options, made = parser.parse_args(arguments), made_by()
     chosen = [workload for workload in WORKLOADS if workload.name in options.workloads]
     rows = [row for workload in chosen for row in rows_of(workload, options.campaigns)]
     head: list[Column | str] = ["workload", "judged by", "intervals end by", *right("intervals", *WAYS)]
-    page = fill_page(
-        HERE / "page_work.md", table=markdown_table(head, rows), workloads=" ".join(one.name for one in chosen)
-    )
+    folders = [options.campaigns / f"{one.name}-{ends}" for one in chosen for ends in CLOCKS]
+    page = fill_page(HERE / "page_work.md", table=markdown_table(head, rows), recorded=recorded(folders), made=made)
     (EVIDENCE / "alignment_work.md").write_text(page)
     return 0
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
-from experiments.common.provenance import recorded
+from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from experiments.perturbation.changes import agreement, write_changes
 from experiments.perturbation.figures import draw_all
@@ -103,7 +103,7 @@ def stability_lines(found: Sequence[Series]) -> list[str]:
     return lines
 
 
-def page(found: Sequence[Series], command: str, *, processor: bool = False, campaigns: Path = Path()) -> str:
+def page(found: Sequence[Series], made: str, *, processor: bool = False, campaigns: Path = Path()) -> str:
     """Return the page of evidence."""
     missing = [program.name for program in PROGRAMS if program.name not in {series.program.name for series in found}]
     settings = found[0].spec
@@ -120,7 +120,7 @@ def page(found: Sequence[Series], command: str, *, processor: bool = False, camp
         baseline_runs=settings.campaign.baseline_runs,
         runs=settings.campaign.runs,
         tolerance=settings.analysis.tolerance,
-        command=command,
+        made=made,
     )
 
 
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = [program.name for program in PROGRAMS]
     parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
     parser.add_argument("--processor", action="store_true", help="longer runs, counted by this host's processor")
-    options = parser.parse_args(arguments)
+    options, made = parser.parse_args(arguments), made_by()
     campaigns: Path = options.campaigns.resolve() / ("processor" if options.processor else "")
     found = []
     for program in PROGRAMS:
@@ -153,13 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     name = "perturbation_processor" if options.processor else "perturbation"
     (EVIDENCE / name).mkdir(exist_ok=True)
     draw_all(EVIDENCE / name, found)
-    command = "python -m experiments.perturbation.evaluate"
     if options.programs == names:
         write_changes(found, processor=options.processor)
-    else:
-        command += f" --programs {' '.join(series.program.name for series in found)}"
-    command += " --processor" if options.processor else ""
-    written = page(found, command, processor=options.processor, campaigns=campaigns)
+    written = page(found, made, processor=options.processor, campaigns=campaigns)
     (EVIDENCE / f"{name}.md").write_text(written)
     print(f"written: {EVIDENCE / f'{name}.md'}")
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
 from experiments.common.figures import COLOURS, panels, save
-from experiments.common.provenance import recorded
+from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from experiments.perturbation.series import HERE, PROGRAMS, Program, require_processor, runs_by_configuration
 from experiments.perturbation.variants import COUNTERS, LAYOUTS, write_variant
@@ -348,7 +348,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [program.name for program in PROGRAMS]
     parser.add_argument("--processor", action="store_true", help="longer runs, counted by this host's processor")
     parser.add_argument("--programs", nargs="+", choices=names, default=names, help="the programs to take (all)")
-    options = parser.parse_args(arguments)
+    options, made = parser.parse_args(arguments), made_by()
     campaigns: Path = options.campaigns.resolve() / ("processor" if options.processor else "")
     found = []
     for program in PROGRAMS:
@@ -363,9 +363,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = "layouts_processor" if options.processor else "layouts"
     (EVIDENCE / "perturbation").mkdir(exist_ok=True)
     draw(EVIDENCE / "perturbation" / f"{name}.svg", found)
-    command = "python -m experiments.perturbation.layouts"
-    command += " --processor" if options.processor else ""
-    command += "" if options.programs == names else f" --programs {' '.join(one.program.name for one in found)}"
     page = fill_page(
         HERE / "page_layouts.md",
         title="Counting, or the code that comes with it?" + (" On a processor" if options.processor else ""),
@@ -380,7 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         recorded=recorded(campaigns / one.program.name for one in found),
         draws=DRAWS,
         level=LEVEL,
-        command=command,
+        made=made,
     )
     (EVIDENCE / f"perturbation_{name}.md").write_text(page)
     return 0

@@ -10,13 +10,15 @@ import json
 import os
 import platform
 import re
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not installed
+
+from experiments.common.provenance import made_by
 
 __all__ = ["Section", "Table", "deliver", "host_state", "parse_arguments"]
 
@@ -142,14 +144,12 @@ def parse_arguments(description: str, **own: tuple[int, str]) -> argparse.Namesp
 
 def host_state() -> dict[str, Any]:
     """Return what a reader must know of the host and of the moment."""
-    describe = ["git", "describe", "--always", "--dirty"]
     return {
-        "commit": subprocess.run(describe, cwd=_EVIDENCE, capture_output=True, text=True, check=False).stdout.strip(),
+        "made": made_by(),
         "machine": platform.machine(),
         "kernel": platform.release(),
         "cpus": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
-        "time": time.strftime("%Y-%m-%d %H:%M"),
     }
 
 
@@ -181,25 +181,17 @@ def deliver(section: Section, arguments: argparse.Namespace, before: dict[str, A
     if arguments.markdown:
         page = next(page for page in _PAGES if section.script in page.scripts)
         text = page.file.read_text() if page.file.exists() else ""
-        page.file.write_text(_with_section(page, text, section, _command(section, arguments), before))
+        page.file.write_text(_with_section(page, text, section, before["made"]))
 
 
-def _command(section: Section, arguments: argparse.Namespace) -> str:
-    given = vars(arguments)
-    numbers = [f"--{name} {value}" for name, value in given.items() if name not in ("quick", "json", "markdown")]
-    return " ".join(
-        [f"python tests/benchmarks/{section.script}.py", *["--quick"] * given["quick"], *numbers, "--markdown"]
-    )
-
-
-def _with_section(page: _Page, text: str, section: Section, command: str, before: dict[str, Any]) -> str:
+def _with_section(page: _Page, text: str, section: Section, made: str) -> str:
     """Return the page with this section in its place and the others as they were."""
     parts = dict(re.findall(r"<!-- (\w+) -->\n(.*?)(?=<!-- \w+ -->|\Z)", text, re.DOTALL))
-    parts[section.script] = _markdown(section, command, before)
+    parts[section.script] = _markdown(section, made)
     return page.head + "".join(f"\n<!-- {name} -->\n{parts[name].strip()}\n" for name in page.scripts if name in parts)
 
 
-def _markdown(section: Section, command: str, before: dict[str, Any]) -> str:
+def _markdown(section: Section, made: str) -> str:
     lines = [f"## {section.title}", "", section.method, ""]
     for table in section.tables:
         lines += [f"**{table.title}**", "", "| " + " | ".join(table.columns) + " |"]
@@ -207,9 +199,4 @@ def _markdown(section: Section, command: str, before: dict[str, Any]) -> str:
         lines += ["| " + " | ".join(row) + " |" for row in table.rows]
         lines += [""]
     lines += [f"- {verdict}" for verdict in section.verdicts]
-    where = (
-        f"{before['machine']}, {before['cpus']} CPUs, kernel {before['kernel']}, load {before['load']:.2f} "
-        "before it began"
-    )
-    lines += ["", f"Made by `{command}` at commit {before['commit']}, on {where}, {before['time']}."]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", made])

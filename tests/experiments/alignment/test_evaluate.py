@@ -57,10 +57,10 @@ def test_every_way_is_judged_with_every_number_of_anchors(found: evaluate.Found)
 
 
 def test_the_page_is_filled_and_every_figure_drawn(found: evaluate.Found, tmp_path: Path) -> None:
-    page = evaluate.page([found], "a command", "page.md")
+    page = evaluate.page([found], "Made.", "page.md")
     assert "| planted (raytrace) | rows | 30 | 300, 330 | 10.0, 9.1 |" in page
     assert "**planted, anchored on `rows`, judged by `spheres`**" in page
-    assert "a command" in page
-    assert "Intervals: planted 1.00 ms." in evaluate.page([found], "a command", "page_processor.md")
+    assert "Made." in page
+    assert "Intervals: planted 1.00 ms." in evaluate.page([found], "Made.", "page_processor.md")
     draw_all(tmp_path, [found], evaluate.BUDGETS, evaluate.PENALTIES)
     assert len(list(tmp_path.glob("*.svg"))) == 7

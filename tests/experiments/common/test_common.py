@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from experiments.common.claims import Claim, agreement, claims_table
 from experiments.common.evaluation import evaluation_parser, fill_page, run_campaign
 from experiments.common.figures import panels, save
-from experiments.common.provenance import MANIFEST, made_here, recorded
+from experiments.common.provenance import MANIFEST, made_by, recorded
 from experiments.common.tables import markdown_table, right
 from unperturbed.harness.campaign import Manifest, PlannedRun
 
@@ -86,4 +87,13 @@ def test_a_page_says_where_and_when_its_campaigns_ran(tmp_path: Path) -> None:
         "at a load average of 1.2 (at most 2.0)."
     )
     assert recorded([tmp_path / "none"]) == ""
-    assert made_here().startswith(f"Made on {date.today().isoformat()} with version ")
+
+
+def test_a_page_says_by_what_it_was_made() -> None:
+    made = made_by()
+    assert re.fullmatch(
+        r"Made by `python .+` at commit (?:[0-9a-f]{10}(?:-dirty)?|unknown) on "
+        + date.today().isoformat()
+        + r" with version \S+ on .+, \d+ processors, at a load average of [\d.]+ before it began\.",
+        made,
+    ), made

@@ -115,7 +115,7 @@ def test_false_alarms_of_both_rules_are_counted_on_each_baseline_run(found: seri
 
 
 def test_page_says_what_was_found_and_figures_are_drawn(found: series.Series, tmp_path: Path) -> None:
-    page = evaluate.page([found], "a command")
+    page = evaluate.page([found], "Made.")
     assert f"when {PERTURBED} comes in" in page
     assert "it recovers as more is added" in page
     assert "was seen in bzip2" in page

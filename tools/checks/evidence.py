@@ -1,0 +1,117 @@
+"""Check that every figure of the documentation can be made again, and that no two pages give different figures.
+
+    python tools/checks/evidence.py
+
+- Each page of docs/evidence with figures, and each of its sections that a command of its own writes, has the line of
+  `experiments.common.provenance.made_by`: a command whose script exists, a commit of this history, date, version, host.
+- Where a paragraph or a row of another page links to an evidence page, each of its figures is found on that page.
+
+Prints `file:line: what`, and exits with 1 where there is any.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from prose import paragraphs, table_rows, user_pages
+
+EVIDENCE = Path("docs/evidence")
+
+MADE = re.compile(
+    r"Made by `python (?P<command>[^`]+)` at commit (?P<commit>[0-9a-f]{7,40}) on \d{4}-\d\d-\d\d "
+    r"with version \d[\w.]* on \w[^.`]*"
+)
+"""The line that a page has, as `experiments.common.provenance.made_by` writes it from unchanged code."""
+
+_SECTION = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
+_NUMBER = re.compile(r"(?<![\w.])[-−+±]?(?:\d[\d,]*\d|\d)(?:\.\d+)?(?!\w)|(?<![\w.])\.\d+")
+_LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)")
+
+
+def main() -> int:
+    """Print every fault; return the exit code."""
+    found = 0
+    pages = sorted(EVIDENCE.glob("*.md"))
+    for page in pages:
+        for line, what in unmade(page.read_text(encoding="utf-8")):
+            print(f"{page}:{line}: {what}")
+            found += 1
+    for page in user_pages():
+        for line, what in parted(page):
+            print(f"{page}:{line}: {what}")
+            found += 1
+    print(f"{found} faults in evidence" if found else "evidence: no fault")
+    return 1 if found else 0
+
+
+def unmade(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line and fault of each part with a table of figures that does not say how it was made."""
+    starts = [match.start() for match in _SECTION.finditer(text)] or [0]
+    for begin, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        part, line = text[begin:end], text.count("\n", 0, begin) + 1
+        if not re.search(r"^\|.*\d.*\|$", part, re.MULTILINE):
+            continue
+        made = MADE.search(" ".join(part.split()))
+        if not made:
+            yield line, "no line “Made by `python …` at commit … on … with version … on …” (provenance.made_by)"
+            continue
+        line += part[: part.index("Made by `")].count("\n")
+        yield from ((line, what) for what in _faults_of(made["command"], made["commit"]))
+
+
+def _faults_of(command: str, commit: str) -> Iterator[str]:
+    words = command.split()
+    script = words[1].replace(".", "/") + ".py" if words[0] == "-m" else words[0]
+    if not Path(script).exists():
+        yield f"there is no {script}, which the command names"
+    if whole_history() and not is_ancestor(commit):
+        yield f"commit {commit} is not in this history"
+
+
+def parted(page: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and fault of each figure that the evidence pages linked beside it do not have."""
+    text = page.read_text(encoding="utf-8")
+    for line, paragraph in (*paragraphs(text), *table_rows(text)):
+        linked = [(page.parent / name).resolve() for name in _LINK.findall(paragraph)]
+        sources = [file for file in linked if file.parent == EVIDENCE.resolve() and file.exists()]
+        if sources:
+            known = [float(figure) for file in sources for figure in figures(file.read_text(encoding="utf-8"))]
+            missing = [figure for figure in figures(paragraph) if not _stands_in(figure, known)]
+            names = " or ".join(sorted({file.name for file in sources}))
+            yield from ((line, f"{figure} is not on {names}") for figure in missing)
+
+
+def figures(text: str) -> Iterable[str]:
+    """Yield the numbers of a text without signs and separators of thousands; code and links' targets are left out."""
+    plain = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "`", text))
+    for match in _NUMBER.findall(plain):
+        yield match.lstrip("-−+±").replace(",", "")
+
+
+def _stands_in(figure: str, known: list[float]) -> bool:
+    """Tell whether a figure is among the known ones, as it is or, from two digits on, rounded."""
+    digits = figure.strip("0.").replace(".", "")
+    decimals = len(figure.partition(".")[2])
+    return any(float(figure) == (round(one, decimals) if len(digits) > 1 else one) for one in known)
+
+
+def whole_history() -> bool:
+    """Tell whether commits can be looked up here: not in an unpacked source distribution or a shallow clone."""
+    return _git("rev-parse", "--is-shallow-repository").stdout.strip() == "false"
+
+
+def is_ancestor(commit: str) -> bool:
+    """Tell whether a commit is the one that is checked out or came before it."""
+    return _git("merge-base", "--is-ancestor", commit, "HEAD").returncode == 0
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
