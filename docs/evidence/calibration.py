@@ -26,18 +26,20 @@ import numpy as np
 from scipy import special, stats
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # the simulated programs are part of the tests, which are not installed
+sys.path[:0] = [str(Path(__file__).parent), str(ROOT)]  # the simulated programs are part of the tests, not installed
 
-from experiments.common.provenance import made_by  # noqa: E402  after the path is set
+from calibration_common import ALPHA, METRICS, TOLERANCE, classified, header, share  # noqa: E402  after the path is set
+from calibration_outer import NOISE_SPREAD, OUTER, OUTER_RHO, outer_cell, outer_header  # noqa: E402
+
+from experiments.common.provenance import made_by  # noqa: E402
 from tests.analysis import simulate  # noqa: E402
-from unperturbed.analysis.multiple_testing import holm, holm_of_intervals  # noqa: E402
+from unperturbed.analysis.multiple_testing import holm  # noqa: E402
 from unperturbed.analysis.parallel import choose_workers  # noqa: E402
 from unperturbed.analysis.perturbation import SHOWN, Baseline, Verdict, combine_checks  # noqa: E402
-from unperturbed.analysis.perturbation.compare import Comparison, compare_runs  # noqa: E402
+from unperturbed.analysis.perturbation.compare import compare_runs  # noqa: E402
 from unperturbed.analysis.perturbation.compare_outer import (  # noqa: E402
     compare_outer_runs,
     pair_variance,
-    reference_outer_rho,
 )
 from unperturbed.analysis.perturbation.correlation import (  # noqa: E402
     FloatArray,
@@ -46,12 +48,10 @@ from unperturbed.analysis.perturbation.correlation import (  # noqa: E402
     from_fisher,
     standard_ranks,
 )
-from unperturbed.analysis.perturbation.decide import classify_change  # noqa: E402
 from unperturbed.analysis.perturbation.outer import OuterSettings  # noqa: E402
 from unperturbed.collectors.data import Trace  # noqa: E402
 
-ALPHA, TOLERANCE = 0.05, 0.1
-PHI, INTERVALS, METRICS = (0.7, 0.95), (165, 1000), 5
+PHI, INTERVALS = (0.7, 0.95), (165, 1000)
 
 WHOLE = ((5, 3), (10, 3), (10, 5))
 """Baseline runs and checked runs for which both checks are made."""
@@ -70,11 +70,6 @@ GOAL = {"intervals": 3000, "phi": 0.95, "k": 10, "r": 3}
 PLANTED, OTHERS, FAMILY = (0.8, 0.5), 0.5, 12
 """Spearman's ρ of one pair before and after, of all other pairs, and the number of metrics."""
 
-OUTER = {"k": 10, "intervals": 300}
-OUTER_CHECKED = (3, 5)
-OUTER_RHO, NOISE_SPREAD = (0.9, 0.97, 0.99, 0.999), (0.0, 0.15, 0.3, 0.6)
-FALLS = {"none": 0.0, "tolerance": TOLERANCE, "goal": 0.3}
-"""Of outer correlations: baseline values, standard deviations of the logarithm of the runs' noise, and falls."""
 CURVES = {"k": (5, 10, 20), "r": (1, 3, 5, 10), "intervals": (300, 1000, 3000), "phi": (0.0, 0.7, 0.9, 0.95)}
 
 
@@ -89,19 +84,6 @@ class Tally:
     def cells(self) -> str:
         """Shares and their standard errors, as cells of a table."""
         return " | ".join(share(each) for each in (self.alarms, self.significant))
-
-
-def share(found: Sequence[float]) -> str:
-    """Write a share of campaigns with its standard error; of a share of 0 or 1, the error of one campaign in all."""
-    values = np.asarray(found, np.float64)
-    error = max(float(values.std()), np.sqrt(1 / len(values)) if values.std() == 0 else 0.0) / np.sqrt(len(values))
-    return f"{values.mean():.3f} ± {error:.3f}"
-
-
-def header(heads: Sequence[str]) -> Iterator[str]:
-    """First two lines of a Markdown table."""
-    yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
 
 
 # --- false alarms and acceptance of whole verdicts ---
@@ -177,15 +159,6 @@ def judged_at(reference: FloatArray, observed: FloatArray, intervals: int, toler
     """Judge a family of inner changes, each at a tolerance of its own."""
     compared = compare_runs(reference, observed, intervals=intervals, alpha=ALPHA)
     return classified(compared, compared.p_beyond(tolerances), tolerances)
-
-
-def classified(compared: Comparison, p_beyond: FloatArray, tolerances: FloatArray) -> list[str]:
-    """Name the verdicts of a family."""
-    numbers = zip(holm(compared.p), holm_of_intervals(p_beyond), compared.low, compared.high, tolerances, strict=True)
-    return [
-        classify_change(p, beyond, low, high, alpha=ALPHA, tolerance=tolerance)
-        for p, beyond, low, high, tolerance in numbers
-    ]
 
 
 def skewness(verdicts: Sequence[Verdict]) -> float:
@@ -372,93 +345,6 @@ def plot(found: Mapping[tuple[int, float, int, int], Sequence[bool]], target: Pa
     )
 
 
-# --- outer checks of runs that agree well ---
-
-
-def outer_header() -> Iterator[str]:
-    """The header of the table of outer checks."""
-    heads = ["ρ", "spread of the noise", "ρ of the baseline's runs", "fall", "found", "found at r = 5", "oracle"]
-    yield from header([*heads, "false alarms", "accepted", "called perturbed", "at a tolerance of Δρ"])
-
-
-def outer_cell(campaigns: int, seed: int, rho: float, spread: float) -> Iterator[str]:
-    """One row: five metrics of runs that are a program and noise, of which one falls, all by the tolerance, or none.
-
-    How wide the noise varies from run to run is the row's: values of the baseline within a narrow range or a wide one.
-    """
-    rng = np.random.default_rng([seed, 4, round(1e4 * rho), round(100 * spread)])
-    k, most = OUTER["k"], max(OUTER_CHECKED)
-    program = rng.standard_normal((METRICS, OUTER["intervals"]))
-    noises = {name: noise_of_fall(rng, program[0], rho, spread, fall) for name, fall in FALLS.items()}
-    z: dict[str, list[FloatArray]] = defaultdict(list)
-    for metric in program:
-        runs = simulate.noisy_ranks(rng, campaigns, metric, noises["none"], spread, k)
-        matrix = outer_z(runs, runs)
-        matrix[range(k), range(k)] = 0
-        z["reference"].append(matrix)
-        for name, noise in noises.items():
-            z[name].append(outer_z(runs, simulate.noisy_ranks(rng, campaigns, metric, noise, spread, most)))
-    stacked = {name: np.stack(each, axis=-1) for name, each in z.items()}
-    before = from_fisher(stacked["none"].mean(axis=(0, 1, 2)))
-    falls = {name: before - from_fisher(stacked[name].mean(axis=(0, 1, 2))) for name in FALLS}
-    reference = [reference_outer_rho(stacked["reference"][:, :, at]) for at in range(campaigns)]
-    shared = [pair_variance(stacked["reference"][:, :, at]) for at in range(campaigns)]
-
-    def verdicts(at: int, z: FloatArray, r: int, tolerances: FloatArray) -> tuple[Comparison, list[str]]:
-        observed = from_fisher(z[:, :r, at].mean(axis=0))
-        compared = compare_outer_runs(reference[at], observed, shared[at], intervals=OUTER["intervals"], alpha=ALPHA)
-        return compared, classified(compared, compared.p_beyond(tolerances), tolerances)
-
-    one_falls = np.concatenate((stacked["goal"][..., :1], stacked["none"][..., 1:]), axis=-1)
-    usual = np.full(METRICS, TOLERANCE)
-    found = {
-        r: share([verdicts(at, one_falls, r, usual)[1][0] == "perturbed" for at in range(campaigns)])
-        for r in OUTER_CHECKED
-    }
-    alarms = [
-        any(verdict in SHOWN for verdict in verdicts(at, stacked["none"], 3, usual)[1]) for at in range(campaigns)
-    ]
-    edge = [verdicts(at, stacked["tolerance"], 3, falls["tolerance"]) for at in range(campaigns)]
-    accepted = [
-        np.mean((-falls["tolerance"] < compared.low) & (compared.high < falls["tolerance"])) for compared, _ in edge
-    ]
-    within = np.quantile(np.stack(reference), (0.05, 0.95))
-    start = from_fisher(fisher(np.stack(reference)[..., 0]).mean(axis=1))
-    changes = {
-        name: from_fisher(stacked[name][:, :3, :, 0].mean(axis=(0, 1))) - start for name in ("tolerance", "goal")
-    }
-    oracle = changes["goal"] < np.quantile(changes["tolerance"], ALPHA)
-    yield (
-        f"| {before.mean():.3f} | {spread} | {within[0]:.4f} to {within[1]:.4f} | {falls['goal'][0]:.2f} | "
-        f"**{found[3]}** | {found[5]} | {oracle.mean():.2f} | {share(alarms)} | {share(accepted)} | "
-        f"{share(['perturbed' in names for _, names in edge])} | {falls['tolerance'].mean():.3f} |"
-    )
-
-
-def noise_of_fall(rng: np.random.Generator, program: FloatArray, rho: float, spread: float, fall: float) -> float:
-    """The noise of checked runs whose mean correlation with the baseline's is lower by `fall`, by bisection."""
-    own = simulate.noise_for(rho)
-    if not fall:
-        return own
-    runs = simulate.noisy_ranks(rng, 60, program, own, spread, OUTER["k"])
-    state = rng.bit_generator.state
-
-    def mean(noise: float) -> float:
-        rng.bit_generator.state = state  # the same draws for every noise
-        return float(from_fisher(outer_z(runs, simulate.noisy_ranks(rng, 60, program, noise, spread, 5)).mean()))
-
-    low, high, wanted = own, 60.0, mean(own) - fall
-    for _ in range(16):
-        middle = np.sqrt(low * high)
-        low, high = (middle, high) if mean(middle) > wanted else (low, middle)
-    return float(low)
-
-
-def outer_z(runs: FloatArray, others: FloatArray) -> FloatArray:
-    """Fisher's z of runs and others by their ranks, shape (runs, others, campaigns)."""
-    return fisher(np.einsum("cin,cjn->ijc", runs, others))
-
-
 # --- the statistics alone ---
 
 
@@ -527,6 +413,7 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
     power = dict(found.pop("curves"))
     plot(power, drawing)
     tables = {**found, "power": power_table(power)}
+    tables["summary"] = list(summary(tables))
     written = {name: "\n".join(table) for name, table in tables.items()}
     return PAGE.format(
         made=made, seconds=time.process_time() - started + elsewhere,
@@ -535,6 +422,31 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
         after=PLANTED[1],
         others=OTHERS, **GOAL, **written,
     )  # fmt: skip
+
+
+def summary(tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The rates of all kinds of campaigns in a few rows, which the explanation of the verdicts quotes."""
+
+    def shares(table: str, column: str) -> list[tuple[float, float]]:
+        heads = [cell.strip() for cell in tables[table][0].split("|")]
+        cells = [row.split("|")[heads.index(column)].strip("* ").split(" ± ") for row in tables[table][2:]]
+        return [(float(share), float(error)) for share, error in cells]
+
+    rows = {
+        "false alarms, inner and outer check together": ("whole", "false alarms of the whole"),
+        "false alarms, inner check alone": ("inner", "false alarms"),
+        "called perturbed at the tolerance, inner check: one pair has changed": ("inner", "one called perturbed"),
+        "… every pair has changed": ("inner", "any of all called perturbed"),
+        "called perturbed at the tolerance, outer check: every metric has changed": ("whole", "outer called perturbed"),
+        "called unperturbed at the tolerance, inner check": ("inner", "accepted"),
+        "called unperturbed at the tolerance, outer check": ("whole", "outer accepted"),
+    }
+    yield from header(["error", "kinds of campaigns", "smallest share", "mean", "largest", "its standard error"])
+    for name, place in rows.items():
+        found = shares(*place)
+        largest, error = max(found)
+        mean = np.mean([share for share, _ in found])
+        yield f"| {name} | {len(found)} | {min(found)[0]:.3f} | {mean:.3f} | {largest:.3f} | {error:.3f} |"
 
 
 PAGE = """# Calibration of the verdicts
@@ -557,6 +469,10 @@ held back](held_back.md).
 - *called perturbed*: share in which a true change is called perturbed, that is beyond the tolerance, when the tolerance
   is exactly as large, family-wise: {alpha} at most. For outer checks every metric has changed by exactly the tolerance;
   for inner checks one pair has (*one*), or every pair (*any of all*, the worst case).
+
+## In short
+
+{summary}
 
 ## The whole verdict
 

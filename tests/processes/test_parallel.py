@@ -145,7 +145,7 @@ def test_the_calibration_s_page(shared, tmp_path, monkeypatch):
         "WHOLE_SHARE": {60: 1},
         "GOAL": {**study.GOAL, "intervals": 90, "k": 5},
         "CURVES": {**study.CURVES, "intervals": (60, 90), "phi": (0.7,)},
-        "commit": lambda: "",
+        "made_by": lambda: "Made by somebody.",
         "plot": lambda *_: None,
     }.items():
         monkeypatch.setattr(study, name, value)

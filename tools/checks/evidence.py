@@ -4,7 +4,8 @@
 
 - Each page of docs/evidence with figures, and each of its sections that a command of its own writes, has the line of
   `experiments.common.provenance.made_by`: a command whose script exists, a commit of this history, date, version, host.
-- Where a paragraph or a row of another page links to an evidence page, each of its figures is found on that page.
+- Where a paragraph of another page links to an evidence page, each of its figures is found there; so are those of a
+  table below such a paragraph.
 
 Prints `file:line: what`, and exits with 1 where there is any.
 """
@@ -29,6 +30,8 @@ MADE = re.compile(
 
 _SECTION = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
 _NUMBER = re.compile(r"(?<![\w.])[-−+±]?(?:\d[\d,]*\d|\d)(?:\.\d+)?(?!\w)|(?<![\w.])\.\d+")
+_UNITS = {"%": 0.01, "million": 1e6}
+_UNIT = re.compile(rf"\s*({'|'.join(_UNITS)})")
 _LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)")
 
 
@@ -75,28 +78,38 @@ def _faults_of(command: str, commit: str) -> Iterator[str]:
 def parted(page: Path) -> Iterator[tuple[int, str]]:
     """Yield line and fault of each figure that the evidence pages linked beside it do not have."""
     text = page.read_text(encoding="utf-8")
-    for line, paragraph in (*paragraphs(text), *table_rows(text)):
-        linked = [(page.parent / name).resolve() for name in _LINK.findall(paragraph)]
+    lead: list[str] = []
+    for line, paragraph in sorted((*paragraphs(text), *table_rows(text))):
+        names = _LINK.findall(paragraph)
+        if paragraph.startswith("|"):
+            names = names or lead
+        else:
+            lead = names
+        linked = [(page.parent / name).resolve() for name in names]
         sources = [file for file in linked if file.parent == EVIDENCE.resolve() and file.exists()]
         if sources:
-            known = [float(figure) for file in sources for figure in figures(file.read_text(encoding="utf-8"))]
-            missing = [figure for figure in figures(paragraph) if not _stands_in(figure, known)]
-            names = " or ".join(sorted({file.name for file in sources}))
-            yield from ((line, f"{figure} is not on {names}") for figure in missing)
+            known = [float(figure) for file in sources for figure, _ in figures(file.read_text(encoding="utf-8"))]
+            missing = [
+                figure
+                for figure, unit in figures(paragraph)
+                if not _stands_in(figure, known) and not _stands_in(figure, [round(one / unit, 9) for one in known])
+            ]
+            pages = " or ".join(sorted({file.name for file in sources}))
+            yield from ((line, f"{figure} is not on {pages}") for figure in missing)
 
 
-def figures(text: str) -> Iterable[str]:
-    """Yield the numbers of a text without signs and separators of thousands; code and links' targets are left out."""
+def figures(text: str) -> Iterable[tuple[str, float]]:
+    """Yield each number of a text, unsigned, with the unit behind it (% is 0.01); code and links' targets have none."""
     plain = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "`", text))
-    for match in _NUMBER.findall(plain):
-        yield match.lstrip("-−+±").replace(",", "")
+    for match in _NUMBER.finditer(plain):
+        unit = _UNIT.match(plain, match.end())
+        yield match[0].lstrip("-−+±").replace(",", ""), _UNITS[unit[1]] if unit else 1.0
 
 
 def _stands_in(figure: str, known: list[float]) -> bool:
-    """Tell whether a figure is among the known ones, as it is or, from two digits on, rounded."""
-    digits = figure.strip("0.").replace(".", "")
-    decimals = len(figure.partition(".")[2])
-    return any(float(figure) == (round(one, decimals) if len(digits) > 1 else one) for one in known)
+    """Tell whether a figure is among the known ones, as it is or, unless it is a single digit, rounded."""
+    half = 0.5 * 10.0 ** -len(figure.partition(".")[2]) if len(figure) > 1 else 0.0
+    return any(abs(float(figure) - one) <= half + 1e-9 for one in known)
 
 
 def whole_history() -> bool:
