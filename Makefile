@@ -47,6 +47,7 @@ check:
 	$(python) tools/checks/docstrings.py
 	$(python) tools/checks/words.py
 	$(python) tools/checks/prose.py
+	$(python) tools/checks/evidence.py
 	$(python) tools/checks/distribution.py
 	$(python) -m mypy --strict -p unperturbed -p experiments
 	$(python) -m mkdocs build --strict --quiet

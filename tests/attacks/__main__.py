@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from experiments.common.provenance import made_by
+
 _BEGIN, _END = "<!-- figures: made by tests.attacks -->", "<!-- end of figures -->"
 _SHARES = {"fuzz": 0.35, "c_readers": 0.1, "killer": 0.3, "surroundings": 0.15, "command_lines": 0.05}
 """Of the time; what is left is the soak's, which has a number of runs and no time."""
@@ -34,6 +36,7 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.slice:
         return run_slice()
+    made = made_by()
     os.nice(10)
     wrong, shown = 0, []
     for name, share in _SHARES.items():
@@ -45,7 +48,7 @@ def main() -> int:
     if asked.write is not None:
         text = asked.write.read_text()
         before, rest = text.split(_BEGIN)
-        asked.write.write_text(f"{before}{_BEGIN}\n\n{''.join(shown)}{_END}{rest.split(_END)[1]}")
+        asked.write.write_text(f"{before}{_BEGIN}\n\n{made}\n\n{''.join(shown)}{_END}{rest.split(_END)[1]}")
     return wrong
 
 

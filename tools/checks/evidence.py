@@ -21,10 +21,12 @@ from pathlib import Path
 from prose import paragraphs, table_rows, user_pages
 
 EVIDENCE = Path("docs/evidence")
+WITHOUT_FIGURES = ("processor.md",)
+"""It lists what `make validate-processor` records."""
 
 MADE = re.compile(
-    r"Made by `python (?P<command>[^`]+)` at commit (?P<commit>[0-9a-f]{7,40}) on \d{4}-\d\d-\d\d "
-    r"with version \d[\w.]* on \w[^.`]*"
+    r"Made by `python (?P<command>[^`]+)`(?: and the commands below)? at commit (?P<commit>[0-9a-f]{7,40}) on "
+    r"\d{4}-\d\d-\d\d with version \d[\w.]* on \w"
 )
 """The line that a page has, as `experiments.common.provenance.made_by` writes it from unchanged code."""
 
@@ -38,8 +40,9 @@ _LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)")
 def main() -> int:
     """Print every fault; return the exit code."""
     found = 0
-    pages = sorted(EVIDENCE.glob("*.md"))
-    for page in pages:
+    for page in sorted(EVIDENCE.glob("*.md")):
+        if page.name in WITHOUT_FIGURES:
+            continue
         for line, what in unmade(page.read_text(encoding="utf-8")):
             print(f"{page}:{line}: {what}")
             found += 1
