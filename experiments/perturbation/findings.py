@@ -122,17 +122,27 @@ def _outer(series: Series) -> str:
 
 
 def _recovery(series: Series) -> str:
-    at, change = _largest([step.inner.changes for step in series.steps])
-    along = series.along((change.first, change.second))
-    last = along[-1] - along[0]
-    if at == len(series.steps) - 1:
-        return "That is the last step, so that nothing could recover."
+    """Describe the greatest return towards the baseline as more is added, which the paper saw in figure 7."""
+    recoveries = [
+        (abs(fallen.effect) - abs(later.effect), fallen, later, at, end)
+        for check in ("inner", "outer")
+        for changes in zip(*(_changes_of(step, check) for step in series.steps), strict=True)
+        for at, fallen in enumerate(changes)
+        if fallen.verdict == "perturbed"
+        for end, later in enumerate(changes[at + 1 :], at + 1)
+    ]
+    if not recoveries:
+        return "No perturbed correlation could recover as more is added."
+    _, fallen, later, at, end = max(recoveries, key=lambda one: one[0])
     return (
-        f"{_name(change)} is {last:+.3f} from its baseline at the last step, when it was {change.effect:+.3f} at its "
-        "largest: "
-        + ("it recovers" if abs(last) < abs(change.effect) / 2 else "it does not recover")
-        + " as more is added."
+        f"The greatest recovery is that of {fallen.check} {_name(fallen)}: {fallen.effect:+.3f} from its baseline when "
+        f"{series.steps[at].metric} comes in ({fallen.verdict}), {later.effect:+.3f} when {series.steps[end].metric} "
+        f"does ({later.verdict})."
     )
+
+
+def _changes_of(step: Step, check: str) -> Sequence[Change]:
+    return (step.inner if check == "inner" else step.outer).changes
 
 
 def _nothing_added(series: Series) -> str:

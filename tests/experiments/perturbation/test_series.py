@@ -117,7 +117,7 @@ def test_false_alarms_of_both_rules_are_counted_on_each_baseline_run(found: seri
 def test_page_says_what_was_found_and_figures_are_drawn(found: series.Series, tmp_path: Path) -> None:
     page = evaluate.page([found], "Made.")
     assert f"when {PERTURBED} comes in" in page
-    assert "it recovers as more is added" in page
+    assert f"from its baseline when {PERTURBED} comes in (perturbed)" in page
     assert "was seen in bzip2" in page
     assert "Not recorded yet: chess, network, redcode." in page
     assert "{" not in page
@@ -144,7 +144,7 @@ def test_a_processors_runs_get_a_page_of_their_own_beside_the_simulators(
     assert f"when {PERTURBED} comes in" in page
     assert "30 MB" in page
     assert "| bzip2 | inner | 90 | 3 | 0 | 0 |" in page
-    assert "Made by `python -m experiments.perturbation.evaluate --processor`." in page
+    assert "Made by `python " in page
     assert len(list((tmp_path / "evidence" / "perturbation_processor").iterdir())) == 4
     assert (tmp_path / "processor.parquet").exists()
 
