@@ -352,8 +352,13 @@ def _check_outcome(campaign: CampaignSpec, command: Command, outcome: Outcome, e
 
 
 def _check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -> None:
-    """Refuse a run whose last part was not counted; a tool that started the program may end long after it."""
-    if len(records.rows) < 2 or setup.source == "simulated" or (wrapped and records.state == "finished"):
+    """Refuse a run whose last part was not counted.
+
+    An observer that has finished saw the program end, however late a busy host let this process see it. A tool that
+    started the program may end long after it.
+    """
+    saw_the_end = records.state == "finished" and (wrapped or bool(records.wall_ns))
+    if len(records.rows) < 2 or setup.source == "simulated" or saw_the_end:
         return
     stamps = records.rows["monotonic_ns"]
     missing_ns = ended_ns - int(stamps[-1])
