@@ -33,7 +33,7 @@ from unperturbed.collectors.data import Trace
 from unperturbed.harness.spec import load_spec
 
 PROGRAM = "redcode"
-METRICS = ("cleared", "deaths", "splits", "tasks", "executed", "values")
+METRICS = ("cleared", "deaths", "splits", "tasks", "skips", "executed")
 BASELINE_RUNS = 26
 """As many as the paper's figure 3 shows."""
 RUNS = 3
@@ -92,13 +92,12 @@ def write_specs(folder: Path) -> tuple[Path, Path]:
     Returns
     -------
     subsets, figure : Path
-        The specs. Inputs are the short ones.
+        The specs. Figure 3 has the short input.
     """
     by_name = {program.name: program for program in PROGRAMS}
-    subsets = write_variant(folder / "subsets", by_name[PROGRAM], layouts=True)
+    subsets = write_variant(folder / "subsets", by_name[PROGRAM])
     spec: dict[str, Any] = yaml.safe_load(subsets.read_text())
-    for key in ("layouts", "sham"):
-        spec["campaign"].pop(key)
+    spec["campaign"].pop("sham")
     spec["measure"]["software"] = {name: spec["measure"]["software"][name] for name in METRICS}
     chosen = {"-".join(subset): list(subset) for subset in all_subsets(METRICS)}
     spec["campaign"] |= {"baseline_runs": BASELINE_RUNS, "runs": RUNS, "subsets": chosen}
