@@ -103,6 +103,7 @@ validate:
 	$(python) docs/evidence/quickstart.py --campaigns 3 --seed 1
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
 	$(python) -m experiments.perturbation.evaluate
+	$(python) -m experiments.perturbation.interaction
 	$(python) -m experiments.perturbation.layouts
 	$(python) -m experiments.alignment.evaluate --pairs 9
 	$(python) -m experiments.alignment.unaligned

@@ -453,6 +453,11 @@ PAGE = """# Calibration of the verdicts
 
 {made} It took {seconds:.0f} s of one core.
 
+**What changed on this page, and why.** Since November 2026 outer changes are compared on Fisher's scale, with the
+spread that runs have at their level of agreement; the table of outer checks is new. Before, on the scale ρ / (1 − ρ), a
+fall from .99 to .5 was often called only *shifted*, and of the twelfth kind of campaign 6.6 % were accepted at the
+tolerance.
+
 Simulated campaigns of k baseline runs and r checked runs. φ is the autocorrelation of the signals from interval to
 interval; runs differ in their signals, a little in their true correlations, and in where the intervals are cut. α =
 {alpha}, tolerance {tolerance}. Each share of campaigns stands with its standard error. What real programs give: [runs
@@ -502,7 +507,8 @@ as above, the latter two with all metrics at the tolerance.
 
 *Oracle*: of one metric alone, the share that a test would find which knew how falls by the tolerance are distributed:
 the most that three runs can show, without a family. Where the noise varies as in the last row of each group, three runs
-do not tell where their mean lies, by whatever test.
+do not tell where their mean lies, by whatever test. In the very last one, more than 5 % are called perturbed at the
+tolerance.
 
 ## Inner checks
 

@@ -322,6 +322,9 @@ PAGE = """# Runs held back, and shams: false alarms on a real program
 
 {made} It took {runs} runs, and {seconds:.0f} s of one core to draw from them; counters: {source}.
 
+**What changed on this page, and why.** Since November 2026 outer changes are compared on Fisher's scale, with the
+spread that runs have at their level of agreement ([Calibration](calibration.md#outer-checks)).
+
 The quickstart's program (`experiments/quickstart/blocksort`) on a smaller input, six hardware metrics (15 pairs within
 a run, six metrics after alignment), intervals of CPU time. One campaign gives each configuration one layout of
 its code, the other gives each run a layout of its own ([how events are

@@ -44,6 +44,9 @@ TEXT = """\
 
 {made} It took {seconds:.0f} s of one core.
 
+**What changed on this page, and why.** Since November 2026 outer changes are compared on Fisher's scale, with the
+spread that runs have at their level of agreement ([Calibration](calibration.md#outer-checks)).
+
 Simulated campaigns of one change on several nodes. Runs of a node have standard deviation 1, the nodes' levels 2; α =
 0.05. The unbalanced case has 15, 10, 5 and 5 baseline runs and 2, 3, 8 and 10 checked runs; the least has 5 and 2; all
 others have 8 and 5.

@@ -94,6 +94,9 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         "environment. Counters are simulated by callgrind. ✓ unperturbed, ✗ perturbed, ~ shifted, ? undecided, "
         "counts of pairs and metrics.",
         "",
+        "**What changed on this page, and why.** Since November 2026 outer changes are compared on Fisher's scale, "
+        "with the spread that runs have at their level of agreement, and the page names a commit of this history.",
+        "",
         f"**{_agreement(found)}**",
         "",
         f"| seed | intervals a baseline run | {' | '.join(names)} | exit code |",
