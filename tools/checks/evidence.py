@@ -5,7 +5,7 @@
 - Each page of docs/evidence with figures, and each of its sections that a command of its own writes, has the line of
   `experiments.common.provenance.made_by`: a command whose script exists, a commit of this history, date, version, host.
 - Where a paragraph of another page links to an evidence page, each of its figures is found there; so are those of a
-  table below such a paragraph.
+  table or list below such a paragraph.
 
 Prints `file:line: what`, and exits with 1 where there is any.
 """
@@ -34,6 +34,7 @@ _SECTION = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
 _NUMBER = re.compile(r"(?<![\w.])[-−+±]?(?:\d[\d,]*\d|\d)(?:\.\d+)?(?!\w)|(?<![\w.])\.\d+")
 _UNITS = {"%": 0.01, "million": 1e6}
 _UNIT = re.compile(rf"\s*({'|'.join(_UNITS)})")
+_ITEM = re.compile(r"[-*+] |\d+\. ")
 _LINK = re.compile(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)")
 
 
@@ -81,10 +82,10 @@ def _faults_of(command: str, commit: str) -> Iterator[str]:
 def parted(page: Path) -> Iterator[tuple[int, str]]:
     """Yield line and fault of each figure that the evidence pages linked beside it do not have."""
     text = page.read_text(encoding="utf-8")
-    lead: list[str] = []
+    lines, lead = text.split("\n"), []
     for line, paragraph in sorted((*paragraphs(text), *table_rows(text))):
         names = _LINK.findall(paragraph)
-        if paragraph.startswith("|"):
+        if paragraph.startswith("|") or _ITEM.match(lines[line - 1]):
             names = names or lead
         else:
             lead = names
