@@ -43,7 +43,6 @@ ORDER: Mapping[str, tuple[str, ...]] = {
         "spec",
         "host",
         "program",
-        "backends",
         "campaign",
         "nodes",
         "imports",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from unperturbed.harness.host import state as host
 
 
 class RunQueue:
-    """The planned runs of a campaign in the order of the plan: the part that a back end executes.
+    """The planned runs of a campaign in the order of the plan.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ class RunQueue:
         durations: Durations,
         make: Callable[[PlannedRun, Attempt], RunResult],
     ) -> None:
-        self.folder = session.folder
+        self._folder = session.folder
         self._design = session.campaign.campaign
-        self._planned = {run.id: run for run in planned}
+        self._planned = planned
         self._position = {run.id: total - len(planned) + place for place, run in enumerate(planned)}
         self._manifest, self._progress, self._total = manifest, progress, total
         self._durations, self._make = durations, make
         self._left = Counter(run.pass_name for run in planned)
         self._another_follows = False
 
-    def pending(self) -> Iterator[str]:
-        """Yield the runs in the order of the plan while there is time.
+    def make_all(self) -> None:
+        """Make the runs in the order of the plan while there is time.
 
         Raises
         ------
@@ -71,14 +71,14 @@ class RunQueue:
         started, limit = time.monotonic(), self._design.max_hours
         self._another_follows = True
         try:
-            for run in self._planned.values():
+            for run in self._planned:
                 if not self.skip(run):
                     if limit is not None and time.monotonic() - started > limit * 3600:
                         raise RunError(
                             f"max_hours ({limit:g}) is reached: {self._position[run.id]} of {self._total} runs are "
                             "done; repeat the command to make the rest"
                         )
-                    yield run.id
+                    self.make_run(run)
                 self._left[run.pass_name] -= 1
         finally:
             self._another_follows = False
@@ -88,20 +88,18 @@ class RunQueue:
         """Return whether a run is of no use any more."""
         return False
 
-    def execute(self, run: str) -> None:
+    def make_run(self, run: PlannedRun) -> None:
         """Make one run, with as many attempts as the spec allows."""
-        planned = self._planned[run]
         left = self._durations.expected(self._left)
-        self._progress.starting(planned, done=self._position[run], total=self._total, seconds_left=left)
-        took = self._attempt(planned)
-        self._durations.add(planned.pass_name, took)
+        self._progress.starting(run, done=self._position[run.id], total=self._total, seconds_left=left)
+        self._durations.add(run.pass_name, self._attempt(run))
 
     def _attempt(self, run: PlannedRun) -> float:
         """Attempt a run until it succeeds or has used the attempts of this session; return the seconds of the last."""
         before = sum(failure.run == run.id for failure in self._manifest.failures())
         last = before + self._design.retries + 1
         for number in range(before + 1, last + 1):
-            folder = make_empty_folder(self.folder / "runs" / run.id)
+            folder = make_empty_folder(self._folder / "runs" / run.id)
             host_before = host.state()
             self._manifest.start(run, attempt=number, started=now(), host=host_before)
             started = time.monotonic()
@@ -124,12 +122,6 @@ class RunQueue:
                 )
                 break
         return took
-
-    def unfinished(self) -> tuple[str, ...]:
-        """Return the runs that are neither done nor failed for good."""
-        return tuple(
-            state.run.id for state in self._manifest.runs("planned", "running") if state.run.id in self._planned
-        )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from unperturbed.collectors.planning import Passes
 from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.backends import execute_parts
 from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
 from unperturbed.harness.campaign.manifest import Manifest, locked, now
 from unperturbed.harness.campaign.pilot import pilots, rehearse
@@ -44,7 +43,7 @@ SEARCH = "a search for a partition"
 """The purpose of a folder whose runs were chosen by the outcomes of those before."""
 
 
-def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress, *, backend: str = "here") -> None:
+def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress) -> None:
     """Run a campaign, or what is left of it.
 
     Parameters
@@ -55,8 +54,6 @@ def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress, *, ba
         The campaign's folder, made if need be.
     progress : Progress
         Receives every step.
-    backend : str, default "here"
-        Where the runs are executed, see `unperturbed.harness.backends`.
 
     Raises
     ------
@@ -73,7 +70,7 @@ def run_campaign(campaign: CampaignSpec, folder: Path, progress: Progress, *, ba
         manifest.reopen()
         if lost := reopen_lost(folder, manifest):
             progress.note(lost_note(lost))
-        execute_plan(session, samplings, manifest, progress, backend=backend)
+        execute_plan(session, samplings, manifest, progress)
 
 
 @contextmanager
@@ -182,8 +179,6 @@ def execute_plan(
     samplings: Mapping[str, Sampling],
     manifest: Manifest,
     progress: Progress,
-    *,
-    backend: str = "here",
 ) -> None:
     """Execute every planned run whose configuration the session has.
 
@@ -197,8 +192,6 @@ def execute_plan(
         What is known about the campaign's runs.
     progress : Progress
         Receives each step.
-    backend : str, default "here"
-        Where the runs are executed.
 
     Raises
     ------
@@ -239,7 +232,7 @@ def execute_plan(
         durations=durations,
         make=partial(_make, session, samplings),
     )
-    execute_parts([queue], backend)
+    queue.make_all()
 
 
 def _make(session: Session, samplings: Mapping[str, Sampling], run: PlannedRun, attempt: Attempt) -> RunResult:

@@ -12,6 +12,7 @@ from typing import ClassVar
 from unperturbed.common.extensions import classes_in
 from unperturbed.harness.nodes.shares import NodePart
 from unperturbed.harness.spec import Nodes
+from unperturbed.harness.spec.sections.nodes import ENGINE_GROUP
 
 __all__ = ["Engine", "Job", "engine_of", "work_command"]
 
@@ -103,7 +104,7 @@ class Engine(ABC):
 
 def engine_of(nodes: Nodes, folder: Path, identity: str) -> Engine:
     """Return the engine that a spec names."""
-    known = classes_in(__name__, Engine, group="unperturbed.node_engines")  # type: ignore[type-abstract]  # found classes derive from it
+    known = classes_in(__name__, Engine, group=ENGINE_GROUP)  # type: ignore[type-abstract]  # found classes derive from it
     return known[nodes.engine](nodes, folder, identity)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from unperturbed.common.wording import counted
+from unperturbed.common.extensions import offered
+from unperturbed.common.wording import counted, did_you_mean, listing
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import ADDED_LATER, MAY_CHANGE, Because, Section, SpecKey
 from unperturbed.harness.spec.values.parameters import combinations
@@ -16,6 +17,10 @@ from unperturbed.harness.spec.values.text import SLURM_TIME, AbsoluteFolder, Tex
 LEAST_BASELINE_RUNS, LEAST_RUNS = 5, 2
 """Runs of the baseline and of each other configuration that a node needs: it is compared with its own baseline."""
 
+ENGINES = ("slurm", "here")
+ENGINE_GROUP = "unperturbed.node_engines"
+"""The entry points by which other distributions add engines."""
+
 DEFAULT_PATIENCE = "10 min"
 
 _OF_SLURM = ("constraint", "partition", "account", "time", "patience", "extra")
@@ -24,9 +29,10 @@ _OF_SLURM = ("constraint", "partition", "account", "time", "patience", "extra")
 class Nodes(Section):
     """Which nodes share the runs."""
 
-    engine: Annotated[Literal["slurm", "here"], MAY_CHANGE] = Field(
+    engine: Annotated[Text, MAY_CHANGE] = Field(
         description="What starts the parts. `slurm`: Slurm, one job per node. `here`: this host, one part after "
-        "another, to try it without a cluster.",
+        "another, to try it without a cluster. Another distribution can add an engine.",
+        examples=list(ENGINES),
     )
     count: Annotated[int, Because("the parts are numbered 01 to 99")] = Field(
         ge=1,
@@ -70,7 +76,9 @@ class Nodes(Section):
 def _check(draft: Draft) -> None:
     if not draft.has("nodes"):
         return
-    if draft.value("nodes", "engine") == "here":
+    engine = str(draft.value("nodes", "engine"))
+    _check_engine(draft, engine)
+    if engine == "here":
         for key in _OF_SLURM:
             if draft.has("nodes", key):
                 draft.report_key(
@@ -99,6 +107,16 @@ def _check(draft: Draft) -> None:
                     f"`{key}` is {runs}, of which each of {count} nodes makes {runs // count}, and a node needs at "
                     f"least {least}: set `{key}` to {least * count} or more, or `count` to fewer nodes",
                 )
+
+
+def _check_engine(draft: Draft, engine: str) -> None:
+    """Refuse an engine that neither this tool nor another distribution has."""
+    if engine in ENGINES:
+        return
+    known = [*ENGINES, *(str(getattr(one, "name", "")) for one in offered(ENGINE_GROUP, type))]
+    if engine not in known:
+        meant = did_you_mean(engine, known) or f"use {listing(known, 'or')}"
+        draft.report(("nodes", "engine"), f"there is no engine `{engine}`; {meant}")
 
 
 def _check_points(draft: Draft, nodes: int, points: int) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 from unperturbed.collectors.planning import Passes
 from unperturbed.errors import HostError, RunError
-from unperturbed.harness.backends import execute_parts
 from unperturbed.harness.campaign import (
     NATIVE,
     SWEEP,
@@ -87,9 +86,7 @@ class _Sweep:
     own: tuple[int, ...]
 
 
-def run_sweep(
-    campaign: CampaignSpec, folder: Path, progress: Progress, *, backend: str = "here", part: int = 1
-) -> SweepTable:
+def run_sweep(campaign: CampaignSpec, folder: Path, progress: Progress, *, part: int = 1) -> SweepTable:
     """Run a sweep, or what is left of it, and write its table.
 
     Parameters
@@ -100,8 +97,6 @@ def run_sweep(
         The campaign's folder, made if need be.
     progress : Progress
         Receives every step.
-    backend : str, default "here"
-        Where the runs are executed, see `unperturbed.harness.backends`.
     part : int, default 1
         Which node's share of the points is measured, if the spec has `nodes`.
 
@@ -124,7 +119,7 @@ def run_sweep(
         _plan(campaign, sweep, manifest, seed)
         manifest.reopen()
         try:
-            _execute(sweep, passes, manifest, progress, backend)
+            _execute(sweep, passes, manifest, progress)
         finally:
             table = write_table(campaign, folder, manifest, sweep.steps, sweep.points, sweep.own)
         return table
@@ -217,7 +212,7 @@ def _plan(campaign: CampaignSpec, sweep: _Sweep, manifest: Manifest, seed: int) 
     manifest.plan(plan_sweep(tuple(sweep.steps.values()), sweep.own, repetitions, seed=seed, before=before))
 
 
-def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progress, backend: str) -> None:
+def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progress) -> None:
     """Execute every planned run."""
     repetitions = sweep.session.campaign.campaign.repetitions
     every = manifest.runs()
@@ -241,7 +236,7 @@ def _execute(sweep: _Sweep, passes: Passes, manifest: Manifest, progress: Progre
             notes=(),
         )
     )
-    execute_parts([_SweepQueue(sweep, planned, manifest, progress, total=len(states), durations=durations)], backend)
+    _SweepQueue(sweep, planned, manifest, progress, total=len(states), durations=durations).make_all()
 
 
 class _SweepQueue(RunQueue):
@@ -264,7 +259,6 @@ class _SweepQueue(RunQueue):
             sweep.session, planned, manifest, progress, total=total, durations=durations, make=self._make_at_point
         )
         self._sweep, self._manifest = sweep, manifest
-        self._points = {run.id: run.point for run in planned}
         self._expected = _results(sweep, manifest)
         self._failed: dict[int, str] = {}
 
@@ -277,7 +271,7 @@ class _SweepQueue(RunQueue):
         """Return whether the run's point was given up."""
         return run.point in self._failed
 
-    def execute(self, run: str) -> None:
+    def make_run(self, run: PlannedRun) -> None:
         """Make one run.
 
         Raises
@@ -285,8 +279,8 @@ class _SweepQueue(RunQueue):
         RunError
             The program has failed at each of the first points.
         """
-        super().execute(run)
-        point = self._points[run]
+        super().make_run(run)
+        point = run.point
         if point in self._expected:
             return
         self._failed[point] = error = self._manifest.failures()[-1].error

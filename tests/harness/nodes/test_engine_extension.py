@@ -1,0 +1,48 @@
+"""An engine of another distribution starts the parts of a campaign on nodes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.common.distribution import write_distribution
+from tests.harness.nodes.test_here import done as done_runs
+from tests.harness.nodes.test_here import quick_spec
+from tests.harness.phases_campaign import unperturbed
+from unperturbed.harness.spec import InvalidSpec, load_spec
+
+TOY = """
+from unperturbed.harness.nodes.engines.here import Here
+
+class Toy(Here):
+    name = "toy"
+
+    def submit(self, part, *, avoid):
+        (self.folder / "toy").open("a").write(part.name + " ")
+        return super().submit(part, avoid=avoid)
+"""
+
+
+def test_it_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toys").mkdir()
+    write_distribution(tmp_path / "toys", "unperturbed.node_engines", TOY, toy="Toy")
+    monkeypatch.syspath_prepend(str(tmp_path / "toys"))
+    path = os.pathsep.join([str(tmp_path / "toys"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    monkeypatch.setenv("PYTHONPATH", path)
+    spec = quick_spec(tmp_path, engine="toy")
+    (tmp_path / "open").touch()
+    done = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert done.returncode == 0, done.stderr
+    campaign = tmp_path / "campaigns" / "quick"
+    assert (campaign / "toy").read_text().split() == ["01", "02"]
+    assert done_runs(campaign) == 12
+
+
+def test_an_unknown_one_is_refused_at_its_place(tmp_path: Path) -> None:
+    spec = quick_spec(tmp_path, engine="slrm")
+    with pytest.raises(InvalidSpec, match=r"spec\.yaml:\d+:\d+: there is no engine `slrm`; did you mean slurm\?"):
+        load_spec(spec)
+    with pytest.raises(InvalidSpec, match="there is no engine `cloud`; use slurm or here"):
+        load_spec(quick_spec(tmp_path, engine="cloud"))
