@@ -25,15 +25,13 @@ class Toy(Here):
 """
 
 
-def test_it_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_chosen_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "toys").mkdir()
     write_distribution(tmp_path / "toys", "unperturbed.node_engines", TOY, toy="Toy")
-    monkeypatch.syspath_prepend(str(tmp_path / "toys"))
     path = os.pathsep.join([str(tmp_path / "toys"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    monkeypatch.setenv("PYTHONPATH", path)
     spec = quick_spec(tmp_path, engine="toy")
     (tmp_path / "open").touch()
-    done = unperturbed(tmp_path, "run", spec, "--no-check")
+    done = unperturbed(tmp_path, "run", spec, "--no-check", environment={"PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
     campaign = tmp_path / "campaigns" / "quick"
     assert (campaign / "toy").read_text().split() == ["01", "02"]
