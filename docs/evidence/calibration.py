@@ -407,8 +407,8 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
     found: dict[str, list[Any]] = {"whole": [*whole_header()], "inner": [*inner_header()], "outer": [*outer_header()]}
     elsewhere = 0.0
     with closing(workers.map(execute, None, tasks)) as in_order:
-        for (name, *_), (made, seconds) in zip(tasks, in_order, strict=True):
-            found.setdefault(name, []).extend(made)
+        for (name, *_), (rows, seconds) in zip(tasks, in_order, strict=True):
+            found.setdefault(name, []).extend(rows)
             elsewhere += seconds if workers.count > 1 else 0.0
     power = dict(found.pop("curves"))
     plot(power, drawing)
