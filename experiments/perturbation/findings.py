@@ -154,8 +154,8 @@ def _recovery(changes: Sequence[Sequence[Change]], series: Series, kind: str) ->
     if gain < series.spec.analysis.tolerance:
         return f"No perturbed correlation of {kind.split()[1]} checks recovers by more than the tolerance."
     return (
-        f"The greatest recovery of {kind} correlation is that of {_name(fallen)}: {fallen.effect:+.3f} from its baseline "
-        f"when {series.steps[at].metric} comes in ({fallen.verdict}), {later.effect:+.3f} when "
+        f"The greatest recovery of {kind} correlation is that of {_name(fallen)}: {fallen.effect:+.3f} from its "
+        f"baseline when {series.steps[at].metric} comes in ({fallen.verdict}), {later.effect:+.3f} when "
         f"{series.steps[end].metric} does ({later.verdict})."
     )
 
