@@ -230,6 +230,16 @@ class CurveMechanism(Mechanism):
                 return np.asarray(self.observed / level - 1)
         return np.asarray(np.log(self.observed) - level)
 
+    @cached_property
+    def _least(self) -> float:
+        """The least value that a count can have: 0, or 1 if it was never 0; −∞ of what is no count.
+
+        Whole numbers that are nowhere negative are counts. Curves of further variables may have their logarithm, which
+        0 has not.
+        """
+        is_count = self.observed.min() >= 0 and bool((self.observed == np.floor(self.observed)).all())
+        return min(float(self.observed.min()), 1.0) if is_count else -math.inf
+
     def values_of(self, rows: Codes) -> Floats:
         """Return what the target was in some rows of the table."""
         return self.observed[rows]
@@ -240,9 +250,9 @@ class CurveMechanism(Mechanism):
         spread = self.curve.spread
         match self.errors:
             case "even":
-                return level, np.sqrt(spread**2 + uncertainty**2)
+                return np.maximum(level, self._least), np.sqrt(spread**2 + uncertainty**2)
             case "proportional":
-                return level, np.sqrt((spread * level) ** 2 + uncertainty**2)
+                return np.maximum(level, self._least), np.sqrt((spread * level) ** 2 + uncertainty**2)
         variance = spread**2 + uncertainty**2
         mean = np.exp(level + variance / 2)
         return mean, mean * np.sqrt(np.expm1(variance))
@@ -257,12 +267,13 @@ class CurveMechanism(Mechanism):
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
         level = level + uncertainty * random.standard_normal(inputs.rows)
-        error = random.choice(self.residuals, inputs.rows)
+        # Residuals of fitted rows are smaller than the errors of further runs.
+        error = random.choice(self.residuals, inputs.rows) * math.sqrt(self.rows / self.curve.degrees_of_freedom)
         match self.errors:
             case "even":
-                return np.asarray(level + error)
+                return np.maximum(level + error, self._least)
             case "proportional":
-                return np.asarray(level * (1 + error))
+                return np.maximum(level * (1 + error), self._least)
         return np.asarray(np.exp(level + error))
 
     def log_density(self, columns: Columns, values: Sequence[object] | Floats) -> Floats:
