@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from unperturbed.analysis.causal.describe import edges_table, formulas_table, summary_sentence, variables_table
-from unperturbed.analysis.causal.discovery import Equivalence, Pair, Separation
+from unperturbed.analysis.causal.discovery import Contradiction, Equivalence, Pair, Separation
 from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest
 from unperturbed.analysis.causal.model.markov import MarkovCheck, ScreeningOff, check_markov, screens_off
 from unperturbed.analysis.causal.model.prediction import Forecast, intervene, predict
@@ -114,6 +114,8 @@ class CausalModel(Result):
         Share of subsamples in which a pair was adjacent, edges and others.
     settings : Settings
         How it was learnt.
+    contradictions : tuple of Contradiction
+        Dependences in the table that the graph denies, which no search could mend; `str` says each in words.
     """
 
     data: Data
@@ -125,6 +127,7 @@ class CausalModel(Result):
     assumed: tuple[Arrow, ...]
     stabilities: Mapping[Pair, float]
     settings: Settings
+    contradictions: tuple[Contradiction, ...] = ()
 
     _page = "unperturbed.analysis.report:render_model"
 
@@ -341,6 +344,7 @@ class CausalModel(Result):
             "assumed": self.assumed,
             "separations": [_fields(one) for one in self.separations],
             "equivalences": [{**_fields(one), "words": str(one)} for one in self.equivalences],
+            "contradictions": [{**_fields(one), "words": str(one)} for one in self.contradictions],
             "mechanisms": [self._mechanism_dict(name) for name in self.data.names if name in self.mechanisms],
         }
 

@@ -1,0 +1,94 @@
+"""The check after orientation, on true graphs whose tests and description lengths are known."""
+
+import numpy as np
+import pytest
+
+from tests.analysis.causal.graphs import DSeparation, random_graph
+from unperturbed.analysis.causal.discovery.adjacency import Separation, pair_of
+from unperturbed.analysis.causal.discovery.agreement import Contradiction, agree
+from unperturbed.analysis.causal.discovery.refinement import Refined
+from unperturbed.analysis.causal.table.knowledge import Knowledge
+
+SCRIPT = {
+    "n": [],
+    "kind": [],
+    "instructions": ["n", "kind"],
+    "faults": ["n", "instructions"],
+    "time": ["instructions"],
+}
+
+
+def lengths(parents):
+    """Each true parent that is missing costs 100 bits, each other one 10."""
+    return lambda target, given: 100.0 * len({*parents[target]} - {*given}) + 10.0 * len({*given} - {*parents[target]})
+
+
+def graph_of(parents, *, without=(), separations=()):
+    pairs = {pair_of(one, name) for name, causes in parents.items() for one in causes} - set(without)
+    adjacent = {name: frozenset(one for pair in pairs if name in pair for one in pair - {name}) for name in parents}
+    return Refined(adjacent, {pair_of(one.one, one.other): one for one in separations}, (), {})
+
+
+def agreed(parents, graph, knowledge):
+    test = DSeparation(parents)
+    return agree(list(parents), graph, test, lengths(parents), knowledge, determined=lambda *_: False)
+
+
+def arrows(found):
+    return set(found.orientation.directed) | set(found.assumed)
+
+
+def true_arrows(parents):
+    return {(one, name) for name, causes in parents.items() for one in causes}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_graph_that_agrees_stays(seed):
+    parents = random_graph(np.random.default_rng(seed), 6, 0.4)
+    known = Knowledge(required=sorted(true_arrows(parents)))
+    found = agreed(parents, graph_of(parents), known)
+    assert arrows(found) == true_arrows(parents)
+    assert not found.searched_again
+    assert not found.contradictions
+
+
+def test_an_input_that_effects_separate_from_a_variable_becomes_its_cause():
+    """Faults are an effect of the instructions, so that they do not part the kind from them."""
+    lost = pair_of("kind", "instructions")
+    wrong = Separation("kind", "instructions", ("n", "faults"), 0.5, 0.0)
+    graph = graph_of(SCRIPT, without=[lost], separations=[wrong])
+    found = agreed(SCRIPT, graph, Knowledge(inputs=["n", "kind"]))
+    assert {("n", "instructions"), ("kind", "instructions")} <= arrows(found)
+    assert "instructions" in found.searched_again
+    assert lost not in found.graph.separations
+    assert not found.contradictions
+
+
+def test_what_an_effect_describes_better_is_its_effect():
+    order = [("instructions", "faults"), ("instructions", "time")]
+    turned = {**SCRIPT, "instructions": ["n", "kind", "time"], "time": []}
+    found = agreed(SCRIPT, graph_of(turned), Knowledge(inputs=["n", "kind"]))
+    assert {*order} <= arrows(found)
+
+
+def test_without_knowledge_no_edge_is_added():
+    parents = {"a": [], "b": ["a"], "c": ["a", "b"]}
+    graph = graph_of(parents, without=[pair_of("a", "c")], separations=[Separation("a", "c", ("b",), 0.2, 0.0)])
+    found = agreed(parents, graph, Knowledge())
+    assert pair_of("a", "c") not in {pair_of(*edge) for edge in arrows(found)}
+    assert [{one.target, one.other} for one in found.contradictions] == [{"a", "c"}]
+
+
+def test_knowledge_is_not_contradicted():
+    graph = graph_of(SCRIPT, without=[pair_of("kind", "instructions")])
+    known = Knowledge(inputs=["n", "kind"], forbidden=[("kind", "instructions")])
+    found = agreed(SCRIPT, graph, known)
+    assert ("kind", "instructions") not in arrows(found)
+
+
+def test_a_contradiction_is_told_with_what_to_do():
+    said = str(Contradiction("time", "faults", ("n",), 33.4))
+    assert said == (
+        "time depends on faults given n, and faults would shorten its description by 33 bits, but no graph that was "
+        "tried holds both; give the order of the two (tiers)"
+    )
