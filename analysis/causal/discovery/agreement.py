@@ -37,7 +37,7 @@ _UNTESTED_WORTH = 2 * WORTH_A_PARENT
 
 @dataclass(frozen=True)
 class Contradiction:
-    """What a model says of a variable, and its data do not.
+    """A dependence in the data that a model denies.
 
     Attributes
     ----------
@@ -275,7 +275,7 @@ class _Agreement:
         return {name: frozenset(some) for name, some in found.items()}
 
     def _acting_on(self, target: str) -> frozenset[str]:
-        """Return the inputs that shorten a variable's description if no other variable is told."""
+        """Return the inputs that shorten a variable's description where inputs alone may be parents."""
         if target not in self._acting:
             found = frozenset(name for name in self._inputs if self._knowledge.allows(name, target))
             self._acting[target] = self._shortest(target, found, (), frozenset())
@@ -310,7 +310,7 @@ class _Agreement:
         return found
 
     def _is_known(self, name: str, target: str) -> bool:
-        """Tell whether a variable may be made another's cause: it comes first, or inputs tell causes apart."""
+        """Return whether a variable may be made another's cause: it comes first, or inputs are declared."""
         return bool(self._inputs) or self._knowledge.precedes(name, target)
 
     def _contradictions(self, target: str) -> list[Contradiction]:
