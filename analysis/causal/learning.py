@@ -27,6 +27,7 @@ from unperturbed.analysis.causal.discovery import (
     WORTH_A_PARENT,
     Agreed,
     Bits,
+    Descriptions,
     Pair,
     Refined,
     Relations,
@@ -38,6 +39,7 @@ from unperturbed.analysis.causal.discovery import (
 )
 from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest, independence_tests
 from unperturbed.analysis.causal.model import CausalModel, Edge, Settings
+from unperturbed.analysis.causal.model.markov import p_value_of_residuals
 from unperturbed.analysis.causal.regression import Mechanism, fit_mechanism
 from unperturbed.analysis.causal.table import Arrow, Data, Kind, Knowledge, prepare
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
@@ -202,7 +204,13 @@ class _Learning:
             self._data.names,
             self._refined(self._data, tests, self._bits),
             tests.selected.screening,
-            self._bits,
+            Descriptions(
+                self._bits,
+                used=lambda target, parents: self._mechanism(target, parents).used,
+                p_value=lambda target, parents, other: p_value_of_residuals(
+                    tests.regression, self._mechanism(target, parents), other
+                ),
+            ),
             self._knowledge,
             determined=lambda name, given: tests.regression.determines(given, name),
             alpha=self._settings.alpha,

@@ -91,10 +91,17 @@ def test_what_contradicts_the_data_is_told():
     table = draw_sweep(2).table
     model = learn(table, inputs=draw_sweep(2).inputs, subsamples=0, test="regression", quantify=False)
     assert "deny" not in model.headline()
-    against = Contradiction("counter_a", "counter_b", (), 20.0)
+    against = Contradiction("counter_a", "counter_b", (), 20.0, 0.001)
     model = replace(model, contradictions=(against,))
     assert model.headline().endswith("and deny 1 dependence of the table.")
     assert undecided(model)[0] == f"Contradicts the data: {against}."
     assert model.to_dict()["contradictions"] == [
-        {"target": "counter_a", "other": "counter_b", "given": [], "bits": 20.0, "words": str(against)}
+        {
+            "target": "counter_a",
+            "other": "counter_b",
+            "given": [],
+            "bits": 20.0,
+            "p_value": 0.001,
+            "words": str(against),
+        }
     ]

@@ -1,11 +1,14 @@
 """The check after orientation, on true graphs whose tests and description lengths are known."""
 
+import math
+
 import numpy as np
 import pytest
 
 from tests.analysis.causal.graphs import DSeparation, random_graph
 from unperturbed.analysis.causal.discovery.adjacency import Separation, pair_of
-from unperturbed.analysis.causal.discovery.agreement import Contradiction, agree
+from unperturbed.analysis.causal.discovery.agreement import Descriptions, agree
+from unperturbed.analysis.causal.discovery.contradiction import Contradiction
 from unperturbed.analysis.causal.discovery.refinement import Refined
 from unperturbed.analysis.causal.table.knowledge import Knowledge
 
@@ -31,7 +34,8 @@ def graph_of(parents, *, without=(), separations=()):
 
 def agreed(parents, graph, knowledge):
     test = DSeparation(parents)
-    return agree(list(parents), graph, test, lengths(parents), knowledge, determined=lambda *_: False)
+    descriptions = Descriptions(lengths(parents), used=lambda _target, given: given, p_value=lambda *_: math.nan)
+    return agree(list(parents), graph, test, descriptions, knowledge, determined=lambda *_: False)
 
 
 def arrows(found):
@@ -87,8 +91,8 @@ def test_knowledge_is_not_contradicted():
 
 
 def test_a_contradiction_is_told_with_what_to_do():
-    said = str(Contradiction("time", "faults", ("n",), 33.4))
+    said = str(Contradiction("time", "faults", ("n",), 33.4, 4e-5))
     assert said == (
-        "time depends on faults given n, and faults would shorten its description by 33 bits, but no graph that was "
-        "tried holds both; give the order of the two (tiers)"
+        "time depends on faults given n (p = 4e-05), and faults would shorten its description by 33 bits, but no graph "
+        "that was tried holds both; give the order of the two (tiers)"
     )
