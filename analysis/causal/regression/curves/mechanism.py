@@ -19,7 +19,10 @@ from unperturbed.analysis.causal.regression.curves.search import Search
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism
 from unperturbed.analysis.causal.regression.parameters import Parameter, parameters_of
 from unperturbed.analysis.causal.table import Category, Codes, Floats
+from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
+
+special = LazyLibrary("scipy.special")
 
 
 def number(value: float) -> str:
@@ -142,6 +145,9 @@ _WORTH_IMPROVING = 0.5
 """Bits a row by which a kind of errors may be behind and its curve still be improved."""
 _WEIGHINGS, _SAME_BITS = 20, 1e-3
 """How often a curve's rows are weighed anew by it, and bits that need no further time."""
+
+_LEAST_TAIL = 1e-3
+"""Share of further runs on either side of whose errors nothing more is said."""
 
 _SearchOf: TypeAlias = Callable[[Errors, Floats | None], Search]
 
@@ -267,14 +273,27 @@ class CurveMechanism(Mechanism):
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
         level = level + uncertainty * random.standard_normal(inputs.rows)
-        # Residuals of fitted rows are smaller than the errors of further runs.
-        error = random.choice(self.residuals, inputs.rows) * math.sqrt(self.rows / self.curve.degrees_of_freedom)
+        error = self._errors_at(random.random(inputs.rows))
         match self.errors:
             case "even":
                 return np.maximum(level + error, self._least)
             case "proportional":
                 return np.maximum(level * (1 + error), self._least)
         return np.asarray(np.exp(level + error))
+
+    def _errors_at(self, shares: Floats) -> Floats:
+        """Return the errors of further runs below which these shares of them lie.
+
+        Of n runs, the kth smallest has k / (n + 1) of all further ones below it (Wilks, "Determination of sample sizes
+        for setting tolerance limits", 1941); beyond the smallest and the greatest, errors grow as Student's t. Errors
+        of further runs are greater than residuals of fitted ones by the parameters that were fitted.
+        """
+        freedom, least = self.curve.degrees_of_freedom, 1 / (self.rows + 1)
+        errors = np.interp(shares, least * np.arange(1, self.rows + 1), np.sort(self.residuals))
+        tails = np.maximum(np.minimum(shares, 1 - shares), _LEAST_TAIL)
+        beyond = tails < least
+        errors[beyond] *= special.stdtrit(freedom, tails[beyond]) / special.stdtrit(freedom, least)
+        return np.asarray(errors * math.sqrt(self.rows / freedom))
 
     def log_density(self, columns: Columns, values: Sequence[object] | Floats) -> Floats:
         """Return the logarithm of the normal density of values, of their logarithms where errors are factors."""
