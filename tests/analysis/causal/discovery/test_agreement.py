@@ -21,9 +21,11 @@ SCRIPT = {
 }
 
 
-def lengths(parents):
+def lengths(parents, missing=100.0):
     """Each true parent that is missing costs 100 bits, each other one 10."""
-    return lambda target, given: 100.0 * len({*parents[target]} - {*given}) + 10.0 * len({*given} - {*parents[target]})
+    return lambda target, given: (
+        missing * len({*parents[target]} - {*given}) + 10.0 * len({*given} - {*parents[target]})
+    )
 
 
 def graph_of(parents, *, without=(), separations=()):
@@ -32,9 +34,11 @@ def graph_of(parents, *, without=(), separations=()):
     return Refined(adjacent, {pair_of(one.one, one.other): one for one in separations}, (), {})
 
 
-def agreed(parents, graph, knowledge):
+def agreed(parents, graph, knowledge, bits=None):
     test = DSeparation(parents)
-    descriptions = Descriptions(lengths(parents), used=lambda _target, given: given, p_value=lambda *_: math.nan)
+    descriptions = Descriptions(
+        bits or lengths(parents), used=lambda _target, given: given, p_value=lambda *_: math.nan
+    )
     return agree(list(parents), graph, test, descriptions, knowledge, determined=lambda *_: False)
 
 
@@ -81,6 +85,31 @@ def test_without_knowledge_no_edge_is_added():
     found = agreed(parents, graph, Knowledge())
     assert pair_of("a", "c") not in {pair_of(*edge) for edge in arrows(found)}
     assert [{one.target, one.other} for one in found.contradictions] == [{"a", "c"}]
+
+
+def test_what_a_test_refutes_is_searched_though_it_is_worth_no_further_parent():
+    """n in place of size: as in a script's page faults, where one of two inputs was kept, the wrong one."""
+    parents = {"n": [], "size": [], "faults": ["n"]}
+    graph = graph_of({"n": [], "size": [], "faults": ["size"]})
+    found = agreed(parents, graph, Knowledge(inputs=["n", "size"]), bits=lengths(parents, missing=5.0))
+    assert arrows(found) == {("n", "faults")}
+    assert not found.contradictions
+
+
+def test_what_a_test_refutes_and_no_description_mends_is_returned():
+    parents = {"n": [], "kind": [], "instructions": ["n", "kind"]}
+    graph = graph_of(parents, without=[pair_of("kind", "instructions")])
+    found = agreed(parents, graph, Knowledge(inputs=["n", "kind"]), bits=lambda _target, given: -50.0 * ("n" in given))
+    (one,) = found.contradictions
+    assert (one.target, one.other, one.given, one.bits, one.p_value) == ("instructions", "kind", ("n",), 0.0, 0.0)
+    assert str(one).endswith("but no formula with kind that was tried is worth another cause")
+
+
+def test_knowledge_that_contradicts_the_data_is_returned():
+    graph = graph_of(SCRIPT, without=[pair_of("kind", "instructions")])
+    known = Knowledge(inputs=["n", "kind"], forbidden=[("kind", "instructions")])
+    (one,) = [one for one in agreed(SCRIPT, graph, known).contradictions if one.target == "instructions"]
+    assert str(one).endswith("but background knowledge forbids that kind acts on instructions")
 
 
 def test_knowledge_is_not_contradicted():
