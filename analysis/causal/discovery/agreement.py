@@ -236,9 +236,11 @@ class _Agreement:
             if any(target in self._ancestors(one) for one in parents):
                 continue
             own, of_effect = self._parents[target], parents | self._acting_on(name)
-            before = self._bits(target, own) + self._bits(name, self._parents[name])
-            after = self._bits(target, own | {name}) + min(self._bits(name, one) for one in (parents, of_effect))
-            if after < before - WORTH_A_PARENT:
+            saved = self._bits(target, own) - self._bits(target, own | {name})
+            if saved <= WORTH_A_PARENT:
+                continue
+            more = min(self._bits(name, one) for one in (parents, of_effect)) - self._bits(name, self._parents[name])
+            if more < saved - WORTH_A_PARENT:
                 self._parents[name], self._parents[target] = parents, own | {name}
                 self._turned.discard((name, target))
                 self._turned.add((target, name))
@@ -318,8 +320,8 @@ class _Agreement:
             if target in self._ancestors(name):
                 continue
             outcome = self._test.test(name, target, given)
-            # Where nothing is known of causes, the test alone decides, as fits of all pairs take long.
-            if outcome.determined or (outcome.independent and not self._is_known(name, target)):
+            # Of what is not known to come first, the test alone decides, as fits of all pairs take long.
+            if outcome.determined or (outcome.independent and not self._knowledge.precedes(name, target)):
                 continue
             worth = _UNTESTED_WORTH if outcome.independent else WORTH_A_PARENT
             if self._bits(target, {*parents, name}) < now - worth:
