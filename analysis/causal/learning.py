@@ -279,7 +279,12 @@ class _Learning:
     def _mechanism(self, target: str, parents: Sequence[str]) -> Mechanism:
         key = target, tuple(parents)
         if key not in self._fitted:
-            self._fitted[key] = fit_mechanism(self._data, target, parents)
+            found = fit_mechanism(self._data, target, parents)
+            # The search for a curve may take another way with parents that it then does not use.
+            less = target, found.used
+            if less != key and (less not in self._fitted or found.bits < self._fitted[less].bits):
+                self._fitted[less] = replace(found, parents=found.used)
+            self._fitted[key] = found
         return self._fitted[key]
 
     def _causes(self, arrows: Iterable[Arrow]) -> dict[str, tuple[str, ...]]:

@@ -33,7 +33,7 @@ from unperturbed.analysis.multiple_testing import benjamini_hochberg
 
 _MOST_ROUNDS = 4
 _UNTESTED_WORTH = 2 * WORTH_A_PARENT
-"""The bits that other parents must save where no test finds a dependence on them."""
+"""The bits that other parents must save where the independence test finds no dependence on them."""
 _FALSE_REFUTATIONS = 0.05
 """Share of what is returned as refuted although it holds; as `CausalModel.check_markov` has it."""
 
@@ -205,7 +205,11 @@ class _Agreement:
         # Where nothing is known of causes, a wrong direction may as well be why others are dependent.
         dependent = frozenset(name for name in self._dependent(target, before) if self._is_known(name, target))
         refuted = frozenset(name for name in self._refuted(target, before) if self._is_known(name, target))
-        acting = self._acting_on(target)
+        acting = frozenset(
+            name
+            for name in self._acting_on(target)
+            if name in before | dependent | refuted or not self._defines(name, before)
+        )
         worse = bool(acting) and self._bits(target, acting) < self._bits(target, before) - _UNTESTED_WORTH
         if not (lost or dependent or refuted or worse):
             return turned
@@ -320,10 +324,16 @@ class _Agreement:
             if target in self._ancestors(name):
                 continue
             outcome = self._test.test(name, target, given)
-            # Of what is not known to come first, the test alone decides, as fits of all pairs take long.
-            if outcome.determined or (outcome.independent and not self._knowledge.precedes(name, target)):
+            if outcome.determined:
                 continue
-            worth = _UNTESTED_WORTH if outcome.independent else WORTH_A_PARENT
+            worth = WORTH_A_PARENT
+            if outcome.independent:
+                # Of what comes first, what the formula leaves may tell more than the test sees.
+                if not self._knowledge.precedes(name, target):
+                    continue
+                if not self._descriptions.p_value(target, given, name) <= self._alpha:
+                    continue
+                worth = _UNTESTED_WORTH
             if self._bits(target, {*parents, name}) < now - worth:
                 found.append(name)
         return found
@@ -331,6 +341,13 @@ class _Agreement:
     def _is_known(self, name: str, target: str) -> bool:
         """Return whether a variable may be made another's cause: it comes first, or inputs are declared."""
         return bool(self._inputs) or self._knowledge.precedes(name, target)
+
+    def _defines(self, name: str, parents: Collection[str]) -> bool:
+        """Return whether a parent is computed from a variable, as the size of an element from the data type.
+
+        A table of its values may be shorter than a formula of the parent, although the parent is all that acts.
+        """
+        return any(name in self._knowledge.definitions.get(one, ()) for one in parents)
 
     def _refuted(self, target: str, parents: Collection[str]) -> list[str]:
         """Return what is neither parent nor effect of a variable, and plainly depends on it given its parents."""
