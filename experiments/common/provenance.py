@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -65,19 +66,49 @@ def provenance_of(campaign: Path) -> Provenance:
     )
 
 
-def made_here() -> str:
-    """Return the sentence that a page of evidence says of what this process measured: date, version, host, load.
+def made_here(command: str = "") -> str:
+    """Return the sentence that a page of evidence says of what this process measured: when, with what, and where.
+
+    Parameters
+    ----------
+    command : str, default ""
+        What made it, for the page's reader to type.
 
     Returns
     -------
     str
-        One sentence. The load is that of the last minute; before a measurement it is other work's.
+        One sentence: command, date, version, commit, host, load. The load is that of the last minute; before a
+        measurement it is other work's.
     """
     description = describe(())
     return (
-        f"Made on {date.today().isoformat()} with version {description['packages']['unperturbed']} on "
-        f"{_host_of(description)}, at a load average of {os.getloadavg()[0]:.1f} before it began."
+        f"Made {f'by `{command}` ' if command else ''}on {date.today().isoformat()} with version "
+        f"{description['packages']['unperturbed']} at commit {checkout_commit()} on {_host_of(description)}, at a load "
+        f"average of {os.getloadavg()[0]:.1f} before it began."
     )
+
+
+def checkout_commit() -> str:
+    """Return the commit that is checked out, and whether code differs from it; `unknown` outside a checkout.
+
+    Returns
+    -------
+    str
+        Abbreviated. Changes of what evaluations write themselves, `docs` and data, do not count.
+    """
+    found = _git("rev-parse", "--short", "HEAD")
+    if not found:
+        return "unknown"
+    changed = _git("status", "--porcelain", "--", *(f":(top)*.{kind}" for kind in ("py", "c", "h", "yaml")))
+    return f"{found} (with changes)" if changed else found
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _host_of(description: Mapping[str, Mapping[str, str]]) -> str:
