@@ -104,9 +104,7 @@ def parse_accesses(chunks: Iterable[bytes], marks: Mapping[int, int]) -> Iterato
         yield np.where(is_mark, -1 - numbers[place], addresses)[is_mark | ~fetches]
 
 
-def _addresses(
-    characters: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _addresses(characters: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the hexadecimal number of each line, which ends at its comma."""
     commas = np.flatnonzero(characters == _COMMA)
     comma = commas[np.searchsorted(commas, begins)]
