@@ -154,6 +154,12 @@ def record(command: Sequence[str | Path], stages: Mapping[str, str], frames: int
         raise SystemExit(f"{command[0]} ended with {process.returncode} under valgrind")
 
 
+def lengths_of_files() -> list[int]:
+    """Return the bytes of each file that is compressed."""
+    chance = random.Random(1)
+    return [chance.choice(SIZES) for _ in range(FILES)]
+
+
 def prepare(folder: Path) -> list[str | Path]:
     """Build bzip2 and cut its input in a folder; return the command that compresses it."""
     source = debian_source("upstream:bzip2", user_cache())
@@ -163,11 +169,10 @@ def prepare(folder: Path) -> list[str | Path]:
     subprocess.run(["gcc", *flags, "-o", program, *(source / f"{name}.c" for name in SOURCES)], check=True)
     size = FILES * (max(SIZES) + APART)
     subprocess.run([sys.executable, CORPUS, "--size", str(size), corpus], check=True, stdout=subprocess.DEVNULL)
-    text, chance, at = corpus.read_bytes(), random.Random(1), 0
+    text, at = corpus.read_bytes(), 0
     files = []
-    for number in range(FILES):
+    for number, length in enumerate(lengths_of_files()):
         files.append(folder / f"{number:02d}.txt")
-        length = chance.choice(SIZES)
         files[-1].write_bytes(text[at : at + length])
         at += length + APART
     return [program, "-1", "-c", *files]

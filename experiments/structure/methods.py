@@ -20,7 +20,7 @@ import numpy as np
 from experiments.common.evaluation import EVIDENCE, fill_page
 from experiments.common.provenance import made_here
 from experiments.common.tables import markdown_table, right
-from experiments.structure.accesses import FILES, AccessPath, read_path
+from experiments.structure.accesses import FILES, AccessPath, lengths_of_files, read_path
 from experiments.structure.accesses import SIZES as FILE_SIZES
 from experiments.structure.power import (
     COPIES,
@@ -163,7 +163,7 @@ def access_scores(sequence: StructuralSequence) -> list[str]:
 
 def access_facts(path: AccessPath, sequence: StructuralSequence) -> dict[str, str | int | list[str]]:
     """Return what the page says of the path."""
-    entered = Counter(stage for before, stage in zip(("", *path.stages), path.stages, strict=False) if stage != before)
+    lengths = lengths_of_files()
     return {
         "path_recorded": path.recorded,
         "path_accesses": f"{len(path.pages):,}",
@@ -173,8 +173,8 @@ def access_facts(path: AccessPath, sequence: StructuralSequence) -> dict[str, st
         "path_pages": len(set(path.pages)),
         "path_classes": len(sequence.classes),
         "path_symbols": len(sequence),
-        "path_sorts": entered["sort"],
-        "path_small": entered["sort a small file"],
+        "path_sorts": lengths.count(max(FILE_SIZES)),
+        "path_small": lengths.count(min(FILE_SIZES)),
     }
 
 
