@@ -50,6 +50,8 @@ STAGES: Mapping[str, str] = {
 """From the function that a stage begins with to the stage."""
 START = "start"
 
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+"""Always the same, as are the arguments: both lie on the stack and move what is below them."""
 _CHUNK = 1 << 24
 _FETCH, _SPACE, _COMMA, _LINE = b"I ,\n"
 _PREFIX = 3
@@ -139,15 +141,18 @@ def faults_of(events: Iterable[NDArray[np.int64]], frames: int, stages: Sequence
 
 
 def record(command: Sequence[str | Path], stages: Mapping[str, str], frames: int) -> Iterator[tuple[int, str]]:
-    """Run a program that is linked to fixed addresses under lackey; yield its faults and the stages."""
+    """Run a program that is linked to fixed addresses under lackey, in its folder; yield its faults and the stages."""
     symbols = subprocess.run(["nm", command[0]], capture_output=True, text=True, check=True).stdout
     placed = {name: int(line.split()[0], 16) for line in symbols.splitlines() if (name := line.split()[-1]) in stages}
     if missing := stages.keys() - placed.keys():
         raise SystemExit(f"{command[0]} has no function {', '.join(sorted(missing))}")
     marks = {placed[name]: number for number, name in enumerate(stages)}
     # lackey prints on standard error.
-    traced = ["valgrind", "--tool=lackey", "--trace-mem=yes", *command]
-    with subprocess.Popen(traced, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    program = Path(command[0])
+    traced = ["valgrind", "--tool=lackey", "--trace-mem=yes", f"./{program.name}", *command[1:]]
+    with subprocess.Popen(
+        traced, cwd=program.parent, env=_ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
         chunks = iter(partial(process.stderr.read, _CHUNK), b"")  # type: ignore[union-attr]
         yield from faults_of(parse_accesses(chunks, marks), frames, tuple(stages.values()))
     if process.returncode:
@@ -172,8 +177,8 @@ def prepare(folder: Path) -> list[str | Path]:
     text, at = corpus.read_bytes(), 0
     files = []
     for number, length in enumerate(lengths_of_files()):
-        files.append(folder / f"{number:02d}.txt")
-        files[-1].write_bytes(text[at : at + length])
+        files.append(f"{number:02d}.txt")
+        (folder / files[-1]).write_bytes(text[at : at + length])
         at += length + APART
     return [program, "-1", "-c", *files]
 
