@@ -1,6 +1,6 @@
 """The paper's composite algorithm beside words by description length: planted words, the power, a path of accesses.
 
-    python -m experiments.structure.methods [--seeds 20]
+    python -m experiments.structure.methods [--seeds 10]
 
 Writes docs/evidence/structure_methods.md and its figure. The path of accesses is the one that
 `python -m experiments.structure.accesses` recorded.
@@ -49,7 +49,7 @@ NOISES = (0.0, 0.05, 0.15, 0.25)
 WEIGHTS = {"five classes, evenly": (1, 1, 1, 1, 1), "five classes, unevenly": (8, 4, 2, 1, 1)}
 MORE = 3
 """Times as many sequences without structure as planted ones: what is rare there needs more."""
-SIZES, TIMED = (300, 1_000, 3_000), 3
+SIZES, TIMED = (300, 1_000, 2_000), 3
 POWER_NOISE = 0.05
 
 
@@ -182,7 +182,7 @@ def access_facts(path: AccessPath, sequence: StructuralSequence) -> dict[str, st
 def main() -> None:
     """Evaluate, and write the page and its figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=20, help="planted sequences of each kind (20)")
+    parser.add_argument("--seeds", type=int, default=10, help="planted sequences of each kind (10)")
     seeds = parser.parse_args().seeds
     made = made_here(f"python -m experiments.structure.methods --seeds {seeds}")
     learn(sequence_of(0, 0.0)[0], "default")  # compiles
