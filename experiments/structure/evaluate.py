@@ -48,7 +48,6 @@ from unperturbed.collectors.data import Trace
 HERE = Path(__file__).parent
 METHODS: tuple[Method, ...] = ("description_length", "monotone")
 """The default, and the paper's composite algorithm."""
-SHOWN_PHASES = 10
 NOISES = (0.0, 0.05, 0.1, 0.2, 0.4)
 COLUMNS = (
     "classes",
@@ -172,8 +171,7 @@ def words_table(found: Found) -> list[str]:
         for number, word in enumerate(dictionary.words):
             phases = [found.program.phases[phase_of[int(symbol)]] for symbol in word]  # type: ignore[call-overload]
             different = [phase for phase, _ in groupby(phases)]
-            shown = ", ".join(different[:SHOWN_PHASES]) + (", …" if len(different) > SHOWN_PHASES else "")
-            rows.append((method, letters_of(word), int((segments == number).sum()), shown))
+            rows.append((method, letters_of(word), int((segments == number).sum()), ", ".join(different)))
     return markdown_table(["method", "word", *right("times"), "its phases"], rows)
 
 
