@@ -113,6 +113,7 @@ validate:
 	$(python) -m experiments.diagnosis.record campaigns/diagnosis
 	$(python) -m experiments.diagnosis.evaluate
 	$(python) -m experiments.structure.evaluate
+	$(python) -m experiments.structure.methods
 	$(python) -m experiments.structure.second_run --pairs 40
 	$(python) -m experiments.causal.evaluate
 	@echo 'on a host whose processor counts, also: make validate-processor'
