@@ -28,7 +28,7 @@ from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from experiments.perturbation.series import HERE, PROGRAMS, Pair, runs_by_configuration
 from experiments.perturbation.variants import write_variant
-from unperturbed.analysis.perturbation import Baseline, Change, Verdict, combine_checks
+from unperturbed.analysis.perturbation import Baseline, Change, Verdict, VerdictName, combine_checks
 from unperturbed.collectors.data import Trace
 from unperturbed.harness.spec import load_spec
 
@@ -225,7 +225,7 @@ def interaction_table(found: Sequence[Interaction], most: int = 8) -> list[str]:
 
 def verdict_table(verdicts: Mapping[Subset, Verdict]) -> list[str]:
     """Return how many subsets of each size have which verdict, as rows of a table."""
-    names = ("unperturbed", "undecided", "shifted", "perturbed")
+    names: tuple[VerdictName, ...] = ("unperturbed", "undecided", "shifted", "perturbed")
     rows = []
     for size in range(1, len(METRICS) + 1):
         of_size = [verdict.verdict for subset, verdict in verdicts.items() if len(subset) == size]

@@ -305,7 +305,7 @@ def test_a_table_is_kept_and_evaluated_again_without_running(
     page = (tmp_path / "evidence" / "causal.md").read_text()
     assert list(evaluate.sections_of(tmp_path / "evidence" / "causal.md")) == ["lu_processor"]
     assert "## 300 rows" in page
-    assert "; evaluated with version " in page
+    assert "Made by `python " in page
     assert "Tables of the sweeps are kept in " in page
     assert "No table was kept of" not in page
     unkept = evaluate.page_of({"lu": "## LU, simulated (sections 8.2 and 8.3)"})
