@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -14,6 +17,8 @@ from unperturbed.harness.campaign import Manifest
 from unperturbed.harness.host.state import describe
 
 MANIFEST = "campaign.sqlite"
+
+_CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,25 @@ def provenance_of(campaign: Path) -> Provenance:
     )
 
 
+def made_by() -> str:
+    """Return the line that each page of evidence has: command, commit, date, version, host and load.
+
+    Call it before the measurement: the load of the last minute is then that of other work.
+    `tools/checks/evidence.py` looks for this line.
+
+    Returns
+    -------
+    str
+        One sentence. The commit ends in `-dirty` if tracked code differs from it.
+    """
+    description = describe(())
+    return (
+        f"Made by `{_command()}` at commit {_commit()} on {date.today().isoformat()} with version "
+        f"{description['packages']['unperturbed']} on {_host_of(description)}, {os.cpu_count()} processors, at a load "
+        f"average of {os.getloadavg()[0]:.1f} before it began."
+    )
+
+
 def made_here() -> str:
     """Return the sentence that a page of evidence says of what this process measured: date, version, host, load.
 
@@ -78,6 +102,25 @@ def made_here() -> str:
         f"Made on {date.today().isoformat()} with version {description['packages']['unperturbed']} on "
         f"{_host_of(description)}, at a load average of {os.getloadavg()[0]:.1f} before it began."
     )
+
+
+def _command() -> str:
+    """Return the command that started this process, as it is typed in the checkout."""
+    spec = sys.modules["__main__"].__spec__
+    script = ["-m", spec.name] if spec else [os.path.relpath(sys.argv[0], _CHECKOUT)]
+    return shlex.join(["python", *script, *sys.argv[1:]])
+
+
+def _commit() -> str:
+    """Return the commit that is checked out, marked if code differs from it; pages and data may differ."""
+    head = _git("rev-parse", "--short=10", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "*.py", "*.c", "*.h", "*.yaml")
+    return f"{head}-dirty" if head and changed else head or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=_CHECKOUT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _host_of(description: Mapping[str, Mapping[str, str]]) -> str:

@@ -67,13 +67,15 @@ def test_a_cell_is_diagnosed_and_told(recorded: Path) -> None:
     assert by_name["lost"].named_rightly
     assert by_name["lost"].lcs > 200 > by_name["c0"].lcs
     assert said == ["decode, ball: 1 of 1"]
-    page = evaluate.page(found, 4, 1.0)
+    page = evaluate.page(found, 4, 1.0, "Made by hand.")
     assert (
         "**0 of 2 clean traces are called anomalous. Of 1 noticeable anomalies 1 are found, and the kind of 1 is named "
         "rightly.**" in page
     )
     assert "| drop coded | 0.5 probability | 1 | 1 | 1 | 1 | 1 |" in page
-    assert "| lost events, noticeable | 1 | 0 | 0 | 1 | 0 | 1 | 0 | 0 |" in page
+    assert "| lost events, noticeable | 1 | 0 | 0 | 1 | 0 | 1 | 0 | 0 | 0 |" in page
+    assert "… slow streaming | … slow phase |" in page
+    assert "Made by hand. The evaluation took 1 s" in page
     assert "## Told wrongly\n\nNone." in page
     assert "{" not in page
 
