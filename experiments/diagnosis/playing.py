@@ -69,8 +69,10 @@ def build_probe(target: Path) -> None:
     subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(target), str(source)], check=True)
 
 
-def play(command: Sequence[str], processor: int, *, registry: Path, probe: Path, log: Path) -> Played:
-    """Run the player on a processor, its log at level 5 of all categories.
+def play(
+    command: Sequence[str], processor: int, *, registry: Path, probe: Path, log: Path, level: str = "*:5"
+) -> Played:
+    """Run the player on a processor, its log at level 5 of all categories, or as GST_DEBUG takes it.
 
     Raises
     ------
@@ -82,7 +84,7 @@ def play(command: Sequence[str], processor: int, *, registry: Path, probe: Path,
     variables = {
         "LD_PRELOAD": str(probe),
         "SHOWN_FILE": str(shown),
-        "GST_DEBUG": "*:5",
+        "GST_DEBUG": level,
         "GST_DEBUG_NO_COLOR": "1",
         "GST_DEBUG_FILE": str(log),
         "GST_REGISTRY_UPDATE": "no",
