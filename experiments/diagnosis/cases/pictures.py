@@ -33,8 +33,8 @@ from experiments.diagnosis.record import Studio, pack, write_whole
 from unperturbed.analysis.diagnosis import diagnose, dropping_distance, occurrence_distance
 
 CLIP = Clip("pinwheel", "sine", 75, 640, 360)
-FINE = Pipeline("fine", ".avi", "avimux", "avidemux", *MPEG4)
-COARSE = replace(FINE, name="coarse", video_encoder="avenc_mpeg4 bitrate=30000 quantizer=31 pass=quant")
+FINE = Pipeline("fine", ".avi", "avimux", "avidemux", "avenc_mpeg4 pass=quant", MPEG4[1])
+COARSE = replace(FINE, name="coarse", video_encoder="avenc_mpeg4 bitrate=20000 qmin=31")
 REFERENCES = 6
 
 

@@ -87,7 +87,7 @@ def _after_processor(source: Any, start: Integer, stop: Integer) -> Integer:
 
 @compiled
 def _head_end(source: Any, name: Integer, name_end: Integer, argument: Integer, stop: Integer) -> Integer:
-    """Return the end of an event's head: `name` of `name:` and `name <-`, `sys_read(`, `sys_read ->`; else its start."""
+    """Return the end of `name` in `name:` and `name <-`, of `sys_read(`, of `sys_read ->`; else its start."""
     if starts_with(source, name, stop, _SYSCALL):
         at = name
         while at < name_end:
