@@ -236,12 +236,21 @@ def missed(found: Iterable[Diagnosed]) -> list[str]:
     for one in found:
         wrong = one.verdict != "clean" if one.is_clean else bool(one.noticed) and not one.named_rightly
         if wrong:
-            there = "nothing changed" if one.is_clean else ", ".join(one.noticed)
+            there = _undisturbed(one.row) if one.is_clean else ", ".join(one.noticed)
             lines.append(
                 f"- `{one.row['name']}`: {there}; called "
                 f"{one.verdict}{': ' if one.kinds else ''}{', '.join(one.kinds)}."
             )
     return lines or ["None."]
+
+
+def _undisturbed(row: dict[str, Any]) -> str:
+    """Return what the sinks and the host show of a run in which nothing was changed."""
+    apart = max(row["sound_late_ms"], row["sound_early_ms"])
+    return (
+        f"nothing changed (at the sinks {row['late_ms']:.0f} ms late, sound and picture {apart:.0f} ms apart; load "
+        f"{row['load']:.0f})"
+    )
 
 
 def recorded(folder: Path, rows: Sequence[dict[str, Any]]) -> str:

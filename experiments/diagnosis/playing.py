@@ -70,9 +70,18 @@ def build_probe(target: Path) -> None:
 
 
 def play(
-    command: Sequence[str], processor: int, *, registry: Path, probe: Path, log: Path, level: str = "*:5"
+    command: Sequence[str],
+    processor: int,
+    *,
+    registry: Path,
+    probe: Path,
+    log: Path,
+    level: str = "*:5",
+    before: Sequence[str] = (),
 ) -> Played:
     """Run the player on a processor, its log at level 5 of all categories, or as GST_DEBUG takes it.
+
+    `before` is a command that becomes the player, as env does.
 
     Raises
     ------
@@ -93,7 +102,7 @@ def play(
     setting = ["env", *(f"{name}={value}" for name, value in variables.items())]
     started, busy_s, own_s = time.monotonic(), _busy_s(), _own_s()
     ended = subprocess.run(
-        ["taskset", "--cpu-list", str(processor), *setting, *command],
+        ["taskset", "--cpu-list", str(processor), *before, *setting, *command],
         env=environment(registry),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

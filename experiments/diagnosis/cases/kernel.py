@@ -30,7 +30,7 @@ from experiments.diagnosis.shown import is_clean, measure, noticed, read_shown
 from unperturbed.analysis.diagnosis import diagnose, read_events
 
 TRACEFS = Path("/sys/kernel/tracing")
-EVENTS = "sched:sched_switch sched:sched_wakeup syscalls:*"
+EVENTS = ("sched/sched_switch", "sched/sched_wakeup", "syscalls")
 BUFFER_KB = 16_384
 """Of each processor."""
 REFERENCES, ATTEMPTS = 6, 5
@@ -80,11 +80,9 @@ def tracing() -> Iterator[Path]:
             ("trace_clock", "mono"),
             ("buffer_size_kb", str(BUFFER_KB)),
             ("set_event_pid", "1"),  # until the player writes its own: else all processes are traced
+            *((f"events/{event}/enable", "1") for event in EVENTS),
         ):
             (instance / file).write_text(text)
-        for event in EVENTS.split():
-            with (instance / "set_event").open("a") as events:
-                events.write(event)
         yield instance
     finally:
         instance.rmdir()
@@ -96,14 +94,15 @@ def record_one(studio: Studio, case: Case, seed: int, log: Path) -> tuple[dict[s
     command = PIPELINE.playing(clip, -(-clip.stat().st_size // CLIP.frames), case.settings)
     disturbed = stress(case.stress, case.processes, seed, studio.processor) if case.stress else contextlib.nullcontext()
     with tracing() as instance, disturbed:
-        follow = ["sh", "-c", f'echo $$ > {instance / "set_event_pid"}; exec "$@"', "sh"]
+        follow = ("sh", "-c", f'echo $$ > {instance / "set_event_pid"}; exec "$@"', "sh")
         played = play(
-            [*follow, *command],
+            command,
             studio.processor,
             registry=studio.registry,
             probe=studio.probe,
             log=studio.folder / "log.part",
             level="0",
+            before=follow,
         )
         (instance / "tracing_on").write_text("0")
         trace = (instance / "trace").read_bytes()
@@ -173,10 +172,10 @@ def section(table: Sequence[Sequence[str]], references: int, made: str) -> list[
     return [
         "## Traces of the kernel",
         "",
-        f"The pipeline `{PIPELINE.name}` plays {CLIP.seconds:g} s with its own log turned off; ftrace records "
-        f"`{EVENTS}` of its threads, and the file `trace` is diagnosed against {references} references as "
-        "`unperturbed diagnose` does. What a viewer notices is measured at the sinks, by the limits of "
-        "[the experiment](diagnosis.md).",
+        f"The pipeline `{PIPELINE.name}` plays {CLIP.seconds:g} s with its own log turned off. ftrace records of its "
+        f"threads {', '.join(f'`{event}`' for event in EVENTS)}; the file `trace` of tracefs is diagnosed against "
+        f"{references} references, as `unperturbed diagnose` does. What a viewer notices is measured at the sinks, by "
+        "the limits of [the experiment](diagnosis.md).",
         "",
         *markdown_table(["what was changed", heads[0], "a viewer notices", *heads[1:], "kinds"], table),
         "",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from experiments.common.claims import Claim, agreement, claims_table
-from experiments.common.evaluation import evaluation_parser, fill_page, run_campaign
+from experiments.common.evaluation import evaluation_parser, fill_page, put_section, run_campaign
 from experiments.common.figures import panels, save
-from experiments.common.provenance import MANIFEST, made_here, recorded
+from experiments.common.provenance import MANIFEST, made_by, made_here, recorded
 from experiments.common.tables import markdown_table, right
 from unperturbed.harness.campaign import Manifest, PlannedRun
 
@@ -87,3 +87,21 @@ def test_a_page_says_where_and_when_its_campaigns_ran(tmp_path: Path) -> None:
     )
     assert recorded([tmp_path / "none"]) == ""
     assert made_here().startswith(f"Made on {date.today().isoformat()} with version ")
+
+
+def test_a_section_of_a_page_is_replaced_and_the_others_stay(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n<!-- one -->\n\n<!-- two -->\nold\n")
+    put_section(page, "one", ["## One", "", "text"])
+    put_section(page, "two", ["new", "lines"])
+    put_section(page, "one", ["## One again"])
+    assert page.read_text() == "# Page\n\n<!-- one -->\n## One again\n\n<!-- two -->\nnew\nlines\n"
+    with pytest.raises(ValueError, match="no section three: put the line <!-- three --> where it belongs"):
+        put_section(page, "three", [])
+
+
+def test_a_page_says_by_what_it_was_made() -> None:
+    said = made_by()
+    assert said.startswith("Made by `python ")
+    assert f" on {date.today().isoformat()} with version " in said
+    assert "at commit " in said

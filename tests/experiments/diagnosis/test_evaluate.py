@@ -87,7 +87,9 @@ def test_the_best_threshold_errs_least() -> None:
 
 def test_what_is_told_wrongly_is_listed() -> None:
     def told(role: str, noticed: dict[str, str], verdict: str, *kinds: str) -> Any:
-        return evaluate.Diagnosed({"name": "x", "role": role, "noticed": noticed}, verdict, kinds, (0, 0), 0, 0.0)
+        row = {"name": "x", "role": role, "noticed": noticed, "load": 3.1}
+        row |= {"late_ms": 165.3, "sound_late_ms": 0.6, "sound_early_ms": 29.0}
+        return evaluate.Diagnosed(row, verdict, kinds, (0, 0), 0, 0.0)
 
     right = [told("clean", {}, "clean"), told("anomalous", {"lost events": ""}, "anomalous", "lost events")]
     assert evaluate.missed(right) == ["None."]
@@ -96,6 +98,7 @@ def test_what_is_told_wrongly_is_listed() -> None:
         told("anomalous", {"lost events": ""}, "anomalous", "slow streaming"),
     )
     assert evaluate.missed([alarm, misnamed]) == [
-        "- `x`: nothing changed; called anomalous: lost events.",
+        "- `x`: nothing changed (at the sinks 165 ms late, sound and picture 29 ms apart; load 3); called anomalous: "
+        "lost events.",
         "- `x`: lost events; called anomalous: slow streaming.",
     ]
