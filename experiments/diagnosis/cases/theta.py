@@ -23,7 +23,7 @@ from experiments.diagnosis.cases.studio import PAGE, Take, read_take, record_tak
 from experiments.diagnosis.pipelines import FRAME_RATE, PIPELINES, Clip
 from unperturbed.analysis.diagnosis import EventTrace, count_types
 
-SECONDS = (1, 3, 10, 30, 100, 300)
+SECONDS = (1, 3, 10, 30, 100)
 LOSSES = (0.02, 0.1, 0.3)
 """Shares of the pictures that are dropped after the decoder."""
 THETA = 0.25
