@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiments.common.evaluation import EVIDENCE
 from experiments.diagnosis import evaluate
 from experiments.diagnosis.cases import kernel, ordering, pictures, theta
 from unperturbed.analysis.diagnosis import EventTrace
@@ -83,3 +85,29 @@ def test_when_traces_were_recorded_and_by_which_gstreamer(tmp_path: Path) -> Non
         "Recorded from 2026-11-26 to 2026-11-27 by GStreamer 1.22.0, at a load average of 2.0 (at most 3.0; the stress "
         "of the experiment is part of it); 1 traces took more than one attempt."
     )
+
+
+def cells(page: Path, first: str) -> list[str]:
+    """The cells of the row of a page's table that begins with a cell."""
+    return next(line for line in page.read_text().splitlines() if line.startswith(f"| {first} |")).split(" | ")
+
+
+def test_other_pages_quote_the_figures_of_the_evidence() -> None:
+    docs = EVIDENCE.parent
+    distances, evidence = docs / "explanation" / "diagnosis_distances.md", EVIDENCE / "diagnosis_cases.md"
+    for name in ("d3 by gaps (`gaps`)", "of it in time", "d3 of definition 4 (`paper`)", "Mannila's (`mannila`)"):
+        assert [cell.removesuffix(" |") for cell in cells(distances, name)[1:4]] == [
+            cell.removesuffix(" |") for cell in cells(evidence, name)[1:4]
+        ], name
+    blocks = re.search(
+        r"the ([\d,]+) events of the first reference in ([\d,]+) timestamped blocks", evidence.read_text()
+    )
+    assert blocks
+    assert " ".join(distances.read_text().split()).count(f"the {blocks[1]} events of a run above in {blocks[2]} ") == 1
+    clean = r"(\d+) of (\d+) clean (?:runs|traces)"
+    tutorial, page = (
+        re.search(clean, path.read_text()) for path in (docs / "tutorials/diagnosis.md", EVIDENCE / "diagnosis.md")
+    )
+    assert tutorial
+    assert page
+    assert tutorial.groups() == page.groups()
