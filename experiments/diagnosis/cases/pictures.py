@@ -204,7 +204,7 @@ def section(table: Sequence[Sequence[str]], traces: int, made: str) -> list[str]
         "",
         "No kind of anomaly follows, as a log of events holds what elements do, and not what a picture looks like. An "
         "element that begins to work writes events of its set-up, which the dropping distance counts. One that works "
-        "anyway writes the same events with another value: mirrored or upside down, nothing of the log differs. What "
+        "anyway writes the same events with another value: mirrored or upside down, no event type differs. What "
         "the last column counts there is a size or a file's name in the first word of one message. Damaged data is "
         "seen by the decoder's errors, which the diagnosis notes as those that no reference has: an error alone is no "
         "anomaly, as the end was reached. For the rest, compare pictures.",
