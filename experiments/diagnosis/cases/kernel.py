@@ -14,7 +14,7 @@ import contextlib
 import gzip
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -166,6 +166,12 @@ def rows(folder: Path, traces: int) -> Iterator[tuple[str, ...]]:
         )
 
 
+def _called(table: Sequence[Sequence[str]], wanted: Callable[[Sequence[str]], bool]) -> str:
+    """Return how many runs of the rows are called anomalous."""
+    counts = [[int(part) for part in row[4].split(" of ")] for row in table if wanted(row)]
+    return f"{sum(called for called, _ in counts)} of {sum(of for _, of in counts)}"
+
+
 def section(table: Sequence[Sequence[str]], references: int, made: str) -> list[str]:
     """Return the section of the page."""
     heads = right("events", "noticed", "called anomalous", "undecided")
@@ -179,6 +185,12 @@ def section(table: Sequence[Sequence[str]], references: int, made: str) -> list[
         "the sinks, by the limits of [the experiment](diagnosis.md).",
         "",
         *markdown_table(["what was changed", heads[0], "a viewer notices", *heads[1:], "kinds"], table),
+        "",
+        f"Anomalous are {_called(table, lambda row: bool(CASES[row[0]].stress))} runs on a stressed processor, though "
+        f"a viewer need notice nothing of it, {_called(table, lambda row: row[2] != '–')} with something noticeable, "
+        f"and {_called(table, lambda row: row[0] == 'nothing')} good ones. Rely on the verdict, not on the kind: the "
+        "events name no element, so that the streams compared are `kernel` and `syscalls`. An offset between two "
+        "sinks, whose writes have one name, is not seen.",
         "",
         made,
     ]

@@ -26,6 +26,7 @@ from experiments.diagnosis.cases.studio import PAGE, Take, read_take, record_tak
 from experiments.diagnosis.pipelines import PIPELINES, Clip
 from unperturbed.analysis.alignment import dtw_cost
 from unperturbed.analysis.diagnosis import EventTrace, abstract, learn_blocks, shared_ids, temporal_distance
+from unperturbed.common.table import Column
 
 CLIP = Clip("ball", "ticks", 125)
 """5 s, as the paper's `generic`."""
@@ -99,7 +100,10 @@ def rows(found: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Iterat
 
 def section(traces: Mapping[str, Sequence[EventTrace]], made: str) -> list[str]:
     """Return the section of the page."""
-    heads = [*right(CLEAN, T_2, T_1, T_3, "T_2 above clean", "T_1 above T_2"), "the paper's T_2; T_1; T_3"]
+    heads: list[Column | str] = [
+        *right(CLEAN, T_2, T_1, T_3, "T_2 above clean", "T_1 above T_2"),
+        "the paper's T_2; T_1; T_3",
+    ]
     lengths = {label: f"{median(map(len, group)):,.0f}" for label, group in traces.items()}
     reference = traces[REFERENCE][0]
     began = time.process_time()
