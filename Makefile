@@ -80,6 +80,7 @@ bench:
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
 	.venv-peers/bin/python tests/benchmarks/event_reading.py
 	.venv-peers/bin/python tests/benchmarks/event_distances.py
+	$(python) tests/benchmarks/event_sizes.py
 	$(python) tests/benchmarks/structure.py
 	$(python) tests/benchmarks/causal_regression.py
 	.venv-peers/bin/python tests/benchmarks/causal_learning.py
@@ -112,6 +113,10 @@ validate:
 	@tools/setup.sh media
 	$(python) -m experiments.diagnosis.record campaigns/diagnosis
 	$(python) -m experiments.diagnosis.evaluate
+	$(python) -m experiments.diagnosis.cases.ordering
+	$(python) -m experiments.diagnosis.cases.theta
+	$(python) -m experiments.diagnosis.cases.pictures
+	$(python) -m experiments.diagnosis.cases.kernel
 	$(python) -m experiments.structure.evaluate
 	$(python) -m experiments.structure.methods
 	$(python) -m experiments.structure.second_run --pairs 40
