@@ -21,7 +21,7 @@ quickstart:
 	@tools/setup.sh run
 	@tools/quickstart.sh $(campaign)
 
-# A busy host may fail a test of real processes: it gets a second attempt, and what the first said is printed. Arithmetic gets none.
+# Tests of real processes can fail on a busy host: they get a second attempt, and the first failure is printed. Tests of arithmetic get none.
 second_attempt = --reruns 1 --max-suite-reruns 5 --rerun-exclude-path tests/analysis --rerun-show-tracebacks
 
 test: kernels
