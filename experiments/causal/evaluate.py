@@ -82,6 +82,7 @@ PARTS = (
     Part("kernels", ("lu", "matmul", "mergesort"), "experiments.causal.kernels.findings"),
     Part("jpeg", JPEG, "experiments.causal.jpeg.findings", COUNTERS),
     Part("jpeg_simulated", JPEG, "experiments.causal.jpeg.findings", simulated=True),
+    Part("jpeg_sizes", ("jpeg2000_sizes",), "experiments.causal.jpeg.sizes", simulated=True),
 )
 
 
@@ -105,7 +106,7 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
             hardware = [SIMULATED.get(metric, metric) for metric in measure["hardware"]]
             spec["measure"] = measure | {"source": "simulated", "simulator": SIMULATOR, "hardware": hardware}
             spec["campaign"].pop("repetitions", None)  # simulated counts hardly differ from run to run
-            spec["campaign"]["native_runs"] = NATIVE_RUNS  # … and times do
+            spec["campaign"].setdefault("native_runs", NATIVE_RUNS)  # … and times do
         if points is not None and "points" in spec["campaign"]:
             spec["campaign"]["points"] = points
         elif points is not None:
@@ -118,7 +119,8 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
 
 def campaign_of(part: Part, folder: Path) -> Path:
     """Return the campaign, or folder of campaigns, that a part's findings use."""
-    return folder / part.specs[0] if len(part.specs) == 1 else part.within(folder)
+    within = part.within(folder)
+    return within / part.specs[0] if len(part.specs) == 1 else within
 
 
 def measured(part: Part, folder: Path, points: int | None) -> bool:
