@@ -21,7 +21,7 @@ quickstart:
 	@tools/setup.sh run
 	@tools/quickstart.sh $(campaign)
 
-# A busy host may fail a test of real processes: it gets a second attempt, and what the first said is printed. Arithmetic gets none.
+# Tests of real processes can fail on a busy host: they get a second attempt, and the first failure is printed. Tests of arithmetic get none.
 second_attempt = --reruns 1 --max-suite-reruns 5 --rerun-exclude-path tests/analysis --rerun-show-tracebacks
 
 test: kernels
@@ -80,6 +80,7 @@ bench:
 	.venv-peers/bin/python tests/benchmarks/alignment_kernels.py
 	.venv-peers/bin/python tests/benchmarks/event_reading.py
 	.venv-peers/bin/python tests/benchmarks/event_distances.py
+	$(python) tests/benchmarks/event_sizes.py
 	$(python) tests/benchmarks/structure.py
 	$(python) tests/benchmarks/causal_regression.py
 	.venv-peers/bin/python tests/benchmarks/causal_learning.py
@@ -112,7 +113,12 @@ validate:
 	@tools/setup.sh media
 	$(python) -m experiments.diagnosis.record campaigns/diagnosis
 	$(python) -m experiments.diagnosis.evaluate
+	$(python) -m experiments.diagnosis.cases.ordering
+	$(python) -m experiments.diagnosis.cases.theta
+	$(python) -m experiments.diagnosis.cases.pictures
+	$(python) -m experiments.diagnosis.cases.kernel
 	$(python) -m experiments.structure.evaluate
+	$(python) -m experiments.structure.methods
 	$(python) -m experiments.structure.second_run --pairs 40
 	$(python) -m experiments.causal.evaluate
 	@echo 'on a host whose processor counts, also: make validate-processor'

@@ -38,10 +38,12 @@ def summary_sentence(model: CausalModel) -> str:
     edges = len(model.edges)
     open_edges = sum(not edge.directed for edge in model.edges)
     left = f", {open_edges} of them without a direction" if open_edges else ""
+    against = len(model.contradictions)
+    denied = f", and deny {against} {'dependence' if against == 1 else 'dependences'} of the table" if against else ""
     return (
         f"{model.data.rows:,} rows of {len(kinds)} variables ({kinds.count('discrete')} discrete, "
         f"{kinds.count('continuous')} continuous) "
-        f"make {edges} {'edge' if edges == 1 else 'edges'}{left}."
+        f"make {edges} {'edge' if edges == 1 else 'edges'}{left}{denied}."
     )
 
 
@@ -118,8 +120,8 @@ def markov_sentences(found: MarkovCheck) -> tuple[str, ...]:
 
 
 def undecided(model: CausalModel) -> tuple[str, ...]:
-    """Return what data and prior knowledge leave undecided, a sentence each."""
-    sentences = []
+    """Return what contradicts the data, and what data and prior knowledge leave undecided, a sentence each."""
+    sentences = [f"Contradicts the data: {one}." for one in model.contradictions]
     assumed = dict.fromkeys(model.assumed)
     for edge in model.edges:
         if edge.directed:

@@ -4,6 +4,7 @@ table        columns become variables
 adjacency    find directly related variables by tests of independence; keep equivalent ones
 refinement   resolve equivalent variables by description length, restore edges removed by mistake
 orientation  required edges, known order, v-structures, Meek's rules
+agreement    check each variable against its data, search the parents of those that fail again
 regression   fit each variable's mechanism
 stability    repeat on subsamples of the table
 
@@ -24,20 +25,21 @@ import numpy as np
 
 from unperturbed.analysis.causal.discovery import (
     WORTH_A_PARENT,
+    Agreed,
     Bits,
-    Orientation,
+    Descriptions,
     Pair,
     Refined,
     Relations,
     Separation,
-    extend,
+    agree,
     find_adjacencies,
-    orient,
     pair_of,
     refine,
 )
 from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest, independence_tests
 from unperturbed.analysis.causal.model import CausalModel, Edge, Settings
+from unperturbed.analysis.causal.model.markov import p_value_of_residuals
 from unperturbed.analysis.causal.regression import Mechanism, fit_mechanism
 from unperturbed.analysis.causal.table import Arrow, Data, Kind, Knowledge, prepare
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
@@ -105,7 +107,8 @@ def learn(
         Without it many directions stay open, and variables that determine each other (T = #op·C) are resolved less
         often.
     inputs : sequence of str, default ()
-        Variables that nothing in the table causes: the parameters. Short for `Knowledge(inputs=…)`, and added to it.
+        Variables that nothing in the table causes: the parameters. Short for `Knowledge(inputs=…)`, and added to it. An
+        input that changes a variable while the other inputs are held fixed becomes one of its ancestors.
     kinds : mapping of str to Kind, optional
         As for `prepare`; only for a DataFrame.
     missing : {"error", "drop"}, default "error"
@@ -129,7 +132,7 @@ def learn(
     Returns
     -------
     CausalModel
-        Edges, separations, equivalences and mechanisms.
+        Edges, separations, equivalences and mechanisms; `contradictions` has what of the table they deny.
 
     Raises
     ------
@@ -191,37 +194,48 @@ class _Learning:
         self._knowledge = knowledge
         self._settings = settings
         self._near: Mapping[str, frozenset[str]] = {}
+        self._again: Mapping[str, Sequence[str]] = {}
         self._fitted: dict[tuple[str, tuple[str, ...]], Mechanism] = {}
 
     def model(self, *, quantify: bool) -> CausalModel:
         """Learn edges, directions, mechanisms and stability."""
         tests = _Tests.create(self._data, self._settings)
-        found = self._refined(self._data, tests, self._bits)
-        self._near = found.adjacent
-        oriented = orient(
-            found.adjacent,
-            found.separations,
+        agreed = agree(
+            self._data.names,
+            self._refined(self._data, tests, self._bits),
+            tests.selected.screening,
+            Descriptions(
+                self._bits,
+                used=lambda target, parents: self._mechanism(target, parents).used,
+                p_value=lambda target, parents, other: p_value_of_residuals(
+                    tests.regression, self._mechanism(target, parents), other
+                ),
+            ),
             self._knowledge,
             determined=lambda name, given: tests.regression.determines(given, name),
+            alpha=self._settings.alpha,
         )
+        found, oriented, assumed = agreed.graph, agreed.orientation, agreed.assumed
+        causes = self._causes(oriented.directed | set(assumed))
+        self._near = found.adjacent
+        self._again = {name: causes[name] for name in self._data.names if name in agreed.searched_again}
         stabilities: Mapping[Pair, float] = {}
         if self._settings.subsamples:
             stabilities = stability_of(
                 self._data, self._adjacencies, subsamples=self._settings.subsamples, seed=self._settings.seed
             )
-        assumed = extend(self._data.names, oriented.directed, oriented.undirected, self._knowledge)
-        causes = self._causes(oriented.directed | set(assumed))
         mechanisms = {name: self._mechanism(name, causes[name]) for name in self._data.names} if quantify else {}
         return CausalModel(
             data=self._data,
             knowledge=self._knowledge,
-            edges=self._edges(found, oriented, assumed, stabilities, tests),
+            edges=self._edges(agreed, stabilities, tests),
             separations=tuple(sorted(found.separations.values(), key=self._table_position)),
             equivalences=found.equivalences,
             mechanisms=mechanisms,
             assumed=assumed,
             stabilities=stabilities,
             settings=self._settings,
+            contradictions=agreed.contradictions,
         )
 
     def _distance_from_whole(self, target: str, parents: Sequence[str]) -> float:
@@ -244,15 +258,33 @@ class _Learning:
         return refine(skeleton, screening, relations, self._knowledge)
 
     def _adjacencies(self, part: Data) -> Iterable[Pair]:
-        """Learn adjacencies from a part of the table; between equivalent variables choose as for the whole table."""
+        """Learn adjacencies from a part of the table; between equivalent variables choose as for the whole table.
+
+        Parents of the whole table that were searched again are tested in the part, each given the others.
+        """
         regression = RegressionTest(part, alpha=self._settings.alpha)
         found = self._refined(part, _Tests(regression, regression), self._distance_from_whole)
-        return {pair_of(one, other) for one, near in found.adjacent.items() for other in near}
+        pairs = {pair_of(one, other) for one, near in found.adjacent.items() for other in near}
+        for target, parents in self._again.items():
+            for name in self._data.names:
+                pair = pair_of(name, target)
+                is_parent = name in parents
+                if name == target or not (is_parent or (pair in pairs and name not in self._near[target])):
+                    continue
+                given = [one for one in parents if one != name]
+                independent = regression.test(name, target, given).independent
+                pairs = pairs - {pair} if independent else pairs | {pair}
+        return pairs
 
     def _mechanism(self, target: str, parents: Sequence[str]) -> Mechanism:
         key = target, tuple(parents)
         if key not in self._fitted:
-            self._fitted[key] = fit_mechanism(self._data, target, parents)
+            found = fit_mechanism(self._data, target, parents)
+            # The search for a curve may take another way with parents that it then does not use.
+            less = target, found.used
+            if less != key and (less not in self._fitted or found.bits < self._fitted[less].bits):
+                self._fitted[less] = replace(found, parents=found.used)
+            self._fitted[key] = found
         return self._fitted[key]
 
     def _causes(self, arrows: Iterable[Arrow]) -> dict[str, tuple[str, ...]]:
@@ -261,15 +293,9 @@ class _Learning:
             sources[target].add(source)
         return {name: tuple(one for one in self._data.names if one in causes) for name, causes in sources.items()}
 
-    def _edges(
-        self,
-        found: Refined,
-        oriented: Orientation,
-        assumed: Sequence[Arrow],
-        stabilities: Mapping[Pair, float],
-        tests: _Tests,
-    ) -> tuple[Edge, ...]:
-        adjusted = _adjusted(found.p_values)
+    def _edges(self, agreed: Agreed, stabilities: Mapping[Pair, float], tests: _Tests) -> tuple[Edge, ...]:
+        oriented, assumed = agreed.orientation, agreed.assumed
+        adjusted = _adjusted(agreed.graph.p_values)
         causes = self._causes(oriented.directed | set(assumed))
         place = self._data.names.index
         nothing = 0.0 if self._settings.subsamples else math.nan

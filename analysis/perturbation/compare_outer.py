@@ -15,8 +15,10 @@ r = 3).
   the checked runs is `relative_spread` times the reference's, 1 to 3.5 times. Without it, a fall by exactly the
   tolerance from .999 was called *perturbed* in 27 % of campaigns.
 - **Own spread.** The noise of checked runs may vary otherwise. If less, the upper confidence bound of their own spread
-  (level .95) takes the place of the model's. If more, an interval by a spread that is a third the reference's and the
-  rest their own shows it, which must hold too, as Welch's must in `compare`.
+  (level .95) takes the place of the model's. If more, an interval and a test show it that must hold too, as Welch's
+  must in `compare`: by a spread that is partly the reference's, by as many degrees of freedom as are borrowed from it,
+  and for the rest their own. Less is borrowed the less probable a ratio as large as that of both is, so that more
+  baseline runs do not hide checked runs that spread several times as wide.
 - **Tails.** Values are skewed towards low ones (two runs have no more in common than each has with the program), and
   the reference's spread goes to another level by a model: half of the degrees of freedom are counted. The end of the
   interval that is farther from 0, which shows a change to lie within the tolerance, is taken at α/2: by the first term
@@ -63,7 +65,12 @@ _LEAST_SPREAD = 0.25
 """The checked runs' spread in relation to the reference's, at least."""
 
 _BORROWED = 1 / 3
-"""The share of the reference's degrees of freedom that are added to the checked runs' own."""
+_MOST_BORROWED = 1.5
+"""The share of the reference's degrees of freedom that are added to the checked runs' own, and how many for each of
+these at most."""
+
+_IMPROBABLE = 0.05
+"""Of a ratio of both spreads less probable than that, fewer degrees of freedom are borrowed, in proportion."""
 
 _FAR_LEVEL = 0.5
 """The level of the interval's far end, in relation to that of the near one."""
@@ -140,7 +147,9 @@ def compare_outer_runs(
     at_level = MeanErrors(np.sqrt(counts * (changed / k + shared)), relative * np.sqrt(changed / r), COUNTED * freedom)
     near, far = [at_level], [MeanErrors(at_level.reference, at_level.observed, freedom)]
     if r > 1:
-        borrowed = _BORROWED * (k - 1)
+        ratio = spread.observed / (relative**2 * spread.reference)
+        probable = np.minimum(1, special.fdtrc(r - 1, k - 1, ratio) / _IMPROBABLE)
+        borrowed = min(_BORROWED * (k - 1), _MOST_BORROWED * (r - 1)) * probable
         own = (borrowed * relative**2 * spread.reference + (r - 1) * spread.observed) / (borrowed + r - 1)
         errors = counts * (spread.reference / k + shared), own / r
         by_own = MeanErrors(
@@ -150,7 +159,7 @@ def compare_outer_runs(
         far.append(by_own)
     bounds = _bounds(means, near, far, alpha)
     error = np.sqrt(unchanged / k + shared + unchanged / r)
-    return comparison(means, error, bounds, [at_level], freedom, spread.notes(k, r))
+    return comparison(means, error, bounds, near, freedom, spread.notes(k, r))
 
 
 def _bounds(

@@ -20,6 +20,10 @@ OUTER_RHO, NOISE_SPREAD = (0.9, 0.97, 0.99, 0.999), (0.0, 0.15, 0.3, 0.6)
 FALLS = {"none": 0.0, "tolerance": TOLERANCE, "goal": 0.3}
 """Of outer correlations: baseline values, standard deviations of the logarithm of the runs' noise, and falls."""
 
+WIDER = [(rho, checked, k) for rho in (0.9, 0.97, 0.999) for checked in (0.3, 0.6, 0.9) for k in (10, 26)]
+WIDER_SPREAD = 0.15
+"""Checked runs whose noise varies more than the baseline's (by `WIDER_SPREAD`): baseline values, spreads, runs."""
+
 
 def outer_header() -> Iterator[str]:
     """The header of the table of outer checks."""
@@ -27,23 +31,41 @@ def outer_header() -> Iterator[str]:
     yield from header([*heads, "false alarms", "accepted", "called perturbed", "at a tolerance of Δρ"])
 
 
-def outer_cell(campaigns: int, seed: int, rho: float, spread: float) -> Iterator[str]:
+def wider_header() -> Iterator[str]:
+    """The header of the table of checked runs that vary more than the baseline's."""
+    head, rule = outer_header()
+    yield f"| baseline runs | spread of the checked runs' noise {head}"
+    yield f"|---|---{rule}"
+
+
+def wider_cell(campaigns: int, seed: int, rho: float, checked: float, k: int) -> Iterator[str]:
+    """One row of that table."""
+    for row in outer_cell(campaigns, seed, rho, WIDER_SPREAD, checked, k):
+        yield f"| {k} | {checked} {row}"
+
+
+def outer_cell(
+    campaigns: int, seed: int, rho: float, spread: float, checked: float | None = None, k: int = OUTER["k"]
+) -> Iterator[str]:
     """One row: five metrics of runs that are a program and noise, of which one falls, all by the tolerance, or none.
 
     How wide the noise varies from run to run is the row's: values of the baseline within a narrow range or a wide one.
+    Of checked runs it is the same, or `checked`.
     """
-    rng = np.random.default_rng([seed, 4, round(1e4 * rho), round(100 * spread)])
-    k, most = OUTER["k"], max(OUTER_CHECKED)
+    wide = spread if checked is None else checked
+    rng = np.random.default_rng([seed, 4, round(1e4 * rho), round(100 * spread), round(100 * wide), k])
+    most = max(OUTER_CHECKED)
     program = rng.standard_normal((METRICS, OUTER["intervals"]))
-    noises = {name: noise_of_fall(rng, program[0], rho, spread, fall) for name, fall in FALLS.items()}
+    own = simulate.noise_for(rho)
+    noises = {name: noise_of_fall(rng, program[0], own, (spread, wide), fall, k) for name, fall in FALLS.items()}
     z: dict[str, list[FloatArray]] = defaultdict(list)
     for metric in program:
-        runs = simulate.noisy_ranks(rng, campaigns, metric, noises["none"], spread, k)
+        runs = simulate.noisy_ranks(rng, campaigns, metric, own, spread, k)
         matrix = outer_z(runs, runs)
         matrix[range(k), range(k)] = 0
         z["reference"].append(matrix)
         for name, noise in noises.items():
-            z[name].append(outer_z(runs, simulate.noisy_ranks(rng, campaigns, metric, noise, spread, most)))
+            z[name].append(outer_z(runs, simulate.noisy_ranks(rng, campaigns, metric, noise, wide, most)))
     stacked = {name: np.stack(each, axis=-1) for name, each in z.items()}
     before = from_fisher(stacked["none"].mean(axis=(0, 1, 2)))
     falls = {name: before - from_fisher(stacked[name].mean(axis=(0, 1, 2))) for name in FALLS}
@@ -81,22 +103,24 @@ def outer_cell(campaigns: int, seed: int, rho: float, spread: float) -> Iterator
     )
 
 
-def noise_of_fall(rng: np.random.Generator, program: FloatArray, rho: float, spread: float, fall: float) -> float:
+def noise_of_fall(
+    rng: np.random.Generator, program: FloatArray, own: float, spreads: tuple[float, float], fall: float, k: int
+) -> float:
     """The noise of checked runs whose mean correlation with the baseline's is lower by `fall`, by bisection."""
-    own = simulate.noise_for(rho)
-    if not fall:
+    spread, wide = spreads
+    if not fall and wide == spread:
         return own
-    runs = simulate.noisy_ranks(rng, 60, program, own, spread, OUTER["k"])
+    runs = simulate.noisy_ranks(rng, 60, program, own, spread, k)
     state = rng.bit_generator.state
 
-    def mean(noise: float) -> float:
+    def mean(noise: float, of: float) -> float:
         rng.bit_generator.state = state  # the same draws for every noise
-        return float(from_fisher(outer_z(runs, simulate.noisy_ranks(rng, 60, program, noise, spread, 5)).mean()))
+        return float(from_fisher(outer_z(runs, simulate.noisy_ranks(rng, 60, program, noise, of, 5)).mean()))
 
-    low, high, wanted = own, 60.0, mean(own) - fall
-    for _ in range(16):
+    low, high, wanted = own / 50, 60.0, mean(own, spread) - fall
+    for _ in range(20):
         middle = np.sqrt(low * high)
-        low, high = (middle, high) if mean(middle) > wanted else (low, middle)
+        low, high = (middle, high) if mean(middle, wide) > wanted else (low, middle)
     return float(low)
 
 

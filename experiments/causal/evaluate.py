@@ -20,12 +20,12 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import yaml
 
 from experiments.common.evaluation import EVIDENCE, GOOD, HOST_CANNOT, evaluation_parser, fill_page, run_campaign
+from experiments.common.provenance import made_by
 from unperturbed.collectors.data import read_sweep, read_sweep_facts
 from unperturbed.common.wording import listing
 
@@ -82,6 +82,7 @@ PARTS = (
     Part("kernels", ("lu", "matmul", "mergesort"), "experiments.causal.kernels.findings"),
     Part("jpeg", JPEG, "experiments.causal.jpeg.findings", COUNTERS),
     Part("jpeg_simulated", JPEG, "experiments.causal.jpeg.findings", simulated=True),
+    Part("jpeg_sizes", ("jpeg2000_sizes",), "experiments.causal.jpeg.sizes", simulated=True),
 )
 
 
@@ -105,7 +106,7 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
             hardware = [SIMULATED.get(metric, metric) for metric in measure["hardware"]]
             spec["measure"] = measure | {"source": "simulated", "simulator": SIMULATOR, "hardware": hardware}
             spec["campaign"].pop("repetitions", None)  # simulated counts hardly differ from run to run
-            spec["campaign"]["native_runs"] = NATIVE_RUNS  # … and times do
+            spec["campaign"].setdefault("native_runs", NATIVE_RUNS)  # … and times do
         if points is not None and "points" in spec["campaign"]:
             spec["campaign"]["points"] = points
         elif points is not None:
@@ -118,7 +119,8 @@ def specs_of(part: Part, folder: Path, points: int | None) -> list[Path]:
 
 def campaign_of(part: Part, folder: Path) -> Path:
     """Return the campaign, or folder of campaigns, that a part's findings use."""
-    return folder / part.specs[0] if len(part.specs) == 1 else part.within(folder)
+    within = part.within(folder)
+    return within / part.specs[0] if len(part.specs) == 1 else within
 
 
 def measured(part: Part, folder: Path, points: int | None) -> bool:
@@ -190,15 +192,15 @@ def _kept(sections: Mapping[str, str]) -> str:
     return " ".join(said)
 
 
-def evaluated(part: Part, folder: Path, evidence: Path) -> str:
-    """Evaluate a part; say when its sweeps were recorded, and by which version they are evaluated."""
+def evaluated(part: Part, folder: Path, evidence: Path, made: str) -> str:
+    """Evaluate a part; say when its sweeps were recorded, and by what they are evaluated."""
     found: str = importlib.import_module(part.module).findings(campaign_of(part, folder), evidence / "causal")
     sweeps = [part.within(folder) / name for name in part.specs]
     days = sorted(str(read_sweep_facts(sweep).get("begun", "unknown"))[:10] for sweep in sweeps)
     when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
     times = sorted({read_sweep(sweep)[1]["cpu_s"].meaning.partition("; ")[2] for sweep in sweeps} - {""})
     least = f"; a time is {listing(times)}" if times else ""
-    return f"{found.strip()}\n\nRecorded {when}{least}; evaluated with version {metadata.version('unperturbed')}."
+    return f"{found.strip()}\n\nRecorded {when}{least}. {made}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -212,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--no-run", action="store_true", help="evaluate the sweeps as they stand, and run nothing")
     parser.add_argument("--stored", action="store_true", help="evaluate the tables that are kept, and run nothing")
-    asked = parser.parse_args(arguments)
+    asked, made = parser.parse_args(arguments), made_by()
     folder: Path = asked.campaigns.resolve() / (f"trial-{asked.points}" if asked.points else "")
     evidence = EVIDENCE if asked.points is None else folder
     (evidence / "causal").mkdir(parents=True, exist_ok=True)
@@ -226,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not stored(part):
                 print(f"{part.name}: no table is kept, its section stays", file=sys.stderr)
                 continue
-            section = evaluated(part, STORED, evidence)
+            section = evaluated(part, STORED, evidence, made)
         elif not asked.no_run and not measured(part, folder, asked.points):
             unmeasured = True
             if part.name in sections:
@@ -234,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             section = f"*{part.name} needs {part.needs}. This host is none: the part was left out.*"
         else:
-            section = evaluated(part, folder, evidence)
+            section = evaluated(part, folder, evidence, made)
             if asked.points is None:
                 store(part, folder)
         sections[part.name] = section

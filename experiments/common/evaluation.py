@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterable
@@ -83,3 +84,29 @@ def fill_page(template: Path, **parts: str | float | Iterable[str]) -> str:
     """
     filled = {name: part if isinstance(part, str | float | int) else "\n".join(part) for name, part in parts.items()}
     return template.read_text(encoding="utf-8").format(**filled)
+
+
+def put_section(page: Path, name: str, lines: Iterable[str]) -> None:
+    """Replace one section of a page that several commands write.
+
+    Parameters
+    ----------
+    page : Path
+        A page of evidence, with `<!-- name -->` where each section begins.
+    name : str
+        The section's.
+    lines : iterable of str
+        What it holds.
+
+    Raises
+    ------
+    ValueError
+        The page has no such section.
+    """
+    mark = f"<!-- {name} -->\n"
+    before, found, rest = page.read_text(encoding="utf-8").partition(mark)
+    if not found:
+        raise ValueError(f"{page} has no section {name}: put the line {mark.strip()} where it belongs")
+    after = re.search(r"^<!-- \w+ -->$", rest, re.MULTILINE)
+    text = "\n".join(lines).strip()
+    page.write_text(f"{before}{mark}{text}\n{chr(10) + rest[after.start() :] if after else ''}", encoding="utf-8")

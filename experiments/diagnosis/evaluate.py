@@ -10,7 +10,9 @@ plain distances of sequences as in its table II.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import re
 import sys
 import time
 from collections import defaultdict
@@ -23,10 +25,13 @@ import numpy as np
 from rapidfuzz.distance import Indel
 
 from experiments.common.evaluation import EVIDENCE, fill_page
+from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
+from experiments.diagnosis.shown import CUT, DESYNCHRONISED, LOST, SLOW
 from unperturbed.analysis.alignment import dtw_cost
 from unperturbed.analysis.diagnosis import (
     EventTrace,
+    anomaly_kinds,
     diagnose,
     dropping_distance,
     occurrence_distance,
@@ -35,11 +40,15 @@ from unperturbed.analysis.diagnosis import (
 )
 
 HERE = Path(__file__).parent
+_GSTREAMER = re.compile(r"GStreamer Core Library version ([\d.]+)")
 WITH_OBJECTS = ("level", "function", "object", "word")
 """What tells events apart for the diagnosis: without the object two sinks are one."""
 PAPERS = ("level", "function", "word")
 """The paper's data preparation, section IV-B."""
-KINDS = ("crash or truncation", "lost events", "desynchronisation", "slow streaming")
+KINDS = tuple(anomaly_kinds())
+"""What the diagnosis looks for; its page has a column for each."""
+MEASURED = (CUT, LOST, DESYNCHRONISED, SLOW)
+"""What is measured at the sinks. No change of the plan acts on a part of the run only, so that none is a slow phase."""
 THETA = 0.25
 
 
@@ -132,7 +141,7 @@ def plain_distances(reference: EventTrace, trace: EventTrace) -> dict[str, Any]:
 def confusion(found: Sequence[Diagnosed]) -> list[str]:
     """Return the confusion matrix, anomalies by verdict and kind, as Markdown."""
     groups = {"nothing changed": [one for one in found if one.is_clean]}
-    for kind in KINDS:
+    for kind in MEASURED:
         groups[f"{kind}, noticeable"] = [one for one in found if kind in one.noticed]
     rows = []
     groups["changed, and nothing to be noticed"] = [one for one in found if not one.is_clean and not one.noticed]
@@ -227,7 +236,7 @@ def missed(found: Iterable[Diagnosed]) -> list[str]:
     for one in found:
         wrong = one.verdict != "clean" if one.is_clean else bool(one.noticed) and not one.named_rightly
         if wrong:
-            there = "nothing changed" if one.is_clean else ", ".join(one.noticed)
+            there = _undisturbed(one.row) if one.is_clean else ", ".join(one.noticed)
             lines.append(
                 f"- `{one.row['name']}`: {there}; called "
                 f"{one.verdict}{': ' if one.kinds else ''}{', '.join(one.kinds)}."
@@ -235,7 +244,30 @@ def missed(found: Iterable[Diagnosed]) -> list[str]:
     return lines or ["None."]
 
 
-def page(found: Sequence[Diagnosed], references: int, seconds: float) -> str:
+def _undisturbed(row: dict[str, Any]) -> str:
+    """Return what the sinks and the host show of a run in which nothing was changed."""
+    apart = max(row["sound_late_ms"], row["sound_early_ms"])
+    return (
+        f"nothing changed (at the sinks {row['late_ms']:.0f} ms late, sound and picture {apart:.0f} ms apart; load "
+        f"{row['load']:.0f})"
+    )
+
+
+def recorded(folder: Path, rows: Sequence[dict[str, Any]]) -> str:
+    """Return the sentence that says when the traces were recorded, with which GStreamer, and on how busy a host."""
+    days = sorted(row["ended_at"][:10] for row in rows)
+    when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
+    loads = [row["load"] for row in rows]
+    again = sum(row["attempt"] > 1 for row in rows)
+    with gzip.open(folder / rows[0]["log"], "rt", errors="replace") as log:
+        version = next((found[1] for line in log if (found := _GSTREAMER.search(line))), "of unknown version")
+    return (
+        f"Recorded {when} by GStreamer {version}, at a load average of {np.median(loads):.1f} (at most "
+        f"{max(loads):.1f}; the stress of the experiment is part of it); {again} traces took more than one attempt."
+    )
+
+
+def page(found: Sequence[Diagnosed], references: int, seconds: float, made: str) -> str:
     """Return the page of evidence."""
     clean = [one for one in found if one.is_clean]
     noticeable = [one for one in found if one.noticed]
@@ -258,6 +290,7 @@ def page(found: Sequence[Diagnosed], references: int, seconds: float) -> str:
         table_2=table_2(found),
         missed=missed(found),
         seconds=seconds,
+        made=made,
     )
 
 
@@ -271,11 +304,12 @@ def main() -> None:
     rows = read_rows(folder)
     if not rows:
         raise SystemExit(f"{folder} holds no trace: record them first, python -m experiments.diagnosis.record {folder}")
+    made = f"{recorded(folder, rows)} {made_by()}"
     started = time.process_time()
     found = diagnose_all(folder, rows, lambda line: print(line, file=sys.stderr))
     target = EVIDENCE / "diagnosis.md"
     references = sum(row["role"] == "reference" for row in rows)
-    target.write_text(page(found, references, time.process_time() - started), encoding="utf-8")
+    target.write_text(page(found, references, time.process_time() - started, made), encoding="utf-8")
     print(f"written: {target}")
 
 

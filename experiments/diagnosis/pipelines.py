@@ -44,11 +44,15 @@ class Clip:
         The test sound, as audiotestsrc calls it.
     frames : int
         Pictures, at `FRAME_RATE`.
+    width, height : int
+        Of a picture.
     """
 
     name: str
     wave: str
     frames: int
+    width: int = WIDTH
+    height: int = HEIGHT
 
     @property
     def seconds(self) -> float:
@@ -95,7 +99,7 @@ class Pipeline:
         samples = SAMPLE_RATE * clip.frames // FRAME_RATE
         video = [
             *f"videotestsrc num-buffers={clip.frames} pattern={clip.name} kx2=10 ky2=10 kt=5".split(),
-            *f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={FRAME_RATE}/1".split(),
+            *f"! video/x-raw,format=I420,width={clip.width},height={clip.height},framerate={FRAME_RATE}/1".split(),
             *f"! {self.video_encoder}".split(),
             *f"! queue ! {self.muxer} name=mux ! filesink".split(),
             f"location={file}",

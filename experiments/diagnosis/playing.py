@@ -69,8 +69,19 @@ def build_probe(target: Path) -> None:
     subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(target), str(source)], check=True)
 
 
-def play(command: Sequence[str], processor: int, *, registry: Path, probe: Path, log: Path) -> Played:
-    """Run the player on a processor, its log at level 5 of all categories.
+def play(
+    command: Sequence[str],
+    processor: int,
+    *,
+    registry: Path,
+    probe: Path,
+    log: Path,
+    level: str = "*:5",
+    before: Sequence[str] = (),
+) -> Played:
+    """Run the player on a processor, its log at level 5 of all categories, or as GST_DEBUG takes it.
+
+    `before` is a command that becomes the player, as env does.
 
     Raises
     ------
@@ -82,7 +93,7 @@ def play(command: Sequence[str], processor: int, *, registry: Path, probe: Path,
     variables = {
         "LD_PRELOAD": str(probe),
         "SHOWN_FILE": str(shown),
-        "GST_DEBUG": "*:5",
+        "GST_DEBUG": level,
         "GST_DEBUG_NO_COLOR": "1",
         "GST_DEBUG_FILE": str(log),
         "GST_REGISTRY_UPDATE": "no",
@@ -91,7 +102,7 @@ def play(command: Sequence[str], processor: int, *, registry: Path, probe: Path,
     setting = ["env", *(f"{name}={value}" for name, value in variables.items())]
     started, busy_s, own_s = time.monotonic(), _busy_s(), _own_s()
     ended = subprocess.run(
-        ["taskset", "--cpu-list", str(processor), *setting, *command],
+        ["taskset", "--cpu-list", str(processor), *before, *setting, *command],
         env=environment(registry),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

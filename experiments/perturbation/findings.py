@@ -67,7 +67,17 @@ def _perturbed(verdict: Verdict) -> set[tuple[str, str]]:
 
 
 def _of(series: Series) -> list[str]:
-    describers = (_steps, _inner, _outer, _recovery, _nothing_added, _shams, _instructions, _alarms)
+    describers = (
+        _steps,
+        _inner,
+        _outer,
+        _inner_recovery,
+        _outer_recovery,
+        _nothing_added,
+        _shams,
+        _instructions,
+        _alarms,
+    )
     return [f"- {line}" for describe in describers if (line := describe(series))]
 
 
@@ -121,28 +131,33 @@ def _outer(series: Series) -> str:
     )
 
 
-def _recovery(series: Series) -> str:
+def _inner_recovery(series: Series) -> str:
+    return _recovery([step.inner.changes for step in series.steps], series, "an inner")
+
+
+def _outer_recovery(series: Series) -> str:
+    return _recovery([step.outer.changes for step in series.steps], series, "an outer")
+
+
+def _recovery(changes: Sequence[Sequence[Change]], series: Series, kind: str) -> str:
     """Describe the greatest return towards the baseline as more is added, which the paper saw in figure 7."""
     recoveries = [
         (abs(fallen.effect) - abs(later.effect), fallen, later, at, end)
-        for check in ("inner", "outer")
-        for changes in zip(*(_changes_of(step, check) for step in series.steps), strict=True)
-        for at, fallen in enumerate(changes)
+        for along in zip(*changes, strict=True)
+        for at, fallen in enumerate(along)
         if fallen.verdict == "perturbed"
-        for end, later in enumerate(changes[at + 1 :], at + 1)
+        for end, later in enumerate(along[at + 1 :], at + 1)
     ]
     if not recoveries:
-        return "No perturbed correlation could recover as more is added."
-    _, fallen, later, at, end = max(recoveries, key=lambda one: one[0])
+        return ""
+    gain, fallen, later, at, end = max(recoveries, key=lambda one: one[0])
+    if gain < series.spec.analysis.tolerance:
+        return f"No perturbed correlation of {kind.split()[1]} checks recovers by more than the tolerance."
     return (
-        f"The greatest recovery is that of {fallen.check} {_name(fallen)}: {fallen.effect:+.3f} from its baseline when "
-        f"{series.steps[at].metric} comes in ({fallen.verdict}), {later.effect:+.3f} when {series.steps[end].metric} "
-        f"does ({later.verdict})."
+        f"The greatest recovery of {kind} correlation is that of {_name(fallen)}: {fallen.effect:+.3f} from its "
+        f"baseline when {series.steps[at].metric} comes in ({fallen.verdict}), {later.effect:+.3f} when "
+        f"{series.steps[end].metric} does ({later.verdict})."
     )
-
-
-def _changes_of(step: Step, check: str) -> Sequence[Change]:
-    return (step.inner if check == "inner" else step.outer).changes
 
 
 def _nothing_added(series: Series) -> str:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.common.evaluation import EVIDENCE, evaluation_parser, fill_page, run_campaign
+from experiments.common.provenance import made_by, recorded
 from experiments.common.tables import markdown_table, right
 from experiments.structure.figures import draw
 from experiments.structure.milestones import (
@@ -40,9 +42,12 @@ from unperturbed.analysis.structure import (
     letters_of,
     structural_sequence,
 )
+from unperturbed.analysis.structure.dictionary.learning import Method
 from unperturbed.collectors.data import Trace
 
 HERE = Path(__file__).parent
+METHODS: tuple[Method, ...] = ("description_length", "monotone")
+"""The default, and the paper's composite algorithm."""
 NOISES = (0.0, 0.05, 0.1, 0.2, 0.4)
 COLUMNS = (
     "classes",
@@ -75,7 +80,9 @@ class Found:
     truth : Truth
         Of the first run, by its milestones.
     dictionary : Dictionary
-        Learned from the sequence.
+        Learned from the sequence, by default.
+    paper : Dictionary
+        Learned from the sequence by the paper's composite algorithm.
     """
 
     program: Program
@@ -83,6 +90,12 @@ class Found:
     sequence: StructuralSequence
     truth: Truth
     dictionary: Dictionary
+    paper: Dictionary
+
+    @property
+    def dictionaries(self) -> dict[str, Dictionary]:
+        """What each method learned."""
+        return {"default": self.dictionary, "paper": self.paper}
 
 
 def campaign_of(program: Program, folder: Path, spec: Path | None = None) -> Path:
@@ -101,7 +114,8 @@ def runs_of(campaign: Path, program: Program) -> tuple[Trace, ...]:
 def analyse(program: Program, runs: Sequence[Trace]) -> Found:
     """Find phases and words of the first run."""
     sequence = structural_sequence(runs[0], name=program.name)
-    return Found(program, tuple(runs), sequence, truth_of(runs[0], program), learn_dictionary(sequence))
+    default, paper = (learn_dictionary(sequence, method=method) for method in METHODS)
+    return Found(program, tuple(runs), sequence, truth_of(runs[0], program), default, paper)
 
 
 def with_noise(trace: Trace, sigma: float, seed: int) -> Trace:
@@ -149,30 +163,53 @@ def runs_table(found: Found) -> list[str]:
 
 
 def words_table(found: Found) -> list[str]:
-    """Return the words that were learned, beside the program's own."""
-    dictionary, phase_of = found.dictionary, phase_of_classes(found)
-    segments = dictionary.decomposition.words
+    """Return the words that each method learned, in the program's phases."""
+    phase_of = phase_of_classes(found)
     rows = []
-    for number, word in enumerate(dictionary.words):
-        phases = [found.program.phases[phase_of[int(symbol)]] for symbol in word]  # type: ignore[call-overload]
-        different = [phase for place, phase in enumerate(phases) if place == 0 or phases[place - 1] != phase]
-        rows.append((letters_of(word), int((segments == number).sum()), ", ".join(different)))
-    return markdown_table(["word", *right("times"), "its phases"], rows)
+    for method, dictionary in found.dictionaries.items():
+        segments = dictionary.decomposition.words
+        for number, word in enumerate(dictionary.words):
+            phases = [found.program.phases[phase_of[int(symbol)]] for symbol in word]  # type: ignore[call-overload]
+            different = [phase for phase, _ in groupby(phases)]
+            rows.append((method, letters_of(word), int((segments == number).sum()), ", ".join(different)))
+    return markdown_table(["method", "word", *right("times"), "its phases"], rows)
+
+
+def methods_table(found: Found) -> list[str]:
+    """Return how well the words of each method describe the run, and those of the phases' order by milestones."""
+    order = found.truth.order.tolist()
+    sources = {
+        "the run's symbols": found.dictionaries,
+        "the milestones' phases": dict(
+            zip(found.dictionaries, (learn_dictionary(order, method=method) for method in METHODS), strict=True)
+        ),
+    }
+    rows = [
+        (
+            source,
+            method,
+            len(learned.words),
+            f"{learned.bits.total:.0f} of {learned.baseline_bits:.0f}",
+            f"{learned.adequacy.cost:g}",
+            f"{learned.adequacy.bound:g}",
+            "yes" if learned.is_adequate else "no",
+            learned.stopped,
+        )
+        for source, dictionaries in sources.items()
+        for method, learned in dictionaries.items()
+    ]
+    heads = right("words", "bits", "J", "bound a(L)")
+    return markdown_table(["learnt of", "method", *heads, "adequate", "why the search ended"], rows)
 
 
 def words_paragraph(found: Found) -> str:
-    """Return how good the words are."""
-    dictionary, order = found.dictionary, found.truth.order.tolist()
+    """Return what the words are compared with."""
+    order = found.truth.order.tolist()
     own = description_length(order, [found.program.numbers(word) for word in found.program.words]).total
-    learned = learn_dictionary(order).bits.total
-    verdict = "adequate" if dictionary.is_adequate else "not adequate"
-    adequacy = dictionary.adequacy
     return (
-        f"The run's {len(found.sequence)} symbols take {dictionary.baseline_bits:.0f} bits spelt out and "
-        f"{dictionary.bits.total:.0f} by these words. J = {adequacy.cost:g}, bound {adequacy.bound:g}: {verdict}. The "
-        f"order of the run's phases, as milestones tell it, takes {own:.0f} bits by the program's own words and "
-        f"{learned:.0f} by words learnt of that order; the phases of the run's symbols are "
-        f"{indel_distance(_phase_order(found), order)} insertions and deletions from it."
+        f"Of {len(found.sequence)} symbols, and of {len(order)} phases, which take {own:.0f} bits by the program's own "
+        f"words. The phases of the run's symbols are {indel_distance(_phase_order(found), order)} insertions and "
+        "deletions from those by milestones."
     )
 
 
@@ -186,8 +223,7 @@ def phase_of_classes(found: Found) -> list[int]:
 def _phase_order(found: Found) -> list[int]:
     """Return the phases of the first run's classes, without repetitions."""
     phase_of = phase_of_classes(found)
-    phases = [phase_of[symbol] for symbol in found.sequence.symbols.tolist()]
-    return [phase for place, phase in enumerate(phases) if place == 0 or phases[place - 1] != phase]
+    return [phase for phase, _ in groupby(phase_of[symbol] for symbol in found.sequence.symbols.tolist())]
 
 
 def section(found: Found) -> str:
@@ -210,11 +246,13 @@ def section(found: Found) -> str:
             "",
             *runs_table(found),
             "",
-            "Words learnt of the first run:",
+            "Words learnt of the first run, by each method:",
             "",
             *words_table(found),
             "",
             words_paragraph(found),
+            "",
+            *methods_table(found),
             "",
         ]
     )
@@ -225,6 +263,7 @@ def main() -> None:
     parser = evaluation_parser(__doc__, "structure")
     parser.add_argument("--seeds", type=int, default=20, help="draws of planted classes of each kind (20)")
     arguments = parser.parse_args()
+    made = made_by()
     sections = []
     (EVIDENCE / "structure").mkdir(exist_ok=True)
     for program in (PHASES, BLOCKSORT):
@@ -239,6 +278,8 @@ def main() -> None:
         planted=planted_table(arguments.seeds),
         times=time_table(),
         seeds=arguments.seeds,
+        recorded=recorded(arguments.campaigns / program.name for program in (PHASES, BLOCKSORT)),
+        made=made,
     )
     (EVIDENCE / "structure.md").write_text(page)
     print(f"written: {EVIDENCE / 'structure.md'}")

@@ -12,11 +12,14 @@ from __future__ import annotations
 import argparse
 import random
 from itertools import groupby
+from pathlib import Path
 
-from experiments.common.evaluation import EVIDENCE
+from experiments.common.evaluation import EVIDENCE, fill_page
+from experiments.common.provenance import made_by
 from experiments.common.tables import markdown_table, right
 from unperturbed.analysis.structure import Composition, compare_structure, compose, structural_sequence
 
+HERE = Path(__file__).parent
 LETTERS = "abcde"
 CLASSES = {letter: number for number, letter in enumerate(LETTERS + "f")}
 SIZES, NOISES = (100, 300, 1000), (0.0, 0.05, 0.15)
@@ -36,16 +39,21 @@ def motif(rng: random.Random, letters: str) -> str:
     return symbols
 
 
+def noisy(rng: random.Random, exact: str, noise: float) -> str:
+    """Return a text with a share of its symbols lost, replaced or followed by another."""
+    symbols: list[str] = []
+    for symbol in exact:
+        other = rng.choice(LETTERS)
+        symbols += rng.choice(((), (other,), (symbol, other))) if rng.random() < noise else (symbol,)
+    return collapsed("".join(symbols))
+
+
 def run_of(rng: random.Random, motifs: list[str], size: int, noise: float) -> str:
     """Return motifs in a random order, a share of the symbols lost, replaced or followed by another."""
     exact = ""
     while len(exact) < size:
         exact = collapsed(exact + rng.choice(motifs))
-    noisy: list[str] = []
-    for symbol in exact:
-        other = rng.choice(LETTERS)
-        noisy += rng.choice(((), (other,), (symbol, other))) if rng.random() < noise else (symbol,)
-    return collapsed("".join(noisy))
+    return noisy(rng, exact, noise)
 
 
 def second_of(rng: random.Random, motifs: list[str], size: int, noise: float, kind: str) -> str:
@@ -65,6 +73,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40, help="pairs of runs of each kind (40)")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    made = made_by()
     rows = []
     for noise in NOISES:
         for size in SIZES:
@@ -87,16 +96,8 @@ def main() -> None:
             rows.append((f"{noise:.0%}", f"{size:,}", learned, *shares))
             print(*rows[-1], flush=True)
     table = markdown_table(right("noise", "symbols", "with words", *KINDS), rows)
-    text = f"""# When a second run is called different
-
-`python -m experiments.structure.second_run --pairs {arguments.pairs} --seed {arguments.seed}`. Both runs are made of \
-the same three motifs of 5 to 12 symbols over 5 classes, in a random order;
-the share of the symbols that the noise column says is lost, replaced or followed by another. Words are learnt of the \
-first; of {arguments.pairs} pairs, as many have words. Of these, called different
-at a level of 5 %, when the second has nothing foreign in it, and when a part of its length is made of one more motif.
-
-"""
-    (EVIDENCE / "structure_second_run.md").write_text(text + "\n".join(table) + "\n")
+    page = fill_page(HERE / "second_run.md", pairs=arguments.pairs, table=table, made=made)
+    (EVIDENCE / "structure_second_run.md").write_text(page)
 
 
 if __name__ == "__main__":

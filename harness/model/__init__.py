@@ -1,6 +1,6 @@
 """The input of a causal model (tables, prior knowledge, options) and the questions that are put to it."""
 
-from unperturbed.harness.model.checks import Checks, check, checks_json, read_screening
+from unperturbed.harness.model.checks import Checks, check, checks_json, read_independence, read_screening
 from unperturbed.harness.model.forecast import InterventionForecast, forecast, forecast_json
 from unperturbed.harness.model.knowledge import PriorKnowledge, parse_options, read_knowledge
 from unperturbed.harness.model.option_syntax import named_values
@@ -18,6 +18,7 @@ __all__ = [
     "named_values",
     "parse_options",
     "prepare_table",
+    "read_independence",
     "read_knowledge",
     "read_screening",
 ]

@@ -1,12 +1,13 @@
-"""Checks on the command line: the Markov check, and screening off."""
+"""Checks on the command line: the Markov check, screening off, and independences that the graph implies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from unperturbed.analysis.causal import CausalModel, MarkovCheck, ScreeningOff
+from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.model.option_syntax import names_of, split
 from unperturbed.harness.model.table import LOGARITHM
@@ -22,11 +23,36 @@ class Screening:
 
 
 @dataclass(frozen=True)
+class Independence:
+    """A question: whether the graph implies that two variables are independent given others."""
+
+    one: str
+    other: str
+    given: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImpliedIndependence:
+    """The answer, by d-separation."""
+
+    asked: Independence
+    separated: bool
+
+    def __str__(self) -> str:
+        pair = f"{self.asked.one} and {self.asked.other}"
+        given = f" given {listing(self.asked.given)}" if self.asked.given else ""
+        if self.separated:
+            return f"{pair} are independent{given}, by the graph"
+        return f"{pair} may be dependent{given}: the graph does not imply that they are independent"
+
+
+@dataclass(frozen=True)
 class Checks:
     """The results; None and empty if not requested."""
 
     markov: MarkovCheck | None
     screenings: tuple[ScreeningOff, ...]
+    independences: tuple[ImpliedIndependence, ...] = ()
 
 
 def read_screening(text: str, option: str) -> Screening:
@@ -53,8 +79,38 @@ def read_screening(text: str, option: str) -> Screening:
     return Screening(application, by, performance)
 
 
+def read_independence(text: str, option: str) -> Independence:
+    """Read `ONE | OTHER | GIVEN`; the last is a list of names, and may be left out.
+
+    Raises
+    ------
+    SpecError
+        Fewer than two or more than three parts, an empty one, several names in one of the first two, a name that comes
+        twice.
+    """
+    parts = split(text, "|")
+    if len(parts) not in {2, 3} or not all(part.strip() for part in parts):
+        raise SpecError(f"{option} {text}: write ONE | OTHER | GIVEN, in quotes, as in 'n | time | instr,misses'")
+    ends, given = [names_of(part, option) for part in parts[:2]], names_of(parts[2], option) if parts[2:] else ()
+    for names in ends:
+        if len(names) > 1:
+            raise SpecError(f"{option} {text}: {listing(names)} are several; ask of one pair of variables at a time")
+    (one,), (other,) = ends
+    every = [one, other, *given]
+    for name in every:
+        if every.count(name) > 1:
+            raise SpecError(f"{option} {text}: {name} is in two parts; the variables must differ")
+    return Independence(one, other, given)
+
+
 def check(
-    model: CausalModel, screenings: Sequence[Screening], *, markov: bool, logged: Sequence[str], seed: int
+    model: CausalModel,
+    screenings: Sequence[Screening],
+    independences: Sequence[Independence] = (),
+    *,
+    markov: bool,
+    logged: Sequence[str],
+    seed: int,
 ) -> Checks:
     """Run the requested checks. `logged` are columns in whose place their logarithms are analysed.
 
@@ -71,11 +127,16 @@ def check(
     found = tuple(
         model.screens_off(named(one.application), named(one.performance), by=named(one.by)) for one in screenings
     )
-    return Checks(model.check_markov(seed=seed) if markov else None, found)
+    implied = []
+    for asked in independences:
+        one, other, *given = named([asked.one, asked.other, *asked.given])
+        implied.append(ImpliedIndependence(Independence(one, other, tuple(given)), model.separated(one, other, given)))
+    return Checks(model.check_markov(seed=seed) if markov else None, found, tuple(implied))
 
 
 def checks_json(checks: Checks) -> dict[str, Any]:
     """Return the results as JSON types; NaN is null. Without checks, nothing."""
     markov = {} if checks.markov is None else {"markov": checks.markov.to_dict()}
     screenings = {"screens_off": [one.to_dict() for one in checks.screenings]} if checks.screenings else {}
-    return markov | screenings
+    implied = [{**asdict(one.asked), "separated": one.separated, "words": str(one)} for one in checks.independences]
+    return markov | screenings | ({"separated": implied} if implied else {})

@@ -86,8 +86,8 @@ def merge_campaign(
     anchor = campaign.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None
     merged = merge(traces, on=align_on(campaign, traces[0]), anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
-    open_ones = sorted({verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
     merged_ones = {trace.attributes["configuration"] for trace in traces}
+    open_ones = sorted(merged_ones & {verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
     perturbed = [one.configuration for one in checked.verdicts if one.verdict == "perturbed"]
     doubtful = [name for name in changes if name in merged_ones and any(map(_is_open, changes[name]))]
     notes = (

@@ -25,6 +25,8 @@ from pathlib import Path
 
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
+__all__ = ["make_logs", "run_here"]
+
 _LOG = Path(__file__).parents[1] / "analysis" / "diagnosis" / "data" / "pipeline.log"
 _OWN = "read_events"
 _LINE_BYTES = 146.5
@@ -120,7 +122,7 @@ _WAYS: Mapping[str, tuple[str, Callable[[Path], int]]] = {
 }
 
 
-def _make_logs(folder: Path, lines: int) -> tuple[Path, Path]:
+def make_logs(folder: Path, lines: int) -> tuple[Path, Path]:
     """Write the log, and a short one to warm up with."""
     kept = _LOG.read_bytes().splitlines(keepends=True)
     ready = next(number for number, line in enumerate(kept) if b"initialized GStreamer successfully" in line)
@@ -155,11 +157,12 @@ def _measure_here(way: str, long: Path, short: Path) -> None:
     print(json.dumps({**took, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 
 
-def _run(way: str, long: Path, short: Path) -> dict[str, float]:
+def run_here(script: str, *arguments: str) -> dict[str, float]:
+    """Run a measurement of a script in a process of its own, on one processor; return what it prints."""
     one = min(os.sched_getaffinity(0))
     environment = {**os.environ, **dict.fromkeys(("POLARS_MAX_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), "1")}
     done = subprocess.run(
-        [sys.executable, __file__, "--measure", way, str(long), str(short)],
+        [sys.executable, script, "--measure", *arguments],
         env=environment,
         capture_output=True,
         text=True,
@@ -167,9 +170,13 @@ def _run(way: str, long: Path, short: Path) -> dict[str, float]:
         preexec_fn=lambda: os.sched_setaffinity(0, {one}),
     )
     if done.returncode:
-        raise SystemExit(f"{way} failed: {done.stderr[-2000:]}")
+        raise SystemExit(f"{arguments[0]} failed: {done.stderr[-2000:]}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def _run(way: str, long: Path, short: Path) -> dict[str, float]:
+    return run_here(__file__, way, str(long), str(short))
 
 
 def main() -> int:
@@ -190,7 +197,7 @@ def main() -> int:
     ways = [way for way, (library, _) in _WAYS.items() if find_spec(library)]
     made: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder:
-        long, short = _make_logs(Path(folder), lines)
+        long, short = make_logs(Path(folder), lines)
         size = long.stat().st_size
         _run(_OWN, short, short)  # compiles, the first time
         for _ in range(runs):

@@ -72,10 +72,10 @@ The kernels of `analysis/alignment`, beside other libraries. The section is writ
         _EVIDENCE / "event_distances.md",
         """# How fast event traces are compared
 
-The distances of `analysis/diagnosis`, beside other libraries. The section is written by the command below it;
+The distances of `analysis/diagnosis`, beside other libraries. Each section is written by the command below it;
 `make bench` prints the same tables.
 """,
-        ("event_distances",),
+        ("event_distances", "event_sizes"),
     ),
     _Page(
         _EVIDENCE / "causal_learning.md",

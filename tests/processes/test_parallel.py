@@ -150,7 +150,8 @@ def test_the_calibration_s_page(shared, tmp_path, monkeypatch):
     }.items():
         monkeypatch.setattr(study, name, value)
     monkeypatch.setattr(study, "PAGE", study.PAGE.replace("{seconds:.0f} s", ""))
-    cloudpickle.register_pickle_by_value(study)  # as if it were run as a script
+    for name in ("shared_calibration", "calibration_common", "calibration_outer"):
+        cloudpickle.register_pickle_by_value(sys.modules[name])  # as if it were run as a script
     alone = study.page(4, 1, tmp_path / "one.svg")
     with shared():
         assert study.page(4, 1, tmp_path / "one.svg") == alone

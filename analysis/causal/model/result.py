@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from unperturbed.analysis.causal.describe import edges_table, formulas_table, summary_sentence, variables_table
-from unperturbed.analysis.causal.discovery import Equivalence, Pair, Separation
+from unperturbed.analysis.causal.discovery import Contradiction, Equivalence, Pair, Separation
 from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest
-from unperturbed.analysis.causal.model.markov import MarkovCheck, ScreeningOff, check_markov, screens_off
+from unperturbed.analysis.causal.model.markov import (
+    MarkovCheck,
+    ScreeningOff,
+    check_markov,
+    p_value_of_residuals,
+    screens_off,
+)
 from unperturbed.analysis.causal.model.prediction import Forecast, intervene, predict
 from unperturbed.analysis.causal.model.separation import separates
 from unperturbed.analysis.causal.regression import Mechanism
@@ -114,6 +120,8 @@ class CausalModel(Result):
         Share of subsamples in which a pair was adjacent, edges and others.
     settings : Settings
         How it was learnt.
+    contradictions : tuple of Contradiction
+        Dependences in the table that the graph denies, which no search could mend; `str` says each in words.
     """
 
     data: Data
@@ -125,6 +133,7 @@ class CausalModel(Result):
     assumed: tuple[Arrow, ...]
     stabilities: Mapping[Pair, float]
     settings: Settings
+    contradictions: tuple[Contradiction, ...] = ()
 
     _page = "unperturbed.analysis.report:render_model"
 
@@ -270,14 +279,25 @@ class CausalModel(Result):
     ) -> MarkovCheck:
         """Test whether each variable is independent of its non-descendants given its causes; see `markov.check_markov`.
 
-        `test` is one on another table; by default the regression test on the model's own one, from which it was learnt.
+        `test` is one on another table; by default the regression test on the model's own one, from which it was learnt:
+        then what it refutes is confirmed by what the variable's formula leaves.
         """
         parents = {
             name: [*self.parents(name), *(one for one, end in self.assumed if end == name)] for name in self.data.names
         }
         inputs = [name for name in self.knowledge.inputs if name in parents]
+
+        def confirm(target: str, other: str) -> float:
+            return p_value_of_residuals(self._test, self.mechanisms[target], other)
+
         return check_markov(
-            test or self._test, parents, inputs=inputs, alpha=alpha, permutations=permutations, seed=seed
+            test or self._test,
+            parents,
+            inputs=inputs,
+            confirm=confirm if test is None and self.mechanisms else None,
+            alpha=alpha,
+            permutations=permutations,
+            seed=seed,
         )
 
     def screens_off(
@@ -341,6 +361,7 @@ class CausalModel(Result):
             "assumed": self.assumed,
             "separations": [_fields(one) for one in self.separations],
             "equivalences": [{**_fields(one), "words": str(one)} for one in self.equivalences],
+            "contradictions": [{**_fields(one), "words": str(one)} for one in self.contradictions],
             "mechanisms": [self._mechanism_dict(name) for name in self.data.names if name in self.mechanisms],
         }
 

@@ -193,7 +193,7 @@ def decompose(
     stretch_price: float | None = None,
     symbol_prices: ArrayLike = 0.0,
 ) -> Decomposition:
-    """Cut a sequence into segments whose distances to their nearest words add up to the least.
+    """Cut a sequence into segments, none too long, whose distances to their nearest words add up to the least.
 
     Parameters
     ----------
@@ -231,8 +231,9 @@ def decompose(
     Notes
     -----
     Equations (6) and (7) of the paper, exactly: C(e) = min over 1 ≤ l ≤ longest and words k of C(e − l) + ρ(L[e − l :
-    e], y_k), with C(0) = 0. O(n · longest · words) steps for words of up to 64 symbols (of each further 64 as many
-    again), and O(n) memory.
+    e], y_k), with C(0) = 0. The minimum is over decompositions without a segment of more than `longest` symbols; one
+    with longer segments may cost less, as "xxxxxxab" over the word "ab" does: 6 in one segment, 8 in segments of up to
+    4. O(n · longest · words) steps for words of up to 64 symbols (of each further 64 as many again), and O(n) memory.
     """
     encoded = encode(sequence, words)
     size, count = len(encoded.codes), len(encoded.words)

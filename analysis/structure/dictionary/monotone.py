@@ -1,9 +1,10 @@
 """The paper's own search: kernel of the segments and decomposition over the kernel's words, alternately.
 
 "Structural analysis of measurement paths", sections 2 and 3. No quantity is made smaller by both steps: the kernel is
-the exact solution of (3), the decomposition that of (7), and what one gains the other may lose. So every dictionary on
-the way is scored by its description length and the shortest one is kept; dictionaries that have been seen before are
-recognised, since the alternation may run in a cycle.
+the exact solution of (3), within the bounds that `kernel` states, the decomposition that of (7) among segments of at
+most twice the longest word and of no more than the greatest length, and what one gains the other may lose. So every
+dictionary on the way is scored by its description length and the shortest one is kept; dictionaries that have been seen
+before are recognised, since the alternation may run in a cycle.
 
 What the paper leaves open: its kernel takes one power p, here several are tried. It ends when the dictionary does not
 change, here also in a cycle or after so many rounds. "With a new starting vocabulary" it runs again where the model is
@@ -12,8 +13,8 @@ of twice the longest word become words, so that words may double until two of th
 here they have a greatest length.
 
 The kernel of a set of segments is the subset of "maximally distant" ones, which the paper takes as words: eqs. (2), (3)
-and (5), Kuznetsov's method of monotonic functions. The maximum over all subsets is exact, by one pass that removes the
-segment of least weight again and again.
+and (5), Kuznetsov's method of monotonic functions. The maximum over all subsets is exact (within the bounds that
+`kernel` states), by one pass that removes the segment of least weight again and again.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Kernel:
 
 
 def kernel(distances: ArrayLike, power: float = 1.0, *, smallest: bool = False) -> Kernel:
-    """Find the subset whose least connected member is connected best, exactly.
+    """Find the subset whose least connected member is connected best: exactly, within the bounds in the notes.
 
     Parameters
     ----------
@@ -107,9 +108,10 @@ def kernel(distances: ArrayLike, power: float = 1.0, *, smallest: bool = False) 
     Notes
     -----
     Of rows with the same weight the lowest is removed first. O(d²) time and one copy of the matrix. Sums are whole
-    numbers, so that they do not drift as columns are subtracted: exact for whole distances and a whole power; else of a
-    resolution that lies below the rounding of the powers, and weights that differ by no more than that rounding are
-    equal.
+    numbers, so that they do not drift as columns are subtracted. They are exact for whole distances of at most 2⁵³ and
+    a whole power, while d times the largest power is at most 2⁶¹: of 100 segments with distances up to 64, to power 9.
+    Else they have a resolution that lies below the rounding of the powers, and weights that differ by no more than that
+    rounding, 2⁻⁵² of d times the largest power, are equal.
     """
     matrix = _checked(distances)
     if not (power > 0 and math.isfinite(power)):

@@ -1,5 +1,5 @@
-"""Equations (17) and (18) of the paper fitted to each data type; the effect of the optimisation; misses of omitted
-sizes.
+"""Equations (17) and (18) of the paper fitted to each data type; effects of optimisation and precision; misses of
+omitted sizes.
 
 Lemeire et al., "Causal analysis for performance modeling of computer programs", sections 8.2 and 8.3.
 """
@@ -20,7 +20,9 @@ from unperturbed.analysis.causal import PartialDerivative, fit_mechanism, partia
 Floats = NDArray[np.float64]
 
 BAND = 30
-"""Width of the bands of n in which runs with and without the optimisation are compared: few have the same n."""
+"""Width of the bands of n in which runs are compared that differ in another parameter: few have the same n."""
+PRECISIONS = {"float": 32, "double": 64}
+"""Data types of floating-point numbers that the processor computes alike, and their bits."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def effect_of_optimisation(table: Measured) -> tuple[PartialDerivative, list[Eff
 
     The parameter "band" is the middle of its n.
     """
-    banded = table.frame.with_columns(band=(pl.col("n") // BAND) * BAND + BAND / 2)
+    banded = _banded(table.frame)
     cost, instructions = (
         partial_derivative(banded, of, "optimisation", parameters=["band", "datatype", "optimisation"])
         for of in (table.cost, "instr_op")
@@ -176,6 +178,22 @@ def effect_of_optimisation(table: Measured) -> tuple[PartialDerivative, list[Eff
         low, middle, high = np.quantile(here, [0.25, 0.5, 0.75]).tolist()
         found.append(Effect(name, len(here), middle, low, high, float(np.median(fewer))))
     return cost, found
+
+
+def of_precision(table: Measured) -> pl.DataFrame:
+    """Return the runs with floating-point numbers of 32 or 64 bits, the column `precision`."""
+    frame = table.frame.filter(pl.col("datatype").is_in(list(PRECISIONS)))
+    return frame.with_columns(precision=pl.col("datatype").replace_strict(PRECISIONS))
+
+
+def effect_of_precision(table: Measured) -> PartialDerivative:
+    """Return ∂cost/∂precision, a bit, a step for each band of n and optimisation."""
+    banded = _banded(of_precision(table))
+    return partial_derivative(banded, table.cost, "precision", parameters=["band", "optimisation", "precision"])
+
+
+def _banded(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(band=(pl.col("n") // BAND) * BAND + BAND / 2)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from experiments.causal.decomposition.models import (
     first_order,
     parameter_model,
     parameters_of,
+    precision,
     second_order,
 )
 from experiments.causal.decomposition.tables import BYTES, Measured, measured
@@ -79,6 +80,7 @@ def evaluated(table: Measured) -> Evaluated:
         second=second_order(table),
         effect=effects_model,
         effects=effects,
+        precision=precision(table),
         steps=steps,
         curves=parameters_of(table),
         parameters=parameter_model(table, [step.datatype for step in stepped]) if enough else None,

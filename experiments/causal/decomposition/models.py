@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from experiments.causal.decomposition.equations import Effect, effect_of_optimisation, step_of
+from experiments.causal.decomposition.equations import (
+    Effect,
+    effect_of_optimisation,
+    effect_of_precision,
+    of_precision,
+    step_of,
+)
 from experiments.causal.decomposition.tables import BYTES, Measured
 from unperturbed.analysis.causal import CausalModel, CurveParameters, Knowledge, curve_parameters, learn, prepare
 
@@ -44,6 +51,39 @@ def effect(table: Measured) -> tuple[CausalModel, list[Effect]]:
         prepare(steps, kinds={"n": "continuous"}), Knowledge(inputs=["n", "datatype"], outputs=[derivative.name])
     )
     return model, effects
+
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """What the precision of floating-point numbers costs, as section 8.5 asks of JPEG 2000's.
+
+    Attributes
+    ----------
+    model : CausalModel
+        Of the runs with 32 or 64 bits: n, precision, optimisation and the cost.
+    derivative : CausalModel
+        Of ∂cost/∂precision: what it depends on.
+    name : str
+        Of the derivative.
+    bits : list of float
+        The derivative in each band of n with and without the optimisation, a bit.
+    """
+
+    model: CausalModel
+    derivative: CausalModel
+    name: str
+    bits: list[float]
+
+
+def precision(table: Measured) -> Precision:
+    """Learn whether the precision acts on the cost, and what its effect depends on."""
+    runs = of_precision(table).select("n", "precision", "optimisation", table.cost)
+    model = learn(prepare(runs, kinds={"n": "continuous"}), inputs=["n", "precision", "optimisation"])
+    found = effect_of_precision(table)
+    steps = found.steps.select(pl.col("band").alias("n"), "optimisation", found.name)
+    known = Knowledge(inputs=["n", "optimisation"], outputs=[found.name])
+    derivative = learn(prepare(steps, kinds={"n": "continuous"}), known)
+    return Precision(model, derivative, found.name, steps[found.name].to_list())
 
 
 def parameters_of(table: Measured) -> CurveParameters:

@@ -116,13 +116,14 @@ def pgm(levels: NDArray[np.uint8]) -> bytes:
 
 
 def main() -> None:
-    """Write a file KIND-WIDTHxHEIGHT.pgm of every kind and size."""
+    """Write a file KIND-WIDTHxHEIGHT.pgm of every kind and size that is asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--widths", required=True, help="in pixels, separated by commas")
     parser.add_argument("--heights", required=True)
+    parser.add_argument("--kinds", default=",".join(KINDS), help="all, unless told otherwise")
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
-    for kind in KINDS:
+    for kind in arguments.kinds.split(","):
         for width in map(int, arguments.widths.split(",")):
             for height in map(int, arguments.heights.split(",")):
                 (arguments.folder / f"{kind}-{width}x{height}.pgm").write_bytes(pgm(picture(kind, width, height)))

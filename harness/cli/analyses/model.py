@@ -129,6 +129,13 @@ class Command:
             metavar="'A,B | C,D | E'",
             help="test whether C and D carry every effect of A and B on E",
         )
+        asked.add_argument(
+            "--separated",
+            action="append",
+            default=[],
+            metavar="'A | B | C,D'",
+            help="tell whether the graph implies that A and B are independent given C and D (nothing is tested)",
+        )
         parser.add_argument("--json", action="store_true", help="print everything as JSON")
         for name, what in (
             ("html", "an HTML page with the graph, formulas and data"),
@@ -147,10 +154,18 @@ class Command:
         _check(arguments)
         from unperturbed.analysis.causal import learn
         from unperturbed.harness.cli.warming import warm_once
-        from unperturbed.harness.model import check, forecast, named_values, prepare_table, read_screening
+        from unperturbed.harness.model import (
+            check,
+            forecast,
+            named_values,
+            prepare_table,
+            read_independence,
+            read_screening,
+        )
 
         asked = named_values(arguments.do, "--do", "n=100,datatype=int") if arguments.do else {}
         screenings = [read_screening(text, "--screens-off") for text in arguments.screens_off]
+        independences = [read_independence(text, "--separated") for text in arguments.separated]
         prior = _prior_knowledge(arguments)
         table = prepare_table(arguments.table, prior, missing=arguments.missing)
         warm_once("model")
@@ -163,7 +178,9 @@ class Command:
             seed=arguments.seed,
         )
         found = forecast(model, asked, logged=prior.log, seed=arguments.seed) if asked else None
-        checks = check(model, screenings, markov=arguments.check_markov, logged=prior.log, seed=arguments.seed)
+        checks = check(
+            model, screenings, independences, markov=arguments.check_markov, logged=prior.log, seed=arguments.seed
+        )
         _write(arguments, table, model, checks)
         if arguments.json:
             print(json.dumps(_json(table, model, found, checks), indent=2, ensure_ascii=False))

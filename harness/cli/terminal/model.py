@@ -52,6 +52,7 @@ def show_model(table: ModelInput, model: CausalModel, forecast: InterventionFore
     if checks.markov is not None:
         _print_list(console, "Markov check", markov_sentences(checks.markov))
     _print_list(console, "screening off", map(str, checks.screenings))
+    _print_list(console, "implied independence", map(str, checks.independences))
     if forecast is not None:
         _forecast(console, model, forecast)
 

@@ -146,14 +146,16 @@ def compare_outer(reference, observed, of_pairs, alpha, tolerance):
     tested = counts * (spread / k + shared), relative**2 * spread / r, (k + r - 2) / 2
     near, far = [tested], [(*tested[:2], k + r - 2)]
     if r > 1:
-        added = (k - 1) / 3
+        improbable = float(stats.f.sf(second / (relative**2 * first), r - 1, k - 1))
+        added = min((k - 1) / 3, 1.5 * (r - 1)) * min(1, improbable / 0.05)
         own = (added * relative**2 * first + (r - 1) * second) / (added + r - 1)
         a, b = counts * (first / k + shared), own / r
         near.append((a, b, satterthwaite(start, end, a, b, k - 1, added + r - 1)))
         far.append(near[-1])
     narrow, wide = widest(start, end, near, alpha), widest(start, end, far, alpha / 2)
     low, high = (wide[0], narrow[1]) if end < start else (narrow[0], wide[1])
-    return from_fisher(end) - from_fisher(start), low, high, p, level_reaching(start, end, *tested, tolerance)
+    beyond = max(level_reaching(start, end, *errors, tolerance) for errors in near)
+    return from_fisher(end) - from_fisher(start), low, high, p, beyond
 
 
 def outer(path, reference, other):

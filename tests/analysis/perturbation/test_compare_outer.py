@@ -128,3 +128,17 @@ def test_a_fall_of_three_tenths_is_found_and_one_by_the_tolerance_is_not_called_
             assert called >= 0.95
         else:
             assert called <= limit
+
+
+@pytest.mark.parametrize("k", [10, 26, 100])
+def test_more_baseline_runs_do_not_hide_checked_runs_that_spread_several_times_as_wide(k):
+    # A fall by the tolerance was called perturbed in .13, .20 and .27 of campaigns.
+    rng = np.random.default_rng([12, k])
+    n, r = 20_000, 3
+    before, fall, ratio = fisher(np.array(0.9)), 0.1, 5
+    after = fisher(np.array(0.9 - fall))
+    reference = from_fisher(before + 0.05 * rng.standard_normal((k, n)))
+    observed = from_fisher(after + ratio * 0.05 * rng.standard_normal((r, n)))
+    compared = compare_outer_runs(reference, observed, np.zeros(n), intervals=300, alpha=ALPHA)
+    true = from_fisher(before) - from_fisher(after)
+    assert ((compared.p_beyond(true) <= ALPHA) & (compared.high < -true)).mean() <= 0.1

@@ -22,7 +22,7 @@ def victims(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 def test_kills_lose_no_whole_record(tmp_path: Path, victims: dict[int, Path], case: Case) -> None:
     chance = random.Random(11)
     kills = whole = 0
-    while kills < 40 or whole <= 400:  # an observer that a busy host lets wait writes fewer records
+    while kills < 40 or whole <= 400:  # on a busy host the observer writes fewer records
         facts = kill_one(tmp_path, victims[case.workers], case, interval_ns=100_000, delay_s=chance.uniform(0, 0.02))
         assert facts.faults == ()
         kills += 1

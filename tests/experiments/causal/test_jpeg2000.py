@@ -18,7 +18,7 @@ import pytest
 
 from experiments.causal import evaluate
 from experiments.causal.jpeg import claims as jpeg_claims
-from experiments.causal.jpeg import drawing, findings, models, tables
+from experiments.causal.jpeg import drawing, findings, models, sizes, tables
 from unperturbed.collectors.data import Column
 from unperturbed.errors import DataError
 from unperturbed.harness.spec import Listed, load_spec
@@ -84,6 +84,11 @@ def test_pictures_are_the_same_each_time_and_of_the_size_asked_for(pictures: Mod
         folder.mkdir()
         script = FOLDER / "jpeg2000" / "make_images.py"
         subprocess.run([sys.executable, script, "--widths", "40,24", "--heights", "17", folder], check=True)
+    few = tmp_path / "few"
+    few.mkdir()
+    of_few = ["--widths", "40", "--heights", "17", "--kinds", "text,noise", few]
+    subprocess.run([sys.executable, script, *of_few], check=True)
+    assert sorted(path.name for path in few.iterdir()) == ["noise-40x17.pgm", "text-40x17.pgm"]
     made = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert made == sorted(f"{kind}-{width}x17.pgm" for kind in pictures.KINDS for width in (24, 40))
     for name in made:
@@ -215,6 +220,36 @@ def test_a_section_of_a_simulator_has_figures_and_words_of_its_own(
         drawn = re.findall(r"\(causal/(\w+\.svg)\)", section)
         assert len(drawn) == 5
         assert all(name.startswith(f"{prefix}_") and (tmp_path / name).exists() for name in drawn)
+
+
+def test_sizes_of_the_papers_range_change_nothing_a_pixel_where_they_are_no_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, columns = runs("lossless", cycles="simulated")
+    one_layer = frame.with_columns(pl.col("layers").replace(2, 1))
+    table = tables.per_pixel(one_layer, columns, "lossless", start_s=START)
+    monkeypatch.setattr(sizes, "read_runs", lambda *_: table)
+    monkeypatch.setattr(sizes, "learn_models", partial(models.learn_models, test="regression", subsamples=0))
+    section = sizes.findings(tmp_path, tmp_path)
+    assert "a *cartoon* and a *photograph* and a *text* have 192 or 384 pixels in a row" in section
+    assert "No edge from width or height to a value per pixel. | yes |" in section
+    assert "| width: 192 → 384 | " in section
+    assert re.findall(r"^\| (\d+ × \d+) ", section, re.MULTILINE) == [
+        "192 × 192",
+        "192 × 384",
+        "384 × 192",
+        "384 × 384",
+    ]
+
+
+def test_the_sweep_of_sizes_makes_the_pictures_it_reads_and_counts_as_the_others_do() -> None:
+    spec, other = (load_spec(FOLDER / f"jpeg2000_{name}.yaml") for name in ("sizes", "lossless"))
+    assert spec.program.build == other.program.build and spec.measure.hardware == other.measure.hardware
+    for name in ("width", "height"):
+        values = spec.parameters[name]
+        assert isinstance(values, Listed)
+        assert f"--{name}s {','.join(map(str, values.values))} " in (spec.program.prepare or "")
+        assert min(values.values) == 500
 
 
 def test_instructions_and_misses_of_two_sources_are_refused() -> None:

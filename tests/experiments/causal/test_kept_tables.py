@@ -33,7 +33,7 @@ def test_tables_are_small_and_say_what_they_are() -> None:
 @pytest.mark.parametrize("part", KEPT, ids=lambda part: part.name)
 def test_a_section_is_what_the_learner_makes_of_its_tables(part: evaluate.Part, tmp_path: Path) -> None:
     (tmp_path / "causal").mkdir()
-    made = evaluate.evaluated(part, evaluate.STORED, tmp_path)
+    made = evaluate.evaluated(part, evaluate.STORED, tmp_path, "Made.")
     written = evaluate.sections_of(EVIDENCE / "causal.md")[part.name]
     # Last digits may differ with libraries; which edges there are, and which claims hold, may not.
     words = [re.sub(r"[−-]?\d[\d.,e+−-]*", "#", text) for text in (made, written)]

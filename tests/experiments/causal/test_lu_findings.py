@@ -159,6 +159,18 @@ def test_the_saving_of_the_optimisation_is_found_in_each_type(tmp_path: Path) ->
         assert one.bands >= 3
 
 
+def test_the_derivative_over_the_precision_is_found(tmp_path: Path) -> None:
+    cpi = dict(zip(SIZES, (0.5, 0.6, 0.7, 0.8, 0.9, 2.0), strict=True)) | {"float": 0.5, "double": 0.9}
+    table = tables.measured(_campaign(tmp_path, Planted(cpi=cpi, miss=dict.fromkeys(SIZES, 0.0))))
+    derivative = equations.effect_of_precision(table)
+    assert derivative.name == "dC_op_dprecision"
+    steps = derivative.steps
+    for optimisation in (0, 1):
+        instructions = table.frame.filter(optimisation=optimisation)["instr_op"].median()
+        here = steps.filter(optimisation=optimisation)[derivative.name].median()
+        assert here == pytest.approx((0.9 - 0.5) * instructions / 32, rel=0.1)
+
+
 def test_misses_of_new_sizes_are_foretold_only_where_the_size_makes_them(tmp_path: Path) -> None:
     table = tables.measured(_campaign(tmp_path, Planted()))
     (same,) = equations.left_out_sizes(table, [8])
@@ -293,7 +305,7 @@ def test_a_table_is_kept_and_evaluated_again_without_running(
     page = (tmp_path / "evidence" / "causal.md").read_text()
     assert list(evaluate.sections_of(tmp_path / "evidence" / "causal.md")) == ["lu_processor"]
     assert "## 300 rows" in page
-    assert "; evaluated with version " in page
+    assert "Made by `python " in page
     assert "Tables of the sweeps are kept in " in page
     assert "No table was kept of" not in page
     unkept = evaluate.page_of({"lu": "## LU, simulated (sections 8.2 and 8.3)"})

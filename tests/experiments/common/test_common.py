@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.common.claims import Claim, agreement, claims_table
-from experiments.common.evaluation import evaluation_parser, fill_page, run_campaign
+from experiments.common.evaluation import evaluation_parser, fill_page, put_section, run_campaign
 from experiments.common.figures import panels, save
 from experiments.common.provenance import MANIFEST, made_by, recorded
 from experiments.common.tables import markdown_table, right
@@ -97,3 +97,14 @@ def test_a_page_says_by_what_it_was_made() -> None:
         + r" with version \S+ on .+, \d+ processors, at a load average of [\d.]+ before it began\.",
         made,
     ), made
+
+
+def test_a_section_of_a_page_is_replaced_and_the_others_stay(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n<!-- one -->\n\n<!-- two -->\nold\n")
+    put_section(page, "one", ["## One", "", "text"])
+    put_section(page, "two", ["new", "lines"])
+    put_section(page, "one", ["## One again"])
+    assert page.read_text() == "# Page\n\n<!-- one -->\n## One again\n\n<!-- two -->\nnew\nlines\n"
+    with pytest.raises(ValueError, match="no section three: put the line <!-- three --> where it belongs"):
+        put_section(page, "three", [])

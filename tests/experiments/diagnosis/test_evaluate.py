@@ -67,13 +67,15 @@ def test_a_cell_is_diagnosed_and_told(recorded: Path) -> None:
     assert by_name["lost"].named_rightly
     assert by_name["lost"].lcs > 200 > by_name["c0"].lcs
     assert said == ["decode, ball: 1 of 1"]
-    page = evaluate.page(found, 4, 1.0)
+    page = evaluate.page(found, 4, 1.0, "Made by hand.")
     assert (
         "**0 of 2 clean traces are called anomalous. Of 1 noticeable anomalies 1 are found, and the kind of 1 is named "
         "rightly.**" in page
     )
     assert "| drop coded | 0.5 probability | 1 | 1 | 1 | 1 | 1 |" in page
-    assert "| lost events, noticeable | 1 | 0 | 0 | 1 | 0 | 1 | 0 | 0 |" in page
+    assert "| lost events, noticeable | 1 | 0 | 0 | 1 | 0 | 1 | 0 | 0 | 0 |" in page
+    assert "… slow streaming | … slow phase |" in page
+    assert "Made by hand. The evaluation took 1 s" in page
     assert "## Told wrongly\n\nNone." in page
     assert "{" not in page
 
@@ -85,7 +87,9 @@ def test_the_best_threshold_errs_least() -> None:
 
 def test_what_is_told_wrongly_is_listed() -> None:
     def told(role: str, noticed: dict[str, str], verdict: str, *kinds: str) -> Any:
-        return evaluate.Diagnosed({"name": "x", "role": role, "noticed": noticed}, verdict, kinds, (0, 0), 0, 0.0)
+        row = {"name": "x", "role": role, "noticed": noticed, "load": 3.1}
+        row |= {"late_ms": 165.3, "sound_late_ms": 0.6, "sound_early_ms": 29.0}
+        return evaluate.Diagnosed(row, verdict, kinds, (0, 0), 0, 0.0)
 
     right = [told("clean", {}, "clean"), told("anomalous", {"lost events": ""}, "anomalous", "lost events")]
     assert evaluate.missed(right) == ["None."]
@@ -94,6 +98,7 @@ def test_what_is_told_wrongly_is_listed() -> None:
         told("anomalous", {"lost events": ""}, "anomalous", "slow streaming"),
     )
     assert evaluate.missed([alarm, misnamed]) == [
-        "- `x`: nothing changed; called anomalous: lost events.",
+        "- `x`: nothing changed (at the sinks 165 ms late, sound and picture 29 ms apart; load 3); called anomalous: "
+        "lost events.",
         "- `x`: lost events; called anomalous: slow streaming.",
     ]

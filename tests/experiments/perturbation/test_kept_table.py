@@ -33,7 +33,7 @@ def test_the_page_says_what_it_holds() -> None:
 def test_the_headlines_change_and_its_sham_are_those_of_the_table() -> None:
     page = (EVIDENCE / "perturbation.md").read_text()
     (said,) = re.findall(
-        r"\((\w+), (inner|outer) (\w+)(?: – (\w+))? when (\w+) comes in\) is (\S+), "
+        r"\((\w+), (inner|outer) (\w+)(?: – (\w+))? when (\w+) comes in, at [^)]*\)\) is (\S+), "
         r"and in the sham, which counts nothing, (\S+)\.",
         page,
     )

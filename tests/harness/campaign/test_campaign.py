@@ -387,6 +387,19 @@ def test_merge_names_a_configuration_that_is_perturbed_within_its_runs(
     assert not [one for one in left.notes if "perturbed within" in one]
 
 
+def test_merge_says_whose_verdict_is_open_only_of_what_is_merged(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked_and_all_open(campaign: CampaignSpec, traces: Traces) -> CampaignVerdicts:
+        found = check(campaign, traces)
+        return replace(found, verdicts=tuple(replace(verdict, verdict="undecided") for verdict in found.verdicts))
+
+    monkeypatch.setattr(merging, "check", checked_and_all_open)
+    for without, named in ((), "anchor, steps"), (["steps"], "anchor"):
+        notes = merging.merge_campaign(finished.campaign, without=without, force=True).notes
+        assert f"The verdict is open (shifted or undecided): {named}." in notes
+
+
 def test_align_says_how_two_runs_belong_together(finished: Finished, tmp_path: Path) -> None:
     first, second = [
         path.parent

@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -14,6 +17,11 @@ import pytest
 from tests.harness.phases_campaign import unperturbed, write_spec
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.planning import list_metrics
+from unperturbed.errors import RunError
+from unperturbed.harness.campaign import run
+from unperturbed.harness.campaign.execution import run_campaign
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.spec import load_spec
 
 KERNEL = ["perf::task-clock", "perf::page-faults", "perf::context-switches"]
 OUTSIDE = {
@@ -38,6 +46,22 @@ def processor_seconds(campaign: Path, trace: Trace) -> float:
     """Return how long the program of a run had a processor, by the kernel's account of the ended process."""
     outcome = json.loads((campaign / "runs" / trace.attributes["run"] / "meta.json").read_text())["outcome"]
     return float(outcome["user_s"] + outcome["system_s"])
+
+
+@pytest.mark.parametrize("sampler", ["outside", "inside"])
+def test_a_run_is_kept_if_the_observer_saw_its_end_though_the_harness_came_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampler: str
+) -> None:
+    spec = load_spec(write_spec(tmp_path, **OUTSIDE | {"measure__sampler": sampler}))
+    late = SimpleNamespace(monotonic_ns=lambda: time.monotonic_ns() + 10_000_000_000)
+    monkeypatch.setattr(run, "time", late)
+    progress = create_autospec(Progress, instance=True)
+    if sampler == "outside":
+        run_campaign(spec, tmp_path / "campaign", progress)
+        assert len(traces(tmp_path / "campaign", "steps")) == 3
+    else:  # nobody else saw the end: the program may have gone on without records
+        with pytest.raises(RunError, match=r"the records end .* s before the program did"):
+            run_campaign(spec, tmp_path / "campaign", progress)
 
 
 def test_a_campaign_observed_from_outside(tmp_path: Path) -> None:

@@ -181,6 +181,31 @@ def test_the_markov_check_and_screening_off(table: str, capsys: pytest.CaptureFi
     assert "screening off\n  not refuted: instr screens datatype off from cycles" in output
 
 
+def test_independences_that_the_graph_implies(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = (
+        "--separated",
+        "datatype | cycles | instr",
+        "--separated",
+        "datatype|cycles",
+        "--separated",
+        "n | datatype",
+    )
+    found = told(capsys, table, "--tiers", TIERS, *asked)["separated"]
+    assert [one["separated"] for one in found] == [True, False, True]
+    assert (found[0]["one"], found[0]["other"], found[0]["given"]) == ("datatype", "cycles", ["instr"])
+    code, output, _ = run(capsys, table, "--tiers", TIERS, *asked, *FAST)
+    assert code == 0
+    assert (
+        "implied independence\n"
+        "  datatype and cycles are independent given instr, by the graph\n"
+        "  datatype and cycles may be dependent: the graph does not imply that they are independent\n"
+        "  n and datatype are independent, by the graph\n"
+    ) in output
+    # Of columns whose logarithms are analysed, the variables are these.
+    found = told(capsys, table, "--tiers", TIERS, "--log", "n,cycles,time", "--separated", "time | n | cycles")
+    assert (found["separated"][0]["one"], found["separated"][0]["given"]) == ("log_time", ["log_cycles"])
+
+
 def test_an_edge_that_is_forbidden_is_missed_by_the_markov_check(
     table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -285,6 +310,11 @@ INPUTS = ("--inputs", "n,datatype")
         (["--screens-off", "n | | time"], "write APPLICATION | CHARACTERISTICS | PERFORMANCE"),
         (["--screens-off", "n | instr | n"], "n is in two parts"),
         (["--screens-off", "n | instrs | time", "--tiers", TIERS, *FAST], "no column 'instrs'; did you mean 'instr'"),
+        (["--separated", "n"], "--separated n: write ONE | OTHER | GIVEN"),
+        (["--separated", "n | time | "], "write ONE | OTHER | GIVEN"),
+        (["--separated", "n,instr | time"], "n and instr are several; ask of one pair"),
+        (["--separated", "n | time | n"], "n is in two parts"),
+        (["--separated", "n | tine | instr", "--tiers", TIERS, *FAST], "no column 'tine'; did you mean 'time'"),
         (["--inputs", "m"], "inputs: the table has no column 'm'"),
     ],
 )

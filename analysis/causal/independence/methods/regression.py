@@ -25,6 +25,7 @@ from unperturbed.analysis.causal.independence.base import IndependenceTest, Outc
 from unperturbed.analysis.causal.independence.compiled import compiled_loop
 from unperturbed.analysis.causal.independence.features import Features, features_of
 from unperturbed.analysis.causal.independence.residuals import ConditioningSet
+from unperturbed.analysis.causal.independence.smooth import MOST_ROWS, Smoother
 from unperturbed.analysis.causal.table import Data, Floats
 from unperturbed.common.extras import LazyLibrary
 
@@ -215,6 +216,9 @@ class RegressionTest(IndependenceTest):
         self._residuals: _Recent[tuple[str, frozenset[str]], _Residuals] = _Recent(_KEPT_BYTES)
         self._neighbours: _Recent[frozenset[str], Neighbours] = _Recent(_KEPT_BYTES / 4)
         self._shares: dict[tuple[str, frozenset[str]], float] = {}
+        self._smoothers: _Recent[frozenset[str], Smoother] = _Recent(_KEPT_BYTES / 4)
+        chosen = np.random.default_rng(0).permutation(data.rows)[:MOST_ROWS]
+        self._smoothed_rows = np.sort(chosen)
 
     @classmethod
     def create(cls, data: Data, *, alpha: float, seed: int, regression: RegressionTest) -> RegressionTest:  # noqa: ARG003
@@ -239,6 +243,35 @@ class RegressionTest(IndependenceTest):
     def determines(self, given: Sequence[str], name: str) -> bool:
         """Tell whether some variables determine another."""
         return bool(given) and self.unexplained(name, given) < self._determined
+
+    def p_value_of_residuals(self, residuals: Floats, other: str, given: Sequence[str]) -> float:
+        """Return the p-value of a dependence of a formula's residuals on a variable that is smoothed by its parents.
+
+        Because both are residuals, what the formula misses does harm only where the smoothed variable misses the same.
+
+        Parameters
+        ----------
+        residuals : float64, shape (rows,)
+            What a formula of the others leaves of a further variable.
+        other : str
+            The variable.
+        given : sequence of str
+            The formula's parents.
+
+        Returns
+        -------
+        float
+            1 where the others determine the variable.
+        """
+        rows = self._smoothed_rows
+        smoother = self._smoothers.get(frozenset(given))
+        if smoother is None:
+            smoother = Smoother([self._features[name] for name in given], rows)
+            self._smoothers.keep(frozenset(given), smoother)
+        columns, unexplained, freedom = smoother.residuals(self._features[other].scales[rows])
+        columns = columns[:, unexplained > self._determined]
+        left = residuals[rows] - residuals[rows].mean()
+        return _association(_orthonormal(left[:, None]), _orthonormal(columns), int(freedom)).p_value
 
     def _tested(self, one: str, other: str, held: frozenset[str]) -> Outcome:
         first, second = self._residuals_of(one, held), self._residuals_of(other, held)

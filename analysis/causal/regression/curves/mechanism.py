@@ -19,7 +19,10 @@ from unperturbed.analysis.causal.regression.curves.search import Search
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism
 from unperturbed.analysis.causal.regression.parameters import Parameter, parameters_of
 from unperturbed.analysis.causal.table import Category, Codes, Floats
+from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
+
+special = LazyLibrary("scipy.special")
 
 
 def number(value: float) -> str:
@@ -143,6 +146,9 @@ _WORTH_IMPROVING = 0.5
 _WEIGHINGS, _SAME_BITS = 20, 1e-3
 """How often a curve's rows are weighed anew by it, and bits that need no further time."""
 
+_LEAST_TAIL = 1e-3
+"""Share of further runs on either side of whose errors nothing more is said."""
+
 _SearchOf: TypeAlias = Callable[[Errors, Floats | None], Search]
 
 _LEAST_RATIO = 4.0
@@ -230,6 +236,16 @@ class CurveMechanism(Mechanism):
                 return np.asarray(self.observed / level - 1)
         return np.asarray(np.log(self.observed) - level)
 
+    @cached_property
+    def _least(self) -> float:
+        """The least value that a count can have: 0, or 1 if it was never 0; −∞ of what is no count.
+
+        Whole numbers that are nowhere negative are counts. Curves of further variables may have their logarithm, which
+        0 has not.
+        """
+        is_count = self.observed.min() >= 0 and bool((self.observed == np.floor(self.observed)).all())
+        return min(float(self.observed.min()), 1.0) if is_count else -math.inf
+
     def values_of(self, rows: Codes) -> Floats:
         """Return what the target was in some rows of the table."""
         return self.observed[rows]
@@ -240,9 +256,9 @@ class CurveMechanism(Mechanism):
         spread = self.curve.spread
         match self.errors:
             case "even":
-                return level, np.sqrt(spread**2 + uncertainty**2)
+                return np.maximum(level, self._least), np.sqrt(spread**2 + uncertainty**2)
             case "proportional":
-                return level, np.sqrt((spread * level) ** 2 + uncertainty**2)
+                return np.maximum(level, self._least), np.sqrt((spread * level) ** 2 + uncertainty**2)
         variance = spread**2 + uncertainty**2
         mean = np.exp(level + variance / 2)
         return mean, mean * np.sqrt(np.expm1(variance))
@@ -257,13 +273,27 @@ class CurveMechanism(Mechanism):
             return np.asarray(random.choice(self.observed, 1 if rows is None else rows))
         inputs, level, uncertainty = self._levels(columns, rows)
         level = level + uncertainty * random.standard_normal(inputs.rows)
-        error = random.choice(self.residuals, inputs.rows)
+        error = self._errors_at(random.random(inputs.rows))
         match self.errors:
             case "even":
-                return np.asarray(level + error)
+                return np.maximum(level + error, self._least)
             case "proportional":
-                return np.asarray(level * (1 + error))
+                return np.maximum(level * (1 + error), self._least)
         return np.asarray(np.exp(level + error))
+
+    def _errors_at(self, shares: Floats) -> Floats:
+        """Return the errors of further runs below which these shares of them lie.
+
+        Of n runs, the kth smallest has k / (n + 1) of all further ones below it (Wilks, "Determination of sample sizes
+        for setting tolerance limits", 1941); beyond the smallest and the greatest, errors grow as Student's t. Errors
+        of further runs are greater than residuals of fitted ones by the parameters that were fitted.
+        """
+        freedom, least = self.curve.degrees_of_freedom, 1 / (self.rows + 1)
+        errors = np.interp(shares, least * np.arange(1, self.rows + 1), np.sort(self.residuals))
+        tails = np.maximum(np.minimum(shares, 1 - shares), _LEAST_TAIL)
+        beyond = tails < least
+        errors[beyond] *= special.stdtrit(freedom, tails[beyond]) / special.stdtrit(freedom, least)
+        return np.asarray(errors * math.sqrt(self.rows / freedom))
 
     def log_density(self, columns: Columns, values: Sequence[object] | Floats) -> Floats:
         """Return the logarithm of the normal density of values, of their logarithms where errors are factors."""

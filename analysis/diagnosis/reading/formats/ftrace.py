@@ -4,6 +4,8 @@ As tracefs prints them (Documentation/trace/ftrace.rst of the kernel), and as `t
 
               <idle>-0       [001] d..2. 17284.993652: sched_switch: prev_comm=swapper/1 …
                 bash-1977    [000] .... 17284.993652: sys_close <-system_call_fastpath
+                bash-1977    [000] .... 17284.993652: sys_read(fd: 3, buf: 7ffc0cbb7b48, count: 1000)
+                bash-1977    [000] .... 17284.993652: sys_read -> 0x10
               player-1234    [002]  1234.567890: print:                tracing_mark_write: ffmpeg:decode:frame 12
 """
 
@@ -42,12 +44,13 @@ _FAULTS = {
     _NAME: "no event behind the time",
 }
 
-_SPACE, _COLON, _LESS, _MINUS, _OPEN, _CLOSE, _HASH = 32, 58, 60, 45, 91, 93, 35
+_SPACE, _COLON, _LESS, _MINUS, _MORE, _OPEN, _CLOSE, _HASH, _PARENTHESIS = 32, 58, 60, 45, 62, 91, 93, 35, 40
 
 
 _CPU_COLON, _CPU_SPACE, _CPUS, _VERSION, _LOST, _CALLER = (
     padded(begin) for begin in ("CPU:", "CPU ", "cpus=", "version = ", "[LOST ", "=> ")
 )
+_SYSCALL = padded("sys_")
 _MARKER, _PRINT, _FUNCTION = padded("tracing_mark_write:"), padded("print:"), padded("function:")
 _MARKER_LENGTH, _PRINT_LENGTH, _FUNCTION_LENGTH = 19, 6, 9
 
@@ -80,6 +83,24 @@ def _after_processor(source: Any, start: Integer, stop: Integer) -> Integer:
                 return end + 1
         at += 1
     return -1
+
+
+@compiled
+def _head_end(source: Any, name: Integer, name_end: Integer, argument: Integer, stop: Integer) -> Integer:
+    """Return the end of `name` in `name:` and `name <-`, of `sys_read(`, of `sys_read ->`; else its start."""
+    if starts_with(source, name, stop, _SYSCALL):
+        at = name
+        while at < name_end:
+            if source[at] == _PARENTHESIS:
+                return at + 1
+            at += 1
+        if argument + 1 < stop and source[argument] == _MINUS and source[argument + 1] == _MORE:
+            return argument + 2
+    if source[name_end - 1] == _COLON:
+        return name_end - 1
+    if argument + 1 < stop and source[argument] == _LESS and source[argument + 1] == _MINUS:
+        return name_end
+    return name
 
 
 @compiled
@@ -120,12 +141,8 @@ def _parse(source: Any, start: Integer, stop: Integer, settings: Any, tail: Any)
         if callee_end == argument:
             return no_event(_NAME)
         return event(time, argument, callee_end, 0)
-    if source[name_end - 1] == _COLON:
-        return event(time, name, name_end - 1, 0) if name_end - 1 > name else no_event(_NAME)
-    # tracefs' "callee <-caller"
-    if argument + 1 < stop and source[argument] == _LESS and source[argument + 1] == _MINUS:
-        return event(time, name, name_end, 0)
-    return no_event(_NAME)
+    head_end = _head_end(source, name, name_end, argument, stop)
+    return event(time, name, head_end, 0) if head_end > name else no_event(_NAME)
 
 
 scan = line_scanner(_parse)
@@ -155,6 +172,9 @@ def _describe(head: bytes, tail: bytes, options: ReadOptions) -> EventType:  # n
     if tail:
         return EventType.from_name(tail.decode(errors="backslashreplace"))
     name = head.decode(errors="backslashreplace")
+    if name.startswith("sys_") and name.endswith(("(", "->")):  # named as trace-cmd and perf script name them
+        entry = "enter" if name.endswith("(") else "exit"
+        return EventType(f"sys_{entry}_{name.removeprefix('sys_').rstrip('(-> ')}", "syscalls")
     system, colon, event_name = name.partition(":")
     return EventType(event_name, system) if colon else EventType(name, _KERNEL)
 

@@ -412,3 +412,17 @@ def test_any_table_is_described_and_not_longer_than_without_parents(made, target
     assert len(found.draw(columns, random, data.rows)) == data.rows
     shuffled = random.permutation(data.rows)
     assert fit_mechanism(data.take(shuffled), target, parents).bits == pytest.approx(found.bits, rel=1e-5, abs=1e-3)
+
+
+@pytest.mark.parametrize(("least", "bound"), [(0, 0.0), (3, 1.0)])
+def test_a_count_is_not_forecast_below_what_a_count_can_be(least, bound):
+    """A count that was never 0 is at least 1, so that its logarithm has a value."""
+    random = np.random.default_rng(1)
+    x = np.linspace(0, 10, 100)
+    counts = np.maximum(np.rint(5 * x + random.normal(0, 15, 100)), least)
+    counts[0] = least
+    found = fit_mechanism(prepare(pl.DataFrame({"x": x, "y": counts})), "y", ["x"], errors="even")
+    assert min(found.draw({"x": [-1.0] * 400}, random)) == bound
+    assert found.predict({"x": [-100.0]})[0][0] == bound
+    halves = fit_mechanism(prepare(pl.DataFrame({"x": x, "y": counts + 0.5})), "y", ["x"], errors="even")
+    assert min(halves.draw({"x": [-1.0] * 400}, random)) < 0

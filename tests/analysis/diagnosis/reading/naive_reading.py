@@ -153,6 +153,9 @@ def ftrace(log: bytes) -> Naive:
         if words[1] == b"tracing_mark_write:":
             name = text(normalised(words[2]))
             found.events.append((time, name, name.partition(":")[0] if ":" in name else "", ""))
+        elif words[1].startswith(b"sys_") and (b"(" in words[1] or words[2:3] == [b"->"]):
+            entry = "enter" if b"(" in words[1] else "exit"
+            found.events.append((time, f"sys_{entry}_{text(words[1].partition(b'(')[0][4:])}", "syscalls", ""))
         else:
             found.events.append((time, text(words[1][:-1]), "kernel", ""))
     return found.sort()

@@ -250,6 +250,27 @@ def test_ftrace_as_trace_cmd_reports_it() -> None:
     assert told(functions) == [(17284993652000, "sys_close", "kernel", "")]
 
 
+def test_ftrace_of_system_calls_as_tracefs_prints_them() -> None:
+    log = b"""# tracer: nop
+            bash-29978   [000] ..... 26641.510960: sys_dup2(oldfd: 0xc, newfd: 2)
+            bash-29978   [000] ..... 26641.510961: sys_dup2 -> 0x2
+            bash-29978   [000] ..... 26641.510962: sys_sched_yield()
+            bash-29978   [000] ..... 26641.510963: sys_sched_yield -> 0x0
+"""
+    trace = read(log)
+    assert trace.reading is not None
+    assert trace.reading.bad_lines == 0
+    assert told(trace) == [
+        (26641510960000, "sys_enter_dup2", "syscalls", ""),
+        (26641510961000, "sys_exit_dup2", "syscalls", ""),
+        (26641510962000, "sys_enter_sched_yield", "syscalls", ""),
+        (26641510963000, "sys_exit_sched_yield", "syscalls", ""),
+    ]
+    agree(trace, ftrace(log))
+    perf = read(b"bash 29978 [000] 26641.510960: syscalls:sys_enter_dup2: oldfd: 0x0000000c, newfd: 0x00000002\n")
+    assert told(perf) == told(trace)[:1]
+
+
 def test_figure_1_of_the_paper() -> None:
     trace = read(b"1965720232 ffmpeg:gst_ffmpegdec_chain:Received\n1965979119 ffmpeg:gst_ffmpegdec_frame:data\n")
     assert told(trace)[0] == (1965720232, "ffmpeg:gst_ffmpegdec_chain:Received", "ffmpeg", "")

@@ -109,6 +109,12 @@ def test_a_word_longer_than_the_sequence_is_a_word_still():
     assert (found.cost, found.cuts.tolist(), found.words.tolist()) == (3.0, [0, 2], [0])
 
 
+def test_a_segment_longer_than_twice_the_longest_word_may_cost_less():
+    # Section 3 bounds segments so; the documentation names this case.
+    assert decompose("xxxxxxab", ["ab"]).cost == 8
+    assert decompose("xxxxxxab", ["ab"], longest=8).cost == 6
+
+
 def test_a_sequence_without_symbols_has_no_segments():
     for words in ([], ["ab"]):
         found = decompose("", words)

@@ -1,0 +1,449 @@
+"""Agreement of the directed graph with its data: variables that contradict it are searched again.
+
+The adjacency search tests with sets of any neighbours. Where only the inputs are known to come first, such a set may
+hold an effect of both ends, and separates what acts on what: page faults carry nearly all that a script's inputs say of
+its instructions, and cause few of them. After orientation parents and descendants are known, and each variable has to
+pass what the paper validates models by (section 8.2) and chooses causes by (section 7.2):
+
+- an input that changes it when the other inputs are held fixed is one of its ancestors: nothing causes an input, so
+  that no other explanation is left;
+- given its parents, it is independent of what is not its effect, the Markov condition of section 3;
+- the inputs alone do not describe it in fewer bits than its parents do, nor does one of its effects describe it better
+  than it describes the effect.
+
+The parents of one that fails are searched again, by description length, among its parents, the inputs, and what it
+depends on without being its cause. Then all edges are directed again. What fails still, after some rounds, is returned,
+even where no description is shorter: a test may find what no formula describes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from unperturbed.analysis.causal.discovery.adjacency import Separation, pair_of
+from unperturbed.analysis.causal.discovery.contradiction import Contradiction
+from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, WORTH_A_PARENT, Bits
+from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
+from unperturbed.analysis.causal.discovery.refinement import Refined
+from unperturbed.analysis.causal.independence import IndependenceTest, Outcome
+from unperturbed.analysis.causal.table import Arrow, Knowledge
+from unperturbed.analysis.multiple_testing import benjamini_hochberg
+
+_MOST_ROUNDS = 4
+_UNTESTED_WORTH = 2 * WORTH_A_PARENT
+"""The bits that other parents must save where the independence test finds no dependence on them."""
+_FALSE_REFUTATIONS = 0.05
+"""Share of what is returned as refuted although it holds; as `CausalModel.check_markov` has it."""
+
+
+@dataclass(frozen=True)
+class Descriptions:
+    """Shortest descriptions of variables by others, each of a target and its parents in the table's order.
+
+    Attributes
+    ----------
+    bits : callable
+        The description's length.
+    used : callable
+        The parents that occur in it.
+    p_value : callable
+        Of a test whether what it leaves unexplained depends on another variable, the third argument; NaN where there
+        is none.
+    """
+
+    bits: Bits
+    used: Callable[[str, tuple[str, ...]], Collection[str]]
+    p_value: Callable[[str, tuple[str, ...], str], float]
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """A directed graph, as far as it could be made to agree with its data.
+
+    Attributes
+    ----------
+    graph : Refined
+        Adjacencies and separations.
+    orientation : Orientation
+        Directions of its edges.
+    assumed : tuple of (source, target)
+        Directions that were taken for edges that are open.
+    searched_again : frozenset of str
+        Variables whose parents were searched again.
+    contradictions : tuple of Contradiction
+        What contradicts the data still.
+    """
+
+    graph: Refined
+    orientation: Orientation
+    assumed: tuple[Arrow, ...]
+    searched_again: frozenset[str]
+    contradictions: tuple[Contradiction, ...]
+
+
+def agree(
+    names: Sequence[str],
+    graph: Refined,
+    test: IndependenceTest,
+    descriptions: Descriptions,
+    knowledge: Knowledge,
+    *,
+    determined: Callable[[str, Sequence[str]], bool],
+    alpha: float = 0.01,
+) -> Agreed:
+    """Direct a graph, and search again the parents of variables that contradict their data.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The variables, in the table's order.
+    graph : Refined
+        The undirected graph.
+    test : IndependenceTest
+        The independence test.
+    descriptions : Descriptions
+        Of variables by possible parents.
+    knowledge : Knowledge
+        Prior knowledge; it is never contradicted.
+    determined : callable
+        Tells whether a variable is determined by others.
+    alpha : float, default 0.01
+        Inputs that are falsely found to change a variable, among all that are (Benjamini and Hochberg).
+
+    Returns
+    -------
+    Agreed
+        The directed graph, and what contradicts the data still.
+    """
+    work = _Agreement(tuple(names), graph, test, descriptions, knowledge, determined, alpha)
+    for _ in range(_MOST_ROUNDS):
+        work.direct()
+        if not work.search_failing():
+            break
+    return work.agreed()
+
+
+class _Agreement:
+    """The graph while it is made to agree."""
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        graph: Refined,
+        test: IndependenceTest,
+        descriptions: Descriptions,
+        knowledge: Knowledge,
+        determined: Callable[[str, Sequence[str]], bool],
+        alpha: float,
+    ) -> None:
+        self._names = names
+        self._test = test
+        self._descriptions = descriptions
+        self._knowledge = knowledge
+        self._determined = determined
+        self._alpha = alpha
+        self._near = {name: set(near) for name, near in graph.adjacent.items()}
+        self._separations = dict(graph.separations)
+        self._p_values = dict(graph.p_values)
+        self._equivalences = graph.equivalences
+        self._inputs = tuple(name for name in names if name in knowledge.inputs)
+        self._again: set[str] = set()
+        self._turned: set[Arrow] = set()
+        self._acting: dict[str, frozenset[str]] = {}
+        self._changing = self._inputs_that_change()
+        self._oriented = Orientation(frozenset(), frozenset(), frozenset())
+        self._assumed: tuple[Arrow, ...] = ()
+        self._parents: dict[str, frozenset[str]] = {}
+
+    def direct(self) -> None:
+        """Direct all edges, open ones by assumption."""
+        adjacent = {name: frozenset(near) for name, near in self._near.items()}
+        forbidden = (*self._knowledge.forbidden, *sorted(self._turned))
+        known = replace(self._knowledge, forbidden=forbidden) if self._turned else self._knowledge
+        self._oriented = orient(adjacent, self._separations, known, determined=self._determined)
+        self._assumed = extend(self._names, self._oriented.directed, self._oriented.undirected, known)
+        parents: dict[str, set[str]] = {name: set() for name in self._names}
+        for source, target in (*self._oriented.directed, *self._assumed):
+            parents[target].add(source)
+        self._parents = {name: frozenset(of) for name, of in parents.items()}
+
+    def search_failing(self) -> bool:
+        """Search the parents of variables that fail again, causes first; return whether any parents changed."""
+        return bool([target for target in self._causes_first() if self._search(target)])
+
+    def agreed(self) -> Agreed:
+        """Return the graph; inputs that act on a variable become its ancestors, whatever else fails."""
+        if self._again or self._turned:
+            self.direct()
+            for target in self._causes_first():
+                lost = self._lost(target, self._parents[target])
+                if lost:
+                    self._become_parents(target, self._parents[target] | lost)
+                    arrows = {(name, target) for name in lost}
+                    one = self._oriented
+                    self._oriented = Orientation(one.directed | arrows, one.undirected, one.conflicts)
+            self._correct_separations()
+        contradictions = self._contradictions()
+        adjacent = {name: frozenset(near) for name, near in self._near.items()}
+        equivalences = tuple(
+            one
+            for one in self._equivalences
+            if adjacent[one.target].issuperset(one.kept) and adjacent[one.target].isdisjoint(one.left_out)
+        )
+        graph = Refined(adjacent, dict(self._separations), equivalences, dict(self._p_values))
+        return Agreed(graph, self._oriented, self._assumed, frozenset(self._again), contradictions)
+
+    def _search(self, target: str) -> bool:
+        """Search a variable's parents again if it contradicts the data."""
+        if target in self._inputs or target in self._knowledge.definitions:
+            return False
+        turned = self._turn_effects(target)
+        before = self._parents[target]
+        lost = self._lost(target, before)
+        # Where nothing is known of causes, a wrong direction may as well be why others are dependent.
+        dependent = frozenset(name for name in self._dependent(target, before) if self._is_known(name, target))
+        refuted = frozenset(name for name in self._refuted(target, before) if self._is_known(name, target))
+        acting = frozenset(
+            name
+            for name in self._acting_on(target)
+            if name in before | dependent | refuted or not self._defines(name, before)
+        )
+        worse = bool(acting) and self._bits(target, acting) < self._bits(target, before) - _UNTESTED_WORTH
+        if not (lost or dependent or refuted or worse):
+            return turned
+        kept = frozenset(name for name in before if self._knowledge.always_adjacent(name, target))
+        other = dependent | refuted
+        starts = [before | lost | dependent, before | acting | dependent, before | other, acting | kept, before]
+        found = min(dict.fromkeys(starts), key=lambda one: self._bits(target, one))
+        found = self._shortest(target, found, before | acting | other, kept, instead=other)
+        found |= self._lost(target, found)
+        if found == before:
+            return turned
+        self._become_parents(target, found)
+        self._again.add(target)
+        return True
+
+    def _turn_effects(self, target: str) -> bool:
+        """Turn edges to a variable's effects that describe it better than it describes them; return whether any is.
+
+        Of two directions that knowledge leaves, that of the shorter description of both variables together is taken, as
+        by Janzing and Schölkopf, "Causal inference using the algorithmic Markov condition" (2010).
+        """
+        effects = [name for name in self._names if target in self._parents[name] and self._inputs]
+        turned = False
+        for name in effects:
+            if not self._knowledge.allows(name, target) or self._knowledge.requires(target, name):
+                continue
+            parents = self._parents[name] - {target}
+            if any(target in self._ancestors(one) for one in parents):
+                continue
+            own, of_effect = self._parents[target], parents | self._acting_on(name)
+            saved = self._bits(target, own) - self._bits(target, own | {name})
+            if saved <= WORTH_A_PARENT:
+                continue
+            more = min(self._bits(name, one) for one in (parents, of_effect)) - self._bits(name, self._parents[name])
+            if more < saved - WORTH_A_PARENT:
+                self._parents[name], self._parents[target] = parents, own | {name}
+                self._turned.discard((name, target))
+                self._turned.add((target, name))
+                turned = True
+        return turned
+
+    def _shortest(
+        self,
+        target: str,
+        found: frozenset[str],
+        candidates: Collection[str],
+        kept: frozenset[str],
+        instead: Collection[str] = (),
+    ) -> frozenset[str]:
+        """Drop parents that the description is not longer without, add candidates that shorten it, and put some of them
+        instead of others, until none does."""
+
+        def shortest(sets: list[frozenset[str]]) -> frozenset[str]:
+            return min(sets, key=lambda one: self._bits(target, one), default=found)
+
+        while True:
+            now = self._bits(target, found)
+            needed = found & (kept | set(self._descriptions.used(target, self._sorted(found))))
+            if needed != found and self._bits(target, needed) < now + TIE_BITS:
+                found = needed
+                continue
+            less = self._sorted(found - kept)
+            fewer = shortest([found - {name} for name in less])
+            if fewer != found and self._bits(target, fewer) < now + TIE_BITS:
+                found = fewer
+                continue
+            longer = shortest([found | {name} for name in self._sorted(candidates) if name not in found])
+            if self._bits(target, longer) <= now - WORTH_A_PARENT:
+                found = longer
+                continue
+            more = self._sorted(set(instead) - found)
+            other = shortest([found - {name} | {one} for name in less for one in more])
+            if self._bits(target, other) > now - TIE_BITS:
+                return found
+            found = other
+
+    def _inputs_that_change(self) -> dict[str, frozenset[str]]:
+        """Return for each variable the inputs on which it depends given the other inputs."""
+        pairs = [(name, one) for name in self._names if name not in self._inputs for one in self._inputs]
+        outcomes = [self._test.test(one, name, [each for each in self._inputs if each != one]) for name, one in pairs]
+        p_values = benjamini_hochberg([math.nan if one.determined else one.p_value for one in outcomes])
+        found: dict[str, set[str]] = {name: set() for name in self._names}
+        for (name, one), p_value in zip(pairs, p_values.tolist(), strict=True):
+            if p_value <= self._alpha and self._knowledge.allows(one, name):
+                found[name].add(one)
+        return {name: frozenset(some) for name, some in found.items()}
+
+    def _acting_on(self, target: str) -> frozenset[str]:
+        """Return the inputs that shorten a variable's description where inputs alone may be parents."""
+        if target not in self._acting:
+            found = frozenset(name for name in self._inputs if self._knowledge.allows(name, target))
+            self._acting[target] = self._shortest(target, found, (), frozenset())
+        return self._acting[target]
+
+    def _lost(self, target: str, parents: Collection[str]) -> frozenset[str]:
+        """Return the inputs that act on a variable, and are no ancestors of these parents, nor among them."""
+        if target in self._inputs or target in self._knowledge.definitions:
+            return frozenset()
+        reached = frozenset(parents).union(*(self._ancestors(name) for name in parents))
+        # A test alone errs in small tables, and a description alone where much is left unexplained.
+        return (self._acting_on(target) & self._changing[target]) - reached
+
+    def _dependent(self, target: str, parents: Collection[str]) -> list[str]:
+        """Return what is neither parent nor effect of a variable, depends on it given its parents, and shortens its
+        description."""
+        given = self._sorted(parents)
+        now = self._bits(target, parents)
+        found = []
+        for name in self._names:
+            if name in {target, *parents} or not self._knowledge.allows(name, target):
+                continue
+            if target in self._ancestors(name):
+                continue
+            outcome = self._test.test(name, target, given)
+            if outcome.determined:
+                continue
+            worth = WORTH_A_PARENT
+            if outcome.independent:
+                # Of what comes first, what the formula leaves may tell more than the test sees.
+                if not self._knowledge.precedes(name, target):
+                    continue
+                if not self._descriptions.p_value(target, given, name) <= self._alpha:
+                    continue
+                worth = _UNTESTED_WORTH
+            if self._bits(target, {*parents, name}) < now - worth:
+                found.append(name)
+        return found
+
+    def _is_known(self, name: str, target: str) -> bool:
+        """Return whether a variable may be made another's cause: it comes first, or inputs are declared."""
+        return bool(self._inputs) or self._knowledge.precedes(name, target)
+
+    def _defines(self, name: str, parents: Collection[str]) -> bool:
+        """Return whether a parent is computed from a variable, as the size of an element from the data type.
+
+        A table of its values may be shorter than a formula of the parent, although the parent is all that acts.
+        """
+        return any(name in self._knowledge.definitions.get(one, ()) for one in parents)
+
+    def _refuted(self, target: str, parents: Collection[str]) -> list[str]:
+        """Return what is neither parent nor effect of a variable, and plainly depends on it given its parents."""
+        level = self._alpha / len(self._names)
+        outcomes = self._outcomes(target, parents)
+        return [
+            name
+            for name, outcome in outcomes.items()
+            if outcome.p_value <= level and not outcome.determined and self._knowledge.allows(name, target)
+        ]
+
+    def _outcomes(self, target: str, parents: Collection[str]) -> dict[str, Outcome]:
+        """Test a variable's independence of all that is neither parent nor effect of it, given its parents.
+
+        A test on columns of the parents mistakes what these miss for a dependence; the formula may miss less. So the
+        larger p-value of the two counts: it is valid if one of them is.
+        """
+        given = self._sorted(parents)
+        found = {}
+        for name in self._names:
+            if name in {target, *parents} or target in self._ancestors(name):
+                continue
+            outcome = self._test.test(name, target, given)
+            if not outcome.independent:
+                left = self._descriptions.p_value(target, given, name)
+                outcome = replace(outcome, p_value=left) if left > outcome.p_value else outcome
+            found[name] = outcome
+        return found
+
+    def _contradictions(self) -> tuple[Contradiction, ...]:
+        """Return what fails still, by description length or by a test."""
+        targets = [one for one in self._causes_first() if one not in {*self._inputs, *self._knowledge.definitions}]
+        claims = {
+            (target, name): outcome
+            for target in targets
+            for name, outcome in self._outcomes(target, self._parents[target]).items()
+        }
+        adjusted = benjamini_hochberg([math.nan if one.determined else one.p_value for one in claims.values()])
+        refuted = {
+            pair for pair, p_value in zip(claims, adjusted.tolist(), strict=True) if p_value <= _FALSE_REFUTATIONS
+        }
+        found = []
+        for target in targets:
+            parents = self._parents[target]
+            dependent = {(target, name) for name in self._dependent(target, parents)}
+            for pair in (one for one in claims if one[0] == target and one in refuted | dependent):
+                saved = math.nan
+                if self._knowledge.allows(pair[1], target):
+                    saved = self._bits(target, parents) - self._bits(target, {*parents, pair[1]})
+                found.append(Contradiction(*pair, self._sorted(parents), saved, claims[pair].p_value))
+        return tuple(found)
+
+    def _become_parents(self, target: str, parents: frozenset[str]) -> None:
+        """Give a variable other parents."""
+        given = self._sorted(parents)
+        for name in self._sorted(self._parents[target] - parents):
+            self._near[name].discard(target)
+            self._near[target].discard(name)
+            self._note_separation(name, target, given)
+        for name in self._sorted(parents - self._parents[target]):
+            rest = [one for one in given if one != name]
+            self._near[name].add(target)
+            self._near[target].add(name)
+            self._separations.pop(pair_of(name, target), None)
+            self._p_values[pair_of(name, target)] = self._test.test(name, target, rest).p_value
+        self._parents[target] = parents
+
+    def _note_separation(self, name: str, target: str, given: tuple[str, ...]) -> None:
+        outcome = self._test.test(name, target, given)
+        found = Separation(name, target, given, outcome.p_value, outcome.bits, outcome.determined)
+        self._separations[pair_of(name, target)] = found
+        self._p_values[pair_of(name, target)] = outcome.p_value
+
+    def _correct_separations(self) -> None:
+        """Let the parents of the later one separate pairs, where the set that did holds an effect of the two."""
+        order = self._causes_first()
+        for found in list(self._separations.values()):
+            name, target = sorted((found.one, found.other), key=order.index)
+            if any(target in self._ancestors(one) for one in found.given):
+                self._note_separation(name, target, self._sorted(self._parents[target]))
+
+    def _bits(self, target: str, parents: Collection[str]) -> float:
+        return self._descriptions.bits(target, self._sorted(parents))
+
+    def _sorted(self, some: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in self._names if name in some)
+
+    def _ancestors(self, name: str) -> frozenset[str]:
+        found: set[str] = set()
+        waiting = list(self._parents[name])
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += self._parents[one]
+        return frozenset(found)
+
+    def _causes_first(self) -> list[str]:
+        return sorted(self._names, key=lambda name: (len(self._ancestors(name)), self._names.index(name)))

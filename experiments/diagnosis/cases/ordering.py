@@ -1,0 +1,157 @@
+"""The paper's ordering of two slow runs and one that breaks off, by its temporal distance and by plain distances.
+
+    python -m experiments.diagnosis.cases.ordering [--runs 5]
+
+Kamdem Kengne et al., section V, "Comparison with standards sequence distances" and table II: T_1 has a sleep-time of
+30 ms a picture before the decoder, T_2 one of 5 ms, T_3 an error. d(T_r, T_1) > d(T_r, T_2) is what a viewer sees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from rapidfuzz.distance import Indel
+
+from experiments.common.evaluation import put_section
+from experiments.common.provenance import made_by
+from experiments.common.tables import markdown_table, right
+from experiments.diagnosis.cases.studio import PAGE, Take, read_take, record_takes
+from experiments.diagnosis.pipelines import PIPELINES, Clip
+from unperturbed.analysis.alignment import dtw_cost
+from unperturbed.analysis.diagnosis import EventTrace, abstract, learn_blocks, shared_ids, temporal_distance
+from unperturbed.common.table import Column
+
+CLIP = Clip("ball", "ticks", 125)
+"""5 s, as the paper's `generic`."""
+REFERENCE, CLEAN, T_1, T_2, T_3 = "T_r", "clean", "T_1: 30 ms", "T_2: 5 ms", "T_3: error"
+SETTINGS: Mapping[str, Mapping[str, str]] = {
+    REFERENCE: {},
+    CLEAN: {},
+    T_2: {"sleep-time": "5000"},
+    T_1: {"sleep-time": "30000"},
+    T_3: {"error-after": "63"},
+}
+"""Properties of the `identity` before the decoder. The paper's error comes after 500 buffers, of an unknown number."""
+
+Distance = Callable[[EventTrace, EventTrace], float]
+
+
+def _d3(variant: str) -> Distance:
+    return lambda one, other: temporal_distance(one, other, variant=variant, per_plugin=False).total  # type: ignore[arg-type]
+
+
+def _in_time(one: EventTrace, other: EventTrace) -> float:
+    return temporal_distance(one, other, per_plugin=False).script().cost_in_time
+
+
+def _dtw(one: EventTrace, other: EventTrace) -> float:
+    _, (a, b) = shared_ids([one, other])
+    return float(dtw_cost(a.astype(np.float64), b.astype(np.float64)))
+
+
+def _lcs(one: EventTrace, other: EventTrace) -> float:
+    _, (a, b) = shared_ids([one, other])
+    return float(Indel.distance(a.tolist(), b.tolist()))
+
+
+DISTANCES: Mapping[str, tuple[Distance, tuple[float, float, float] | None]] = {
+    "d3 of definition 4 (`paper`)": (_d3("paper"), (131525, 132090.5, float("nan"))),
+    "d3 by gaps (`gaps`)": (_d3("gaps"), None),
+    "of it in time": (_in_time, None),
+    "Mannila's (`mannila`)": (_d3("mannila"), None),
+    "DTW of event numbers": (_dtw, (504472, 509069, 920600)),
+    "|x| + |y| − 2 LCS": (_lcs, (28086, 28035, 18377)),
+}
+"""Distance, and the paper's values for T_2, T_1 and T_3."""
+
+
+def measure(traces: Mapping[str, Sequence[EventTrace]]) -> dict[str, dict[str, list[list[float]]]]:
+    """Return distance → what was changed → a list for each reference of the distances of the runs from it."""
+    found: dict[str, dict[str, list[list[float]]]] = defaultdict(dict)
+    for name, (distance, _) in DISTANCES.items():
+        for label in (CLEAN, T_2, T_1, T_3):
+            found[name][label] = [[distance(one, other) for other in traces[label]] for one in traces[REFERENCE]]
+    return found
+
+
+def ordered(smaller: Sequence[Sequence[float]], larger: Sequence[Sequence[float]]) -> tuple[int, int]:
+    """Return in how many triples of a reference and two runs the second distance is larger, and how many there are."""
+    pairs = [(a, b) for near, far in zip(smaller, larger, strict=True) for a, b in product(near, far)]
+    return sum(b > a for a, b in pairs), len(pairs)
+
+
+def rows(found: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each distance."""
+    for name, (_, papers) in DISTANCES.items():
+        values = {label: np.concatenate(found[name][label]) for label in found[name]}
+        cells = [f"{median(one):,.0f} ({one.min():,.0f} to {one.max():,.0f})" for one in values.values()]
+        first, of = ordered(found[name][CLEAN], found[name][T_2])
+        second, _ = ordered(found[name][T_2], found[name][T_1])
+        quoted = "–" if papers is None else "; ".join("–" if np.isnan(one) else f"{one:,.6g}" for one in papers)
+        yield name, *cells, f"{first} of {of}", f"{second} of {of}", quoted
+
+
+def section(traces: Mapping[str, Sequence[EventTrace]], made: str) -> list[str]:
+    """Return the section of the page."""
+    heads: list[Column | str] = [
+        *right(CLEAN, T_2, T_1, T_3, "T_2 above clean", "T_1 above T_2"),
+        "the paper's T_2; T_1; T_3",
+    ]
+    lengths = {label: f"{median(map(len, group)):,.0f}" for label, group in traces.items()}
+    reference = traces[REFERENCE][0]
+    began = time.process_time()
+    blocks = learn_blocks([reference])
+    learnt_s = time.process_time() - began
+    short = abstract(reference, blocks)
+    return [
+        "## The ordering of table II, with d3",
+        "",
+        f"One stream of {CLIP.frames} pictures, {CLIP.seconds:g} s, decoded as fast as it can be (pipeline `decode`), "
+        f"{len(traces[REFERENCE])} runs of each kind. Events are told apart as in section IV-B (level, function, first "
+        "word). Medians, least and most over all pairs of a reference and a run; median events of a run: "
+        f"{'; '.join(f'{label} {length}' for label, length in lengths.items())}.",
+        "",
+        *markdown_table(["distance from T_r", *heads], rows(measure(traces))),
+        "",
+        "A viewer sees T_1 slower than T_2 and T_2 slower than a clean run; the counts say in how many triples of a "
+        "reference and two runs a distance says so.",
+        "",
+        f"**Blocks.** `learn_blocks` describes the {len(reference):,} events of the first reference in {len(short):,} "
+        f"timestamped blocks, in {learnt_s:.2f} s of CPU time.",
+        "",
+        made,
+    ]
+
+
+def main() -> None:
+    """Record, measure, and write the section."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    folder = Path("campaigns/diagnosis_cases/ordering")
+    parser.add_argument("--traces", type=Path, default=folder, help=f"folder of the logs ({folder})")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each kind (5)")
+    chosen = parser.parse_args()
+    made = made_by()
+    names = {label: [f"{label.split(':')[0]}-{one}" for one in range(chosen.runs)] for label in SETTINGS}
+    # Kinds take turns, so that what the host does meanwhile is no property of one.
+    record_takes(
+        chosen.traces,
+        (
+            Take(names[label][one], PIPELINES[0], CLIP, {"coded": properties} if properties else {})
+            for one in range(chosen.runs)
+            for label, properties in SETTINGS.items()
+        ),
+    )
+    traces = {label: [read_take(chosen.traces, name) for name in group] for label, group in names.items()}
+    put_section(PAGE, "ordering", section(traces, made))
+    print(f"written: {PAGE}")
+
+
+if __name__ == "__main__":
+    main()
