@@ -18,21 +18,7 @@ _SEED = 1
 _RUNS = 8
 _WHOLE_CELLS = (1 << 14) + 64
 """Whole numbers are aligned in cells of 32 bits where two runs of so many intervals are."""
-_LOGS = {
-    "csv": "time,event\n" + "".join(f"{1000 * at},{'abc'[at % 3]}\n" for at in range(60)),
-    "simple": "".join(f"{1000 * at} {'abc'[at % 3]}\n" for at in range(60)),
-    "gstreamer": "".join(
-        f"0:00:{at // 50:02}.{at % 50 * 20000000:09} 4711 0x55d0c0de DEBUG {'abc'[at % 3]} "
-        f"gst{'abc'[at % 3]}.c:{at % 3}:function_{'abc'[at % 3]}:<element{at % 3}> message {'abc'[at % 3]}\n"
-        for at in range(60)
-    ),
-    "ftrace": "# tracer: nop\n#\n"
-    + "".join(
-        f"            task-4711    [000] d..2  {100 + at / 100:.6f}: sched_{'abc'[at % 3]}: comm=task pid=4711\n"
-        for at in range(60)
-    ),
-}
-"""A log of sixty events in each format whose reader is compiled."""
+_LOG = "".join(f"{1000 * at} {'abc'[at % 3]}\n" for at in range(60))
 
 
 def warm_alignment() -> None:
@@ -84,16 +70,18 @@ def warm_diagnosis() -> None:
         abstract,
         diagnose,
         learn_blocks,
+        log_formats,
         read_events,
         temporal_distance,
     )
     from unperturbed.common.scratch import scratch_folder
 
+    for log_format in log_formats().values():
+        log_format.compile()
     with scratch_folder("warming") as place:
-        for name, text in _LOGS.items():
-            path = place / name
-            path.write_text(text)
-            trace = read_events(path, format=name)
+        path = place / "log"
+        path.write_text(_LOG)
+        trace = read_events(path, format="simple")
     abstract(trace, learn_blocks([trace]))
     diagnose([trace, trace, trace], trace)
     for types, step in ((3, 1), (3, 1 << 30), (50, 1)):  # few and many types, times of 32 bits and of more

@@ -76,6 +76,10 @@ class CompiledFormat(LogFormat):
     layout: Callable[[LogSample, ReadOptions], Layout]
     describe: Callable[[bytes, bytes, ReadOptions], EventType]
 
+    def compile(self) -> None:
+        """Compile the loop over lines, or load what was compiled before."""
+        _compile_scan(self.module)
+
     def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
         """Read all lines of a log, block by block."""
         layout = self.layout(sample, options)

@@ -182,6 +182,9 @@ class LogFormat(ABC):
             return 0.0
         return sum(bool(self.line.match(line)) for line in lines) / len(lines)
 
+    def compile(self) -> None:  # noqa: B027  most formats have nothing to compile
+        """Compile what `read` calls, ahead of the first log; without effect where it was done before."""
+
     @abstractmethod
     def read(self, blocks: Blocks, sample: LogSample, options: ReadOptions) -> ScannedLog:
         """Read all lines of a log."""

@@ -11,6 +11,7 @@ import pytest
 from unperturbed.analysis.diagnosis import anomaly_kinds, diagnose, log_formats, read_events
 from unperturbed.errors import DataError
 from unperturbed.harness.cli import main
+from unperturbed.harness.cli.warming import warm_diagnosis
 
 FORMAT = """
 import re
@@ -27,7 +28,13 @@ def parse(line):
     return int(time), EventType.from_name(name)
 
 
-FORMAT = PlainFormat(name="toy", meaning="name @ ms", line=re.compile(r".+ @ [0-9]+$"), unit="ms", parse=parse)
+class Toy(PlainFormat):
+    def compile(self):
+        compiled.append(self.name)
+
+
+compiled = []
+FORMAT = Toy(name="toy", meaning="name @ ms", line=re.compile(r".+ @ [0-9]+$"), unit="ms", parse=parse)
 """
 
 KIND = """
@@ -90,6 +97,11 @@ def test_a_format_of_another_distribution(toys: Path) -> None:
     with pytest.raises(DataError, match=r"pattern, simple, toy, not 'toi'; did you mean toy\?"):
         read_events(path, format="toi")
     assert list(log_formats())[-1] == "toy"
+
+
+def test_a_format_of_another_distribution_is_compiled_ahead(toys: Path) -> None:
+    warm_diagnosis()
+    assert sys.modules["toy_format"].compiled == ["toy"]
 
 
 def test_a_kind_of_another_distribution(toys: Path) -> None:
