@@ -183,9 +183,11 @@ class _Tests:
     @classmethod
     def create(cls, data: Data, settings: Settings) -> _Tests:
         """Return the tests on a table."""
-        regression = RegressionTest(data, alpha=settings.alpha)
-        selected = independence_tests()[settings.test]
-        return cls(selected.create(data, alpha=settings.alpha, seed=settings.seed, regression=regression), regression)
+        selected = independence_tests()[settings.test].create(data, alpha=settings.alpha, seed=settings.seed)
+        shared = selected.screening
+        return cls(
+            selected, shared if isinstance(shared, RegressionTest) else RegressionTest(data, alpha=settings.alpha)
+        )
 
 
 class _Learning:

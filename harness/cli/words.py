@@ -1,9 +1,23 @@
-"""What a mistyped word of the command line was meant to be, and what other tools' words are called here."""
+"""Words of the command line: registered names, suggestions for mistyped ones, what other tools call things."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+
+class RegisteredNames:
+    """Choices of an option that extensions add to, looked up when help or a value needs them."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
 
 _OWN_PROGRAM = "run -- ./program its arguments"
 

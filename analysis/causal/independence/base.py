@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
     from unperturbed.analysis.causal.table import Data
 
 
@@ -48,7 +47,7 @@ class IndependenceTest(ABC):
     """What the test is selected by."""
 
     @classmethod
-    def create(cls, data: Data, *, alpha: float, seed: int, regression: RegressionTest) -> IndependenceTest:
+    def create(cls, data: Data, *, alpha: float, seed: int) -> IndependenceTest:
         """Return the test on a table, as `learn` uses it.
 
         Parameters
@@ -59,15 +58,12 @@ class IndependenceTest(ABC):
             Significance level: independence is accepted above it.
         seed : int
             Seed of everything random.
-        regression : RegressionTest
-            The regression test on the same table, whose residuals a test may share.
 
         Returns
         -------
         IndependenceTest
             By default `cls(data, alpha=alpha, seed=seed)`.
         """
-        del regression
         return cls(data, alpha=alpha, seed=seed)  # type: ignore[call-arg]  # one with other parameters overrides
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.harness.cli.output_paths import require_writable_path
+from unperturbed.harness.cli.words import RegisteredNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,16 +22,10 @@ _ANOMALOUS = 4
 _THETA = 0.25
 
 
-class _FormatNames:
-    """The names of all log formats, looked up when they are needed: that loads the compiler."""
+def _formats() -> Iterator[str]:
+    from unperturbed.analysis.diagnosis import log_formats
 
-    def __contains__(self, name: object) -> bool:
-        return name in list(self)
-
-    def __iter__(self) -> Iterator[str]:
-        from unperturbed.analysis.diagnosis import log_formats
-
-        return iter(name for name in log_formats() if name != "pattern")
+    return (name for name in log_formats() if name != "pattern")
 
 
 class Command:
@@ -77,7 +72,7 @@ class Command:
         )
         parser.add_argument(
             "--format",
-            choices=_FormatNames(),
+            choices=RegisteredNames(_formats),
             metavar="FORMAT",
             help="format of all logs: %(choices)s (default: detected from each log's first lines)",
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.harness.cli.output_paths import require_writable_path
+from unperturbed.harness.cli.words import RegisteredNames
 from unperturbed.harness.exports import choose_format, export
 
 if TYPE_CHECKING:
@@ -95,10 +97,9 @@ class Command:
             "--method",
             dest="test",
             default="auto",
+            choices=RegisteredNames(_tests),
             metavar="NAME",
-            help="the independence test: auto (the default), regression, kernel, paper (the paper's thresholds on "
-            "mutual "
-            "information, for reproduction), or one that is installed",
+            help="the independence test: %(choices)s (default: auto; paper: the paper's thresholds, for reproduction)",
         )
         learning.add_argument(
             "--alpha",
@@ -191,17 +192,17 @@ class Command:
         return 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _tests() -> Iterable[str]:
     from unperturbed.analysis.causal import independence_tests
-    from unperturbed.common.wording import did_you_mean, listing
+
+    return independence_tests()
+
+
+def _check(arguments: argparse.Namespace) -> None:
     from unperturbed.errors import SpecError
 
     if not 0 < arguments.alpha < 1:
         raise SpecError(f"--alpha {arguments.alpha:g}: give a chance between 0 and 1")
-    tests = independence_tests()
-    if arguments.test not in tests:
-        meant = did_you_mean(arguments.test, tests)
-        raise SpecError(f"--test {arguments.test}: {meant or f'there are {listing(tests)}'}")
     if not 0 <= arguments.subsamples <= _MOST_SUBSAMPLES:
         raise SpecError(
             f"--subsamples {arguments.subsamples}: give a number of subsamples from 0 to {_MOST_SUBSAMPLES:,}"

@@ -37,9 +37,9 @@ class CombinedTest(IndependenceTest):
         self._kernel = kernel
 
     @classmethod
-    def create(cls, data: Data, *, alpha: float, seed: int, regression: RegressionTest) -> CombinedTest:
-        """Return the test on a table; it shares the regression test."""
-        return cls(regression, KernelTest(data, alpha=alpha, seed=seed), alpha=alpha)
+    def create(cls, data: Data, *, alpha: float, seed: int) -> CombinedTest:
+        """Return the test on a table."""
+        return cls(RegressionTest(data, alpha=alpha), KernelTest(data, alpha=alpha, seed=seed), alpha=alpha)
 
     @property
     def screening(self) -> IndependenceTest:

@@ -17,16 +17,13 @@ paper can be reproduced; the other tests are calibrated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
 from unperturbed.analysis.causal.independence.compiled import compiled_loop
 from unperturbed.analysis.causal.table import Data
-
-if TYPE_CHECKING:
-    from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 
 _CONTINUOUS_BITS, _DISCRETE_BITS = 0.4, 0.2
 """Section 6.1: "a threshold on the mutual information is used, of 0.4 for continuous and 0.2 for discrete
@@ -70,7 +67,7 @@ class PaperTest(IndependenceTest):
         self._known: dict[tuple[frozenset[str], frozenset[str]], Outcome] = {}
 
     @classmethod
-    def create(cls, data: Data, *, alpha: float, seed: int, regression: RegressionTest) -> PaperTest:  # noqa: ARG003
+    def create(cls, data: Data, *, alpha: float, seed: int) -> PaperTest:  # noqa: ARG003
         """Return the test on a table; it has thresholds of its own."""
         return cls(data, seed=seed)
 

@@ -70,8 +70,15 @@ def test_another_distributions_test_is_selected_by_name(
     command = ["model", str(table), "--subsamples", "0"]
     assert main([*command, "--test", "toy_correlation", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["settings"]["test"] == "toy_correlation"
-    assert main([*command, "--test", "toy_corelation"]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main([*command, "--test", "toy_corelation"])
     assert "did you mean toy_correlation" in capsys.readouterr().err
+
+
+def test_help_lists_the_registered_tests(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["model", "--help"])
+    assert "auto, kernel, paper, regression, toy_correlation" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_test_that_cannot_be_loaded_names_its_distribution(installed: Path) -> None:
