@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Metric", "Trace", "read_sweep"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"data": ("Metric", "Trace", "read_sweep")})
+__getattr__, __dir__ = lazy_names(__name__)

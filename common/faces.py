@@ -1,43 +1,77 @@
-"""Faces of packages whose names are imported when they are first used."""
+"""Public packages whose names are imported when they are first used."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 
-def lazy_names(
-    package: str, modules: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`: a module is imported when one of its names is first used.
+
+def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__`, which import what stands under its `if TYPE_CHECKING:`.
+
+    Those imports are what type checkers and editors read. They are read here, too, from the package's source, so that
+    no second list says where a name is defined.
 
     Parameters
     ----------
     package : str
-        The package.
-    modules : mapping of str to sequence of str
-        Modules below the package, or with their full names, each with the names that the package exports.
+        The package, which has an `__all__`.
+    former : mapping of str to str, optional
+        Names that were public in an earlier version, separated by spaces, by the module that defines them. They can be
+        used until the next minor version, with a `DeprecationWarning`.
 
     Returns
     -------
     get : callable
         To be assigned to `__getattr__` in the package's `__init__.py`.
-    list : callable
+    names : callable
         To be assigned to `__dir__` there: names count that are not imported yet.
     """
-    homes = {name: module for module, names in modules.items() for name in names}
+
+    @cache
+    def homes() -> Mapping[str, tuple[str, str]]:
+        return _imports_for_typing(package)
+
+    gone = {name: home for home, names in former.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = homes[name] if homes[name].startswith("unperturbed.") else f"{package}.{homes[name]}"
-        found = getattr(importlib.import_module(module), name)
-        setattr(sys.modules[package], name, found)
+        module = sys.modules[package]
+        if name in gone:
+            text = f"{package}.{name} is not public any more and will be gone in the next minor version"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return getattr(importlib.import_module(gone[name]), name)
+        if name not in module.__all__ or name not in homes():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(module.__all__)}")
+        home, original = homes()[name]
+        found = getattr(importlib.import_module(home), original)
+        setattr(module, name, found)
         return found
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        module = sys.modules[package]
+        return sorted({*vars(module), *module.__all__})
 
     return get, names
+
+
+def _imports_for_typing(package: str) -> Mapping[str, tuple[str, str]]:
+    """Return module and original name of each name that a package imports under `if TYPE_CHECKING:`."""
+    import ast  # noqa: PLC0415  most processes use no lazy name
+
+    spec = sys.modules[package].__spec__
+    source = spec.loader.get_source(package)  # type: ignore[union-attr]  # any loader of Python files has it
+    return {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }

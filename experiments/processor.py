@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from unperturbed.common.scratch import write_whole
-from unperturbed.harness.host import Examination, examine
+from unperturbed.harness.host.doctor import Examination, examine
 
 GOOD, FAILED, HOST_CANNOT, INTERRUPTED = 0, 1, 3, 130
 COUNTING, QUIET = ("PMU", "permission"), ("processes", "quota")

@@ -38,24 +38,6 @@ def test_the_page_of_the_architecture_shows_the_rooms_as_they_are() -> None:
     assert rooms.renewed(text) == text, "write it again: python tests/rooms.py"
 
 
-def test_the_harness_uses_faces_of_other_parts() -> None:
-    """A face is a package, or a `describe` module: what one writes about results."""
-    deep = [
-        f"{name} uses {other}"
-        for name, used in rooms.imports().items()
-        for other in used
-        if name.startswith("harness.") and not other.startswith(("harness", "common"))
-        if rooms.modules()[other].name not in ("__init__.py", "describe.py")
-    ]
-    assert deep == []
-
-
-def test_public_names_are_listed_in_faces_alone() -> None:
-    for path in rooms.modules().values():
-        if path.name != "__init__.py":
-            assert "\n__all__ = " not in path.read_text(), f"{path.relative_to(ROOT)} has an __all__"
-
-
 def test_help_loads_nothing_slow() -> None:
     text = "import sys; from unperturbed.harness.cli import main; main([]); print('loaded', *sys.modules)"
     shown = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout

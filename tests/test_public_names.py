@@ -7,6 +7,9 @@ import inspect
 
 import pytest
 
+from tests import rooms
+from tools.public import MOST_NAMES, PACKAGES, public_names
+
 SURFACE = {
     "unperturbed": "load open_campaign Campaign Trace Baseline check align merge dtw pairwise partition diagnose "
     "structure learn Knowledge read_trace read_events read_sweep read_traces read_perf_stat __version__",
@@ -67,3 +70,29 @@ def test_attributes(module: str, name: str) -> None:
     kind = getattr(importlib.import_module(module), name)
     fields = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
     assert set(ATTRIBUTES[module, name].split()) <= fields
+
+
+def test_no_other_package_lists_names() -> None:
+    listed = {f"unperturbed.{name}" for name, path in rooms.modules().items() if "\n__all__ = " in path.read_text()}
+    assert listed <= set(PACKAGES)
+
+
+def test_few_enough_names_are_public_to_promise_something_about_each() -> None:
+    names = {package: public_names(importlib.import_module(package)) for package in ("unperturbed", *PACKAGES)}
+    assert sum(map(len, names.values())) <= MOST_NAMES
+    for package, found in names.items():
+        module = importlib.import_module(package)
+        assert all(hasattr(module, name) for name in found)
+
+
+def test_a_name_that_was_public_can_be_used_with_a_warning() -> None:
+    data = importlib.import_module("unperturbed.collectors.data")
+    with pytest.warns(DeprecationWarning, match=r"unperturbed\.collectors\.data\.misfit is not public any more"):
+        assert data.misfit.__module__ == "unperturbed.collectors.data.shape"
+    with pytest.raises(AttributeError, match="has no attribute 'misfits'; it has INTERVAL_COLUMNS, TABLE"):
+        _ = data.misfits
+
+
+def test_the_promise_names_the_list() -> None:
+    text = (rooms.ROOT / "docs" / "reference" / "stability.md").read_text()
+    assert "those on the pages of [the packages](api/index.md)" in text

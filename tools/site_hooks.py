@@ -10,7 +10,6 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -21,25 +20,7 @@ from unperturbed.analysis.report.glossary import GLOSSARY
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs loads this file by its path
 
-PACKAGES = {
-    "unperturbed.harness.library": "Campaigns as objects, and the verbs of `import unperturbed as up`.",
-    "unperturbed.collectors": "Traces, and the metrics that their columns are.",
-    "unperturbed.collectors.data": "Tables of sweeps, derived metrics, and what is stored with a trace.",
-    "unperturbed.collectors.imports": "Traces that other tools recorded.",
-    "unperturbed.collectors.sources": "Sources of hardware counts.",
-    "unperturbed.analysis.perturbation": "Verdicts: did measuring change the program?",
-    "unperturbed.analysis.alignment": "Dynamic time warping, alignment of runs, merging.",
-    "unperturbed.analysis.partition": "Subsets of metrics that leave the program unperturbed.",
-    "unperturbed.analysis.diagnosis": "Diagnosis of event logs.",
-    "unperturbed.analysis.structure": "Phases of a run.",
-    "unperturbed.analysis.causal": "Causal performance models.",
-    "unperturbed.analysis.report": "Pages of results.",
-    "unperturbed.harness.exports": "Formats of other tools.",
-    "unperturbed.instrument.events": "Kinds of software events.",
-    "unperturbed.common.result": "What every result offers: a headline, tables, a frame, a page.",
-    "unperturbed.errors": "Exceptions.",
-}
-"""Each package with a page of its own, in the order of the navigation, and what it holds."""
+from tools.public import PACKAGES, public_names
 
 
 def on_pre_build(*, config: MkDocsConfig) -> None:  # noqa: ARG001  mkdocs passes it
@@ -71,8 +52,8 @@ def index() -> str:
     rows = "".join(f"| [`{name}`]({name}.md) | {subject} |\n" for name, subject in PACKAGES.items())
     return (
         "# The library, package by package\n\n"
-        "Public are the names on these pages, and those of [`import unperturbed as up`](../library.md). All else may "
-        f"change in any release.\n\n| package | holds |\n|---|---|\n{rows}"
+        "Public are the names on these pages, and those of [`import unperturbed as up`](../library.md): [what that "
+        f"promises](../stability.md). All else may change in any release.\n\n| package | holds |\n|---|---|\n{rows}"
     )
 
 
@@ -85,7 +66,7 @@ def glossary() -> str:
 def page(package: str) -> str:
     """Return the page of a package: its docstring, then each name that it offers, sorted by kind and name."""
     module = importlib.import_module(package)
-    names = [name for name in getattr(module, "__all__", None) or _own_names(module) if not name.startswith("__")]
+    names = [name for name in public_names(module) if not name.startswith("__")]
     functions, classes, values = [], [], []
     for name in sorted(names, key=str.lower):
         what = getattr(module, name)
@@ -97,11 +78,3 @@ def page(package: str) -> str:
             parts.append(f"## {heading}\n")
             parts.extend(f"::: {package}.{name}\n    options: {{heading_level: 3}}\n" for name in kind)
     return "\n".join(parts)
-
-
-def _own_names(module: Any) -> list[str]:
-    return [
-        name
-        for name, what in vars(module).items()
-        if not name.startswith("_") and getattr(what, "__module__", None) == module.__name__
-    ]

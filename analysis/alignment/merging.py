@@ -15,7 +15,8 @@ from unperturbed.analysis.alignment import describe
 from unperturbed.analysis.alignment.dtw.paths import WarpPath
 from unperturbed.analysis.alignment.dtw.series import FloatArray
 from unperturbed.analysis.alignment.traces import Alignment, align
-from unperturbed.collectors.data import Metric, Trace, require_traces
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.data.trace import require_traces
 from unperturbed.common.result import Result
 from unperturbed.common.table import Table
 from unperturbed.common.wording import counted

@@ -24,7 +24,8 @@ from unperturbed.analysis.alignment.milestones import (
     score_summaries,
 )
 from unperturbed.analysis.alignment.scaling import ascending_columns, common_scales, finite_values
-from unperturbed.collectors.data import Metric, Trace, require_traces
+from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.data.trace import require_traces
 from unperturbed.common.table import Table
 from unperturbed.errors import DataError
 

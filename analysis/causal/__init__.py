@@ -7,64 +7,45 @@ Each room uses only those before it: table, independence, regression, derived_ta
 all.
 """
 
-from unperturbed.analysis.causal.derived_tables import (
-    CurveParameters,
+from unperturbed.analysis.causal.derived_tables.curve_parameters import CurveParameters, curve_parameters
+from unperturbed.analysis.causal.derived_tables.definitions import (
     Definitions,
-    PartialDerivative,
-    StepTable,
-    curve_parameters,
     derive,
     logarithms,
-    partial_derivative,
     quoted,
     read_definitions,
-    step_table,
     undefined_rows,
 )
-from unperturbed.analysis.causal.discovery import Equivalence, Separation
-from unperturbed.analysis.causal.independence import (
-    IndependenceTest,
-    Outcome,
-    PaperTest,
-    RegressionTest,
-    independence_tests,
-)
+from unperturbed.analysis.causal.derived_tables.derivatives import PartialDerivative, partial_derivative
+from unperturbed.analysis.causal.derived_tables.step_table import StepTable, step_table
+from unperturbed.analysis.causal.discovery.adjacency import Separation
+from unperturbed.analysis.causal.discovery.equivalence import Equivalence
+from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods import independence_tests
+from unperturbed.analysis.causal.independence.methods.paper import PaperTest
+from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.learning import learn
-from unperturbed.analysis.causal.model import (
-    CausalModel,
-    Claim,
-    Edge,
-    Forecast,
-    ForecastVariable,
-    MarkovCheck,
-    ScreeningOff,
-    causal_order,
-    edge_style,
-    edge_width,
-    to_dot,
-    to_gml,
-    to_graphml,
-)
-from unperturbed.analysis.causal.regression import (
-    Cell,
-    CurveMechanism,
-    Mechanism,
-    Parameter,
-    TableMechanism,
-    fit_mechanism,
-)
-from unperturbed.analysis.causal.table import (
+from unperturbed.analysis.causal.model.export import to_dot, to_gml, to_graphml
+from unperturbed.analysis.causal.model.markov import Claim, MarkovCheck, ScreeningOff
+from unperturbed.analysis.causal.model.prediction import Forecast, ForecastVariable, causal_order
+from unperturbed.analysis.causal.model.result import CausalModel, Edge
+from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.fit import fit_mechanism
+from unperturbed.analysis.causal.regression.mechanism import Cell, Mechanism
+from unperturbed.analysis.causal.regression.parameters import Parameter
+from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism
+from unperturbed.analysis.causal.table.knowledge import Knowledge
+from unperturbed.analysis.causal.table.variables import (
     Category,
     Data,
     Exclusion,
     Kind,
-    Knowledge,
     Variable,
     gaps,
-    is_text,
     prepare,
 )
-from unperturbed.common.expressions import Undefined, evaluate
+from unperturbed.common.expressions.columns import Undefined, evaluate
+from unperturbed.common.faces import lazy_names
 
 __all__ = [
     "Category",
@@ -99,13 +80,10 @@ __all__ = [
     "causal_order",
     "curve_parameters",
     "derive",
-    "edge_style",
-    "edge_width",
     "evaluate",
     "fit_mechanism",
     "gaps",
     "independence_tests",
-    "is_text",
     "learn",
     "logarithms",
     "partial_derivative",
@@ -118,3 +96,11 @@ __all__ = [
     "to_graphml",
     "undefined_rows",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    former={
+        "unperturbed.analysis.causal.model.export": "edge_width edge_style",
+        "unperturbed.analysis.causal.table.variables": "is_text",
+    },
+)

@@ -12,18 +12,12 @@ from unperturbed.common.wording import listing, number
 if TYPE_CHECKING:
     import polars as pl
 
-    from unperturbed.analysis.causal.derived_tables import CurveParameters
-    from unperturbed.analysis.causal.discovery import Separation
-    from unperturbed.analysis.causal.model import (
-        CausalModel,
-        Claim,
-        Edge,
-        Forecast,
-        ForecastVariable,
-        MarkovCheck,
-        ScreeningOff,
-    )
-    from unperturbed.analysis.causal.regression import Mechanism
+    from unperturbed.analysis.causal.derived_tables.curve_parameters import CurveParameters
+    from unperturbed.analysis.causal.discovery.adjacency import Separation
+    from unperturbed.analysis.causal.model.markov import Claim, MarkovCheck, ScreeningOff
+    from unperturbed.analysis.causal.model.prediction import Forecast, ForecastVariable
+    from unperturbed.analysis.causal.model.result import CausalModel, Edge
+    from unperturbed.analysis.causal.regression.mechanism import Mechanism
 
 OFTEN = 0.5
 """Share of subsamples from which on a pair counts as found in most of them."""

@@ -23,25 +23,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unperturbed.analysis.causal.discovery import (
-    WORTH_A_PARENT,
-    Agreed,
-    Bits,
-    Descriptions,
-    Pair,
-    Refined,
-    Relations,
-    Separation,
-    agree,
-    find_adjacencies,
-    pair_of,
-    refine,
-)
-from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest, independence_tests
-from unperturbed.analysis.causal.model import CausalModel, Edge, Settings
+from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, find_adjacencies, pair_of
+from unperturbed.analysis.causal.discovery.agreement import Agreed, Descriptions, agree
+from unperturbed.analysis.causal.discovery.equivalence import WORTH_A_PARENT, Bits, Relations
+from unperturbed.analysis.causal.discovery.refinement import Refined, refine
+from unperturbed.analysis.causal.independence.base import IndependenceTest
+from unperturbed.analysis.causal.independence.methods import independence_tests
+from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import p_value_of_residuals
-from unperturbed.analysis.causal.regression import Mechanism, fit_mechanism
-from unperturbed.analysis.causal.table import Arrow, Data, Kind, Knowledge, prepare
+from unperturbed.analysis.causal.model.result import CausalModel, Edge, Settings
+from unperturbed.analysis.causal.regression.fit import fit_mechanism
+from unperturbed.analysis.causal.regression.mechanism import Mechanism
+from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
+from unperturbed.analysis.causal.table.variables import Data, Kind, prepare
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
 from unperturbed.common.frames import to_polars
 from unperturbed.errors import DataError

@@ -47,7 +47,8 @@ from unperturbed.analysis.diagnosis.kinds.desynchronisation import Desynchronisa
 from unperturbed.analysis.diagnosis.kinds.lost_events import LostEvents
 from unperturbed.analysis.diagnosis.kinds.slow_phase import SlowPhase
 from unperturbed.analysis.diagnosis.kinds.slow_streaming import SlowStreaming
-from unperturbed.analysis.diagnosis.reading import LineParser, LogFormat, PlainFormat, log_formats, read_events
+from unperturbed.analysis.diagnosis.reading import read_events
+from unperturbed.analysis.diagnosis.reading.format import LineParser, LogFormat, PlainFormat, log_formats
 from unperturbed.analysis.diagnosis.verdict import DistanceChoice, diagnose
 
 __all__ = [

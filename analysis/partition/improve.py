@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.partition.evaluation import CandidateEvaluator
 from unperturbed.analysis.partition.plan import Subset
-from unperturbed.analysis.perturbation import FloatArray
+from unperturbed.analysis.perturbation.correlation import FloatArray
 
 
 def improve(evaluator: CandidateEvaluator, subsets: Sequence[Subset]) -> list[Subset]:

@@ -19,13 +19,13 @@ from unperturbed.analysis.partition.plan import Cost, Outcome, Subset
 from unperturbed.analysis.perturbation import (
     Baseline,
     Change,
-    FloatArray,
     Verdict,
     combine_checks,
     fisher,
     from_fisher,
     ranked_changes,
 )
+from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError

@@ -6,20 +6,16 @@ Mytkowicz et al., "Understanding Measurement Perturbation in Trace-based Data".
 """
 
 from unperturbed.analysis.levels import LevelChange, level_changes, level_table
-from unperturbed.analysis.multiple_testing import holm
 from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS, Baseline
 from unperturbed.analysis.perturbation.bootstrap import inner_by_bootstrap
 from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
-from unperturbed.analysis.perturbation.correlation import FloatArray, fisher, from_fisher
-from unperturbed.analysis.perturbation.decide import classify_change, combine_checks, with_origins
+from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
+from unperturbed.analysis.perturbation.decide import combine_checks
 from unperturbed.analysis.perturbation.describe import (
     VERDICT_MEANINGS,
     VERDICT_SIGNS,
-    VERDICT_TONES,
     change_sentence,
     change_table,
-    decisive_change,
-    mean_rho,
     overhead_words,
     runs_advice,
     verdict_cell,
@@ -34,16 +30,14 @@ from unperturbed.analysis.perturbation.verdict import (
     SHOWN,
     Change,
     CheckName,
-    MethodName,
-    OriginName,
     Overhead,
     Verdict,
     VerdictName,
-    change_weight,
     combine,
     overhead,
     ranked_changes,
 )
+from unperturbed.common.faces import lazy_names
 
 __all__ = [
     "MINIMUM_INTERVALS",
@@ -53,15 +47,11 @@ __all__ = [
     "SHOWN",
     "VERDICT_MEANINGS",
     "VERDICT_SIGNS",
-    "VERDICT_TONES",
     "Baseline",
     "Change",
     "CheckName",
     "Drift",
-    "FloatArray",
     "LevelChange",
-    "MethodName",
-    "OriginName",
     "OutlierRun",
     "Overhead",
     "Stability",
@@ -69,18 +59,13 @@ __all__ = [
     "VerdictName",
     "change_sentence",
     "change_table",
-    "change_weight",
-    "classify_change",
     "combine",
     "combine_checks",
-    "decisive_change",
     "fisher",
     "from_fisher",
-    "holm",
     "inner_by_bootstrap",
     "level_changes",
     "level_table",
-    "mean_rho",
     "outer_correlations",
     "overhead",
     "overhead_words",
@@ -89,5 +74,15 @@ __all__ = [
     "verdict_cell",
     "verdict_headline",
     "verdict_table",
-    "with_origins",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    former={
+        "unperturbed.analysis.multiple_testing": "holm",
+        "unperturbed.analysis.perturbation.correlation": "FloatArray",
+        "unperturbed.analysis.perturbation.decide": "classify_change with_origins",
+        "unperturbed.analysis.perturbation.describe": "VERDICT_TONES decisive_change mean_rho",
+        "unperturbed.analysis.perturbation.verdict": "MethodName OriginName change_weight",
+    },
+)

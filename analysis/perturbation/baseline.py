@@ -31,7 +31,8 @@ from unperturbed.analysis.perturbation.verdict import (
     combine,
     overhead,
 )
-from unperturbed.collectors.data import Trace, require_traces
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import require_traces
 from unperturbed.errors import DataError
 
 MINIMUM_RUNS = 5

@@ -62,13 +62,4 @@ __all__ = [
 ]
 
 # `unperturbed run` needs no page of another analysis.
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "diagnosis": ("render_diagnosis",),
-        "model.page": ("render_model",),
-        "nodes": ("render_nodes",),
-        "structure": ("render_structure",),
-        "traces": ("render_traces",),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -14,7 +14,8 @@ from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import number
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.nodes import Combined, NodeVerdicts
+    from unperturbed.analysis.nodes.combine import Combined
+    from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 
 _ROW_PX = 22
 _MOST_CHANGES = 12

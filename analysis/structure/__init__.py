@@ -5,7 +5,7 @@
 insertions and deletions.
 """
 
-from unperturbed.analysis.structure.classes.classifiers import Classes, MostUsed, Quantiles, Ranges, class_letter
+from unperturbed.analysis.structure.classes.classifiers import Classes, MostUsed, Quantiles, Ranges
 from unperturbed.analysis.structure.comparison import describe
 from unperturbed.analysis.structure.comparison.composition import Composition, Span, WordUse, compose
 from unperturbed.analysis.structure.comparison.differences import (
@@ -17,7 +17,6 @@ from unperturbed.analysis.structure.comparison.differences import (
 from unperturbed.analysis.structure.decomposition.distances import (
     indel_distance,
     indel_distances,
-    medoids,
     nearest_prototype,
 )
 from unperturbed.analysis.structure.decomposition.segmentation import Decomposition, decompose, first_decomposition
@@ -32,6 +31,7 @@ from unperturbed.analysis.structure.sequence.reduction import (
     most_discriminating_metric,
     structural_sequence,
 )
+from unperturbed.common.faces import lazy_names
 
 __all__ = [
     "Adequacy",
@@ -53,7 +53,6 @@ __all__ = [
     "Word",
     "WordUse",
     "adequacy_of",
-    "class_letter",
     "compare_structure",
     "compose",
     "decompose",
@@ -66,9 +65,16 @@ __all__ = [
     "learn_dictionary",
     "learn_monotone",
     "letters_of",
-    "medoids",
     "most_discriminating_metric",
     "nearest_prototype",
     "phase_anchors",
     "structural_sequence",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    former={
+        "unperturbed.analysis.structure.classes.classifiers": "class_letter",
+        "unperturbed.analysis.structure.decomposition.distances": "medoids",
+    },
+)

@@ -28,10 +28,4 @@ __all__ = [
 ]
 
 # polars, which reads the files, stays out of processes that only ask for names.
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "format": ("ImportFormat",),
-        "reading": ("find_files", "find_format", "import_formats", "read_perf_stat", "read_traces", "recognise"),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

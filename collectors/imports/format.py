@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.collectors.data.trace import Kind, Metric, Trace
-from unperturbed.collectors.sources import OS_METRICS, PRESETS
+from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
 from unperturbed.common.wording import counted, did_you_mean, duration, listing
 from unperturbed.errors import DataError

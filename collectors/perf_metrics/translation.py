@@ -28,7 +28,7 @@ from unperturbed.collectors.sources.perf.events import PREFIX
 from unperturbed.collectors.sources.perf.names import ALIASES, GENERIC
 from unperturbed.collectors.sources.perf.names import parse as parse_event
 from unperturbed.collectors.sources.perf.sysfs import own_core, pmus
-from unperturbed.common.expressions import parse_metric_expression
+from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.common.wording import did_you_mean
 from unperturbed.errors import SpecError, UnperturbedError
 

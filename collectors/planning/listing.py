@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from unperturbed.collectors.perf_metrics import PerfMetric, PerfTables, read_tables
+from unperturbed.collectors.perf_metrics.tables import PerfMetric, PerfTables, read_tables
 from unperturbed.collectors.runtime.build import build_trials
 from unperturbed.collectors.sources import (
     Answer,

@@ -25,10 +25,11 @@ from unperturbed.collectors.records.file import (
     read_record_file,
 )
 from unperturbed.collectors.runtime.build import build_empty_program, build_observer
-from unperturbed.collectors.sources import NONE, Event, Pass, Planned, Request, Source, find_source, find_sources
+from unperturbed.collectors.sources import Event, Pass, Planned, Request, Source, find_source, find_sources
 from unperturbed.collectors.sources.callgrind import Machine
 from unperturbed.collectors.sources.perf.events import PREFIX, describe
 from unperturbed.collectors.sources.perf.sysfs import confinement
+from unperturbed.collectors.sources.source import NONE
 from unperturbed.common import supervision
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.errors import HostError, SpecError

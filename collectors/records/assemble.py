@@ -13,9 +13,10 @@ from unperturbed.collectors.data.trace import Metric, Semantics, Trace
 from unperturbed.collectors.records.counts import hardware_columns, implausible, main_thread, of_thread, threads
 from unperturbed.collectors.records.file import Mark, Records, deltas
 from unperturbed.collectors.records.work import describe_overflows, missed_overflows, throttling
-from unperturbed.collectors.sources import NONE, Pass, find_source
+from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS
-from unperturbed.common.expressions import MetricExpression
+from unperturbed.collectors.sources.source import NONE
+from unperturbed.common.expressions.metrics import MetricExpression
 from unperturbed.errors import RunError, SpecError
 
 if TYPE_CHECKING:

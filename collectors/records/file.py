@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unperturbed.collectors.sources import NONE, Event, find_source, source_number
+from unperturbed.collectors.sources import Event, find_source, source_number
 from unperturbed.collectors.sources.catalogue import OS_GROUPS
+from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import HostError, RunError
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PERF_WORDS, PRESETS, is_native
+from unperturbed.collectors.sources.catalogue import OS_GROUPS
 from unperturbed.collectors.sources.source import (
     NONE,
     Answer,
@@ -27,20 +26,10 @@ from unperturbed.common.extensions import records_in
 from unperturbed.common.faces import lazy_names
 from unperturbed.errors import HostError, SpecError
 
-if TYPE_CHECKING:
-    from unperturbed.collectors.sources.callgrind import Cache, Machine, valgrind_command
-
 __all__ = [
-    "NONE",
-    "OS_GROUPS",
-    "OS_METRICS",
-    "PERF_WORDS",
-    "PRESETS",
     "Answer",
-    "Cache",
     "CatalogueEntry",
     "Event",
-    "Machine",
     "Pass",
     "Planned",
     "Request",
@@ -51,13 +40,17 @@ __all__ = [
     "Trials",
     "find_source",
     "find_sources",
-    "is_native",
     "source_names",
     "source_number",
-    "valgrind_command",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, {"callgrind": ("Cache", "Machine", "valgrind_command")})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    former={
+        "unperturbed.collectors.sources.callgrind": "Cache Machine valgrind_command",
+        "unperturbed.collectors.sources.catalogue": "OS_METRICS PERF_WORDS PRESETS is_native",
+    },
+)
 
 
 @cache

@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not in
 from experiments.common.provenance import made_by
 from unperturbed.analysis.perturbation import Baseline, Verdict, combine_checks
 from unperturbed.collectors.data import Trace
-from unperturbed.harness.campaign import Manifest
+from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.results.check import hardware_metrics
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 

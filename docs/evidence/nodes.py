@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from experiments.common.provenance import made_by
 from tests.analysis import simulate
 from tests.analysis.nodes.simulate import LEVEL, Case, runs_of, verdicts_of
-from unperturbed.analysis.nodes import combine_nodes
+from unperturbed.analysis.nodes.combine import combine_nodes
 from unperturbed.analysis.perturbation import SHOWN, Baseline, Verdict, combine_checks
 
 FOUR = ((8, 5),) * 4

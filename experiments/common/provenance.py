@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unperturbed.harness.campaign import Manifest
+from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.host.state import describe
 
 MANIFEST = "campaign.sqlite"

@@ -30,7 +30,7 @@ from experiments.perturbation.series import HERE, PROGRAMS, Pair, runs_by_config
 from experiments.perturbation.variants import write_variant
 from unperturbed.analysis.perturbation import Baseline, Change, Verdict, VerdictName, combine_checks
 from unperturbed.collectors.data import Trace
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 PROGRAM = "redcode"
 METRICS = ("cleared", "deaths", "splits", "tasks", "skips", "executed")

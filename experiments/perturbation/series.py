@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.perturbation import Baseline, Verdict, combine_checks
 from unperturbed.collectors.data import Trace
-from unperturbed.harness.spec import CampaignSpec, load_spec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import load_spec
 
 HERE = Path(__file__).parent
 Pair = tuple[str, str]

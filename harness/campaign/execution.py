@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from unperturbed.collectors.planning import Passes
+from unperturbed.collectors.planning.passes import Passes
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
 from unperturbed.harness.campaign.manifest import Manifest, locked, now
@@ -33,7 +33,9 @@ from unperturbed.harness.campaign.session import (
     software_metrics_in,
 )
 from unperturbed.harness.campaign.traces import lost_note, reopen_lost
-from unperturbed.harness.spec import PILOT, CampaignSpec, changed_keys
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import changed_keys
+from unperturbed.harness.spec.sections.campaign import PILOT
 
 CAMPAIGN = "a campaign"
 """The purpose of a folder whose runs the spec plans."""

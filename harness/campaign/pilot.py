@@ -19,20 +19,12 @@ from unperturbed.harness.campaign.requirements import (
 )
 from unperturbed.harness.campaign.run import Sampling, TimedOutError
 from unperturbed.harness.campaign.session import Session, build_configurations, execute_in, shared_builds
-from unperturbed.harness.program import (
-    SoftwareMetrics,
-    check_hit_rates,
-    hit_rates,
-)
-from unperturbed.harness.spec import (
-    BASELINE,
-    PILOT,
-    SHORTEST_INTERVAL_NS,
-    CampaignSpec,
-    Interval,
-    WorkInterval,
-    metric_position,
-)
+from unperturbed.harness.program.software_metrics import SoftwareMetrics, check_hit_rates, hit_rates
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import metric_position
+from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
+from unperturbed.harness.spec.sections.measure import SHORTEST_INTERVAL_NS
+from unperturbed.harness.spec.values.intervals import Interval, WorkInterval
 
 _CLOCK_MONOTONIC_COARSE = 6
 _PILOT_CAPACITY = 1 << 17

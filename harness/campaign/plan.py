@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from unperturbed.harness.spec import ANCHOR, BASELINE, SHAM_PREFIX, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, SHAM_PREFIX
 
 PAD_BYTES = 4096
 """The environment grows by up to a page: every offset of the stack within a page occurs."""

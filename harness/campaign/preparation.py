@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.planning import Passes
+from unperturbed.collectors.planning.passes import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError, SpecError
@@ -34,17 +34,11 @@ from unperturbed.harness.campaign.requirements import (
 from unperturbed.harness.campaign.run import ProgramResult, run_plain
 from unperturbed.harness.campaign.session import UNTOUCHED, Session, build_configurations, shared_builds
 from unperturbed.harness.host import state as host
-from unperturbed.harness.program import (
-    check_compilers,
-    find_source,
-    program_identity,
-)
-from unperturbed.harness.spec import (
-    PILOT,
-    REFERENCE,
-    CampaignSpec,
-    substitute,
-)
+from unperturbed.harness.program.build import check_compilers, find_source
+from unperturbed.harness.program.sources import program_identity
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import PILOT, REFERENCE
+from unperturbed.harness.spec.values.placeholders import substitute
 
 
 def prepare(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from unperturbed.collectors.planning import Passes, misspelt, plan_passes
+from unperturbed.collectors.planning.passes import Passes, misspelt, plan_passes
 from unperturbed.collectors.sources import Pass, find_source
 from unperturbed.errors import HostError, SpecError
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.spec import CampaignSpec, WorkInterval, key_position, metric_position
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import key_position, metric_position
+from unperturbed.harness.spec.values.intervals import WorkInterval
 
 _NO_EVENT = "none of the metrics is a hardware event, so perturbation cannot be detected"
 _SIMULATE = "PAPI_TOT_INS and the like can be simulated (source: auto, sampler: inside)"

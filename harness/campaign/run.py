@@ -16,23 +16,26 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.records import (
+from unperturbed.collectors.records.assemble import assemble, thread_traces
+from unperturbed.collectors.records.file import (
     CHOOSE_PROCESSOR,
     NO_PINNING,
     OVERFLOW_SIGNAL,
     SIGNAL,
     Records,
     Setup,
-    assemble,
     create_record_file,
     read_record_file,
-    thread_traces,
 )
-from unperturbed.collectors.runtime import build_observer, build_preload
-from unperturbed.collectors.sources import NONE, Pass, find_source, valgrind_command
+from unperturbed.collectors.runtime.build import build_observer, build_preload
+from unperturbed.collectors.sources import Pass, find_source
+from unperturbed.collectors.sources.callgrind import valgrind_command
+from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import RunError
-from unperturbed.harness.program import Command, Outcome, SoftwareMetrics, launch, program_command
-from unperturbed.harness.spec import REFERENCE, CampaignSpec
+from unperturbed.harness.program.process import Command, Outcome, launch, program_command
+from unperturbed.harness.program.software_metrics import SoftwareMetrics
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import REFERENCE
 
 _SHOWN_BYTES = 2000
 _UNSEEN_NS = 300_000_000

@@ -10,25 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.kernel_probes import remove_probes
+from unperturbed.collectors.kernel_probes.registration import remove_probes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import Configuration, PlannedRun
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
-from unperturbed.harness.program import (
-    AS_BUILT,
-    SoftwareMetrics,
-    build_configuration,
-    find_software_metrics,
-    find_source,
-    layout_notes,
-    make_layout,
-    program_command,
-    put_in_place,
-)
-from unperturbed.harness.spec import REFERENCE, CampaignSpec, metric_position
+from unperturbed.harness.program.build import build_configuration, find_source
+from unperturbed.harness.program.layouts import AS_BUILT, layout_notes, make_layout, put_in_place
+from unperturbed.harness.program.process import program_command
+from unperturbed.harness.program.software_metrics import SoftwareMetrics, find_software_metrics
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import metric_position
+from unperturbed.harness.spec.sections.campaign import REFERENCE
 
 UNTOUCHED = Configuration(REFERENCE, (), 1)
 """The program as the plain compiler builds it, which gives the result that all others must give."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.data import Trace, is_whole_parquet
+from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.parquet import is_whole_parquet
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest, RunState

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError, UnperturbedError
-from unperturbed.harness.campaign import HOME
+from unperturbed.harness.campaign.summary import HOME
 
 if TYPE_CHECKING:
     from unperturbed.harness.cli.terminal.progress import TerminalProgress
-    from unperturbed.harness.drafts import Choices, CommandSpec, Comparison
-    from unperturbed.harness.spec import CampaignSpec
+    from unperturbed.harness.drafts.command import Choices, CommandSpec
+    from unperturbed.harness.drafts.comparison import Comparison
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _DEFAULTS: dict[str, object] = {
     "metrics": "",
@@ -58,7 +59,7 @@ class Drafted:
 
     def load(self) -> CampaignSpec:
         """Return the spec, validated."""
-        from unperturbed.harness.spec import load_spec, parse_spec
+        from unperturbed.harness.spec.load import load_spec, parse_spec
 
         if not self.text:
             return load_spec(self.spec)
@@ -80,7 +81,7 @@ class Drafted:
 @contextmanager
 def _faults_of_options() -> Iterator[None]:
     """Name no line of a spec that was not written: what is wrong in it was typed."""
-    from unperturbed.harness.spec import InvalidSpec
+    from unperturbed.harness.spec.errors import InvalidSpec
 
     try:
         yield
@@ -184,7 +185,7 @@ def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -
         return None
     if arguments.spec is not None:
         raise SpecError(f"give a spec or a program after --, not both: {arguments.spec}")
-    from unperturbed.harness.drafts import describe_command
+    from unperturbed.harness.drafts.command import describe_command
 
     return draft(
         lambda choices: describe_command(arguments.program, choices), typed("run", arguments), arguments, progress
@@ -192,8 +193,8 @@ def spec_of_program(arguments: argparse.Namespace, progress: TerminalProgress) -
 
 
 def _choices(arguments: argparse.Namespace) -> Choices:
-    from unperturbed.collectors.sources import PERF_WORDS
-    from unperturbed.harness.drafts import Choices
+    from unperturbed.collectors.sources.catalogue import PERF_WORDS
+    from unperturbed.harness.drafts.command import Choices
 
     return Choices(
         arguments.name,
@@ -228,7 +229,8 @@ def draft(
     progress : TerminalProgress
         Receives every step.
     """
-    from unperturbed.harness.drafts import find_place, head_of, save, set_runs, spool_stdin
+    from unperturbed.harness.drafts.saving import find_place, head_of, save, set_runs
+    from unperturbed.harness.drafts.stdin import spool_stdin
 
     choices = _choices(arguments)
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):

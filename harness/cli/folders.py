@@ -8,7 +8,8 @@ import webbrowser
 from pathlib import Path
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import HOME, Manifest
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.summary import HOME
 
 CAMPAIGN_OR_SPEC = "the campaign's folder, or the spec that it was run from (then campaigns/<its name>)"
 """Help of an argument that `campaign_folder` reads."""
@@ -33,7 +34,7 @@ def campaign_folder(given: Path) -> Path:
         raise SpecError(f"there is no file or folder {given}; `unperturbed list` shows all campaigns")
     if not given.is_file():
         return given.absolute()
-    from unperturbed.harness.spec import changed_keys, load_spec
+    from unperturbed.harness.spec.load import changed_keys, load_spec
 
     spec = load_spec(given)
     folder = HOME / spec.name
@@ -81,7 +82,7 @@ def _of_another_tool(given: Path) -> str:
     """Return which command takes a file or a folder of files of another tool; '' for specs and all else."""
     if not given.exists() or given.suffix in (".yaml", ".yml"):
         return ""
-    from unperturbed.harness.imports import what_to_type
+    from unperturbed.harness.imports.foreign import what_to_type
 
     return what_to_type(given)
 

@@ -149,7 +149,7 @@ class _Version(argparse.Action):
     """Prints the versions that a report of a fault needs."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        from unperturbed.harness.host import versions
+        from unperturbed.harness.host.checks.tools import versions
 
         print("\n".join(versions()))
         parser.exit()

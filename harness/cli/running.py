@@ -12,10 +12,10 @@ from unperturbed.common.wording import counted
 from unperturbed.errors import HostError, MissingExtraError
 
 if TYPE_CHECKING:
-    from unperturbed.harness.campaign import State
+    from unperturbed.harness.campaign.manifest import State
     from unperturbed.harness.cli.terminal.progress import TerminalProgress
     from unperturbed.harness.results.verdicts import CampaignVerdicts
-    from unperturbed.harness.spec import CampaignSpec
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _RUNS_FAILED = 1
 
@@ -54,7 +54,9 @@ def run_and_show(
         The runs are done and kept, and the libraries of the analyses are not installed.
     """
     from unperturbed.common.extras import is_installed
-    from unperturbed.harness.campaign import DamagedRunsError, Manifest, run_campaign
+    from unperturbed.harness.campaign.execution import run_campaign
+    from unperturbed.harness.campaign.manifest import Manifest
+    from unperturbed.harness.campaign.traces import DamagedRunsError
     from unperturbed.harness.cli.folders import open_page
     from unperturbed.harness.cli.terminal.campaign import show_judgement
     from unperturbed.harness.cli.warming import warm_once
@@ -110,7 +112,8 @@ def _only_measure(
     campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace, progress: TerminalProgress
 ) -> int:
     """Run what is left of a campaign; return 1 when runs failed."""
-    from unperturbed.harness.campaign import Manifest, run_campaign
+    from unperturbed.harness.campaign.execution import run_campaign
+    from unperturbed.harness.campaign.manifest import Manifest
 
     try:
         run_campaign(campaign, folder, progress)

@@ -26,8 +26,8 @@ from unperturbed.harness.drafts.wording import (
     quoted_list,
     without_placeholders,
 )
-from unperturbed.harness.spec import PROGRAM_PATH
-from unperturbed.instrument.binaries import read_binary
+from unperturbed.harness.spec.sections.program import PROGRAM_PATH
+from unperturbed.instrument.binaries.elf import read_binary
 
 _PASSED_ON = ("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS", "GOMAXPROCS", "MKL_NUM_THREADS")
 """Variables of the user's environment that programs need to run as they do; others are asked for by name."""

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unperturbed.collectors.sources import NONE, Pass
+from unperturbed.collectors.sources import Pass
+from unperturbed.collectors.sources.source import NONE
 from unperturbed.errors import UnperturbedError
-from unperturbed.harness.campaign import ProgramResult, Sampling
-from unperturbed.harness.campaign.run import execute
-from unperturbed.harness.program import find_software_metrics, program_command
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.campaign.run import ProgramResult, Sampling, execute
+from unperturbed.harness.program.process import program_command
+from unperturbed.harness.program.software_metrics import find_software_metrics
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _INTERVAL_NS = 20_000_000
 _CAPACITY = 1 << 17

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unperturbed.common.scratch import write_whole
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import HOME
+from unperturbed.harness.campaign.summary import HOME
 from unperturbed.harness.drafts.wording import commented
 
 

@@ -14,8 +14,8 @@ from unperturbed.errors import RunError
 from unperturbed.harness.drafts.command import CommandSpec, Trial, how_counted
 from unperturbed.harness.drafts.counting import MOST, choose_counted, count_once
 from unperturbed.harness.drafts.watching import Image, Watch, Watched
-from unperturbed.harness.program import Command, launch, program_command
-from unperturbed.harness.spec import parse_spec
+from unperturbed.harness.program.process import Command, launch, program_command
+from unperturbed.harness.spec.load import parse_spec
 
 _LONG_TRIAL_S = 60
 """A program that takes longer is tried once: whether it prints the same again is not known then."""

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from unperturbed.collectors.data import Trace
-    from unperturbed.harness.exports.content import ExportedRuns
-    from unperturbed.harness.studies import SweepTable
+    from unperturbed.harness.exports.content.runs import ExportedRuns
+    from unperturbed.harness.studies.sweep.table import SweepTable
 
 
 def _write_frame(frame: pl.DataFrame, path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unperturbed.collectors.data import Trace
-    from unperturbed.harness.exports.content import ExportedRun, ExportedRuns
+    from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 _MAGIC = 0xC1FC1FC1
 
@@ -61,13 +61,13 @@ event {{
 
 
 def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content import single_run  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
 
     _write_runs(single_run(trace, path.stem), path)
 
 
 def _write_runs(runs: ExportedRuns, path: Path) -> None:
-    from unperturbed.harness.exports.content import title_of  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import title_of  # noqa: PLC0415
 
     path.mkdir()
     words = _unique(runs.metrics)

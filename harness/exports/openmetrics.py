@@ -16,7 +16,7 @@ from unperturbed.harness.exports import Format
 
 if TYPE_CHECKING:
     from unperturbed.collectors.data import Metric, Trace
-    from unperturbed.harness.exports.content import ExportedRun, ExportedRuns
+    from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 _WALL = "unperturbed_wall_seconds"
 _SUFFIXES = ("", "_total", "_created", "_info", "_bucket", "_count", "_sum", "_gcount", "_gsum")
@@ -24,7 +24,7 @@ _SUFFIXES = ("", "_total", "_created", "_info", "_bucket", "_count", "_sum", "_g
 
 
 def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content import single_run  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
 
     _write_runs(single_run(trace, path.stem), path)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from unperturbed.collectors.data import Metric, Trace
-    from unperturbed.harness.exports.content import ExportedRun, ExportedRuns
+    from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 _PRESETS = 42_000_000
 """Extrae's event type of a PAPI preset is this and the preset's number."""
@@ -60,7 +60,7 @@ STATES
 
 
 def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content import single_run  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
 
     _write_runs(single_run(trace, path.stem), path)
 
@@ -89,7 +89,7 @@ class _EventType:
 
 def _event_types(runs: ExportedRuns) -> dict[str, _EventType]:
     """Return the event type of each metric, by its title: a simulated metric is not the counted one."""
-    from unperturbed.harness.exports.content import title_of  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import title_of  # noqa: PLC0415
 
     titles: dict[str, Metric] = {}
     fractions: set[str] = set()
@@ -133,7 +133,7 @@ def _records_of(
 ) -> Iterator[pl.DataFrame]:
     import polars as pl  # noqa: PLC0415
 
-    from unperturbed.harness.exports.content import title_of  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import title_of  # noqa: PLC0415
 
     where = f"{task}:1:{task}:1"
     frame = run.trace.to_polars()

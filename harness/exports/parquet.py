@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.collectors.data import encode_parquet
+from unperturbed.collectors.data.parquet import encode_parquet
 from unperturbed.harness.exports import Format
 
 if TYPE_CHECKING:
     from unperturbed.collectors.data import Trace
-    from unperturbed.harness.exports.content import ExportedRuns
-    from unperturbed.harness.studies import SweepTable
+    from unperturbed.harness.exports.content.runs import ExportedRuns
+    from unperturbed.harness.studies.sweep.table import SweepTable
 
 
 def _write_trace(trace: Trace, path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyperf
 
     from unperturbed.collectors.data import Metric, Trace
-    from unperturbed.harness.exports.content import ExportedRun, ExportedRuns
+    from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 WALL_TIME = "wall time"
 
@@ -28,7 +28,7 @@ _SECONDS = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1}
 
 
 def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content import single_run  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
 
     _write_runs(single_run(trace, path.stem), path)
 

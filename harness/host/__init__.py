@@ -7,28 +7,9 @@ from typing import TYPE_CHECKING
 from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
-    from unperturbed.harness.host.checks.tools import setpriv, versions
-    from unperturbed.harness.host.doctor import Examination, Finding, HostCheck, Status, check, examine
-    from unperturbed.harness.host.kernel_files import REAL, Host
+    from unperturbed.harness.host.doctor import Finding, HostCheck, check
+    from unperturbed.harness.host.kernel_files import Host
 
-__all__ = [
-    "REAL",
-    "Examination",
-    "Finding",
-    "Host",
-    "HostCheck",
-    "Status",
-    "check",
-    "examine",
-    "setpriv",
-    "versions",
-]
+__all__ = ["Finding", "Host", "HostCheck", "check"]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "checks.tools": ("setpriv", "versions"),
-        "doctor": ("Examination", "Finding", "HostCheck", "Status", "check", "examine"),
-        "kernel_files": ("REAL", "Host"),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -17,9 +17,10 @@ from unperturbed.collectors.imports import ImportFormat, find_format, read_trace
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.campaign import Manifest, PlannedRun
-from unperturbed.harness.campaign.manifest import now
-from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX, Imported
+from unperturbed.harness.campaign.manifest import Manifest, now
+from unperturbed.harness.campaign.plan import PlannedRun
+from unperturbed.harness.spec.imported import Imported
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX
 
 RECORD = "imported.yaml"
 """The file of an imported campaign that says what it was made from."""

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.collectors.data import INTERVAL_COLUMNS, METADATA_KEY, read_parquet_head, try_parquet_files
+from unperturbed.collectors.data import INTERVAL_COLUMNS
+from unperturbed.collectors.data.parquet import read_parquet_head, try_parquet_files
+from unperturbed.collectors.data.trace import METADATA_KEY
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.traces import require_own
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from unperturbed.collectors.data import Trace
-    from unperturbed.harness.campaign import RunState
+    from unperturbed.harness.campaign.manifest import RunState
 
 FACTS = ("run", "configuration", "pass", "repetition", "interval", "start", "duration")
 """The columns that come before the intervals' bounds and the metrics; `start` and `duration` are in seconds."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from unperturbed.analysis.causal import Kind, read_definitions
-from unperturbed.common.expressions import check_syntax
+from unperturbed.common.expressions.syntax import check_syntax
 from unperturbed.common.wording import nearest
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.model.option_syntax import (
@@ -25,8 +25,8 @@ from unperturbed.harness.model.option_syntax import (
     read_named_derivative,
     split,
 )
-from unperturbed.harness.spec import Diagnostic, InvalidSpec, Position
-from unperturbed.harness.spec.yaml import MAX_BYTES, Document, YamlPath, decode, read_yaml
+from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
+from unperturbed.harness.spec.yaml.positions import MAX_BYTES, Document, YamlPath, decode, read_yaml
 
 _KINDS = ("discrete", "continuous")
 _NO_NAME = "a column's name is expected here"

@@ -10,10 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from unperturbed.collectors.data import TABLE, Column, read_parquet_file, read_sweep, read_sweep_facts
+from unperturbed.collectors.data import TABLE, Column, read_sweep, read_sweep_facts
+from unperturbed.collectors.data.parquet import read_parquet_file
 from unperturbed.collectors.imports import recognise
 from unperturbed.errors import DataError
-from unperturbed.harness.imports import what_to_type
+from unperturbed.harness.imports.foreign import what_to_type
 
 _POINTS_NAMED = 5
 _MOST_COLUMNS = 1_000
@@ -101,7 +102,7 @@ def _is_campaign(path: Path) -> bool:
 
 def _totals_of_runs(folder: Path) -> pl.DataFrame:
     """Return a row a run of a campaign: its configuration, its seconds, and the total of each counter that all have."""
-    from unperturbed.harness.campaign import Manifest  # noqa: PLC0415  tables of others need no campaign
+    from unperturbed.harness.campaign.manifest import Manifest  # noqa: PLC0415  tables of others need no campaign
     from unperturbed.harness.results.recorded import read_traces  # noqa: PLC0415
 
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:

@@ -11,7 +11,7 @@ import polars as pl
 
 from unperturbed.analysis.causal import CurveParameters, Data, Exclusion, Knowledge, derive, logarithms, prepare
 from unperturbed.collectors.data import Column
-from unperturbed.common.expressions import parse_metric_expression
+from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.model.derived_tables import DerivedTable, tabulate_curves, tabulate_steps
 from unperturbed.harness.model.knowledge import PriorKnowledge

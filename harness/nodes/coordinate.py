@@ -16,15 +16,11 @@ from pathlib import Path
 
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError, SpecError
-from unperturbed.harness.campaign import (
-    Manifest,
-    Progress,
-    build_and_stage,
-    check_budget,
-    check_owner,
-    check_sampled_program,
-    lock_campaign,
-)
+from unperturbed.harness.campaign.execution import check_owner, lock_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.preparation import build_and_stage
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.requirements import check_budget, check_sampled_program
 from unperturbed.harness.nodes.engines import Engine, Job, engine_of
 from unperturbed.harness.nodes.kinds import VERDICTS, Kind, kind_of
 from unperturbed.harness.nodes.shares import (
@@ -40,8 +36,8 @@ from unperturbed.harness.nodes.shares import (
 )
 from unperturbed.harness.nodes.staging import link_layouts, staged_folder
 from unperturbed.harness.nodes.worker import Outcome
-from unperturbed.harness.program import check_compilers
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.program.build import check_compilers
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _CANCELLED = "cancelled"
 _SHARED_FACTS = ("builds", "sites", "skipped", "inputs", "program", "layout_notes")

@@ -9,10 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import CAMPAIGN, NATIVE, SEARCH, SWEEP, Manifest, baselines_alone, configurations
+from unperturbed.harness.campaign.execution import CAMPAIGN, SEARCH, SWEEP
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import NATIVE, baselines_alone, configurations
 from unperturbed.harness.nodes.requests import read_requests
 from unperturbed.harness.nodes.shares import NODES, NodePart, dealt_points, share_of
-from unperturbed.harness.spec import CampaignSpec, parse_spec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import parse_spec
 
 
 @dataclass(frozen=True)

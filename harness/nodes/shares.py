@@ -14,9 +14,13 @@ from typing import Any
 
 from unperturbed.common.scratch import scratch_file, write_whole
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Manifest, configurations
-from unperturbed.harness.spec import BASELINE, CampaignSpec, at_a_point, count_points, parse_spec
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import parse_spec
+from unperturbed.harness.spec.sections.campaign import BASELINE
 from unperturbed.harness.spec.sections.nodes import LEAST_BASELINE_RUNS, LEAST_RUNS
+from unperturbed.harness.spec.sweep_points import at_a_point, count_points
 
 NODES = "a campaign on nodes"
 """The purpose of a folder whose parts make the runs."""

@@ -11,11 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.campaign import Manifest, Progress, Workspace, configurations, first_layout_of, make_layouts
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.preparation import Workspace
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.session import first_layout_of, make_layouts
 from unperturbed.harness.nodes.facts import binaries_digest, binary_files
 from unperturbed.harness.nodes.shares import NodePart, share_of
-from unperturbed.harness.program import AS_BUILT, put_in_place
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.program.layouts import AS_BUILT, put_in_place
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _ID_DIGITS = 12
 _COPY = "copy"

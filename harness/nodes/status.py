@@ -16,15 +16,9 @@ from typing import Any
 
 from unperturbed.common.wording import counted
 from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.campaign import (
-    Durations,
-    Manifest,
-    Phase,
-    RunState,
-    State,
-    is_locked,
-    phase_of,
-)
+from unperturbed.harness.campaign.manifest import Manifest, RunState, State
+from unperturbed.harness.campaign.progress import Durations
+from unperturbed.harness.campaign.summary import Phase, is_locked, phase_of
 from unperturbed.harness.nodes.engines import Job, engine_of
 from unperturbed.harness.nodes.kinds import Kind, kind_of, whole_campaign
 from unperturbed.harness.nodes.shares import (
@@ -34,7 +28,8 @@ from unperturbed.harness.nodes.shares import (
     parts_of,
     read_json,
 )
-from unperturbed.harness.spec import PILOT, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import PILOT
 
 _SHOWN_FAILURES = 5
 

@@ -12,15 +12,11 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from unperturbed.errors import HostError, RunError, SpecError, UnperturbedError
-from unperturbed.harness.campaign import (
-    CAMPAIGN,
-    Manifest,
-    Progress,
-    Workspace,
-    is_locked,
-    run_campaign,
-    shared_workspace,
-)
+from unperturbed.harness.campaign.execution import CAMPAIGN, run_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.preparation import Workspace, shared_workspace
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.summary import is_locked
 from unperturbed.harness.nodes.facts import differences, node_facts
 from unperturbed.harness.nodes.kinds import VERDICTS, kind_of, whole_campaign
 from unperturbed.harness.nodes.shares import (
@@ -37,7 +33,7 @@ from unperturbed.harness.nodes.shares import (
     write_once,
 )
 from unperturbed.harness.nodes.staging import staged
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _FIRST = "facts.json"
 _LOCK = "work.lock"

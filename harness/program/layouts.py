@@ -26,8 +26,10 @@ from unperturbed.common.scratch import write_whole
 from unperturbed.errors import RunError
 from unperturbed.harness.program.build import compile_tree
 from unperturbed.harness.program.sources import copy_source
-from unperturbed.harness.spec import Program
-from unperturbed.instrument.compiler import Link, file_digest, in_layout, is_check_folder, read_links, relink
+from unperturbed.harness.spec.sections.program import Program
+from unperturbed.instrument.compiler.toolchain import in_layout, relink
+from unperturbed.instrument.finding.site_log import is_check_folder
+from unperturbed.instrument.layout.link_log import Link, file_digest, read_links
 
 AS_BUILT = 0
 

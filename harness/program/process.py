@@ -19,7 +19,9 @@ from pathlib import Path
 
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, RunError
-from unperturbed.harness.spec import PROGRAM_PATH, CampaignSpec, substitute
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.program import PROGRAM_PATH
+from unperturbed.harness.spec.values.placeholders import substitute
 
 _GRACE_S = 2.0
 """Time that a command which is stopped gets to end by itself."""
@@ -234,7 +236,7 @@ def cannot_preload(file: str | Path) -> str | None:
     as_other_group = state.st_mode & stat.S_ISGID and state.st_gid != os.getegid()
     if as_other_user or as_other_group:
         return "is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"
-    from unperturbed.instrument.binaries import is_static  # noqa: PLC0415  some 20 ms, for who preloads
+    from unperturbed.instrument.binaries.elf import is_static  # noqa: PLC0415  some 20 ms, for who preloads
 
     if not is_static(program):
         return None

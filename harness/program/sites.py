@@ -13,10 +13,12 @@ from unperturbed.errors import SpecError
 from unperturbed.harness.program.build import build_configuration, check_compilers, find_source
 from unperturbed.harness.program.process import ProgramCommand, program_command
 from unperturbed.harness.program.software_metrics import interposed, probe_sites, python_sites
-from unperturbed.harness.spec import CampaignSpec, metric_position
-from unperturbed.instrument.binaries import HIT_COSTS, HIT_NS
-from unperturbed.instrument.compiler import SiteReport, missing_metrics, read_sites
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import metric_position
+from unperturbed.instrument.binaries.probes import HIT_COSTS, HIT_NS
 from unperturbed.instrument.events import Event
+from unperturbed.instrument.finding.site_log import SiteReport, read_sites
+from unperturbed.instrument.missing.without_site import missing_metrics
 
 
 @dataclass(frozen=True)

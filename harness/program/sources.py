@@ -17,8 +17,10 @@ from pathlib import Path
 
 from unperturbed.common import supervision
 from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.spec import PARAMETER, PLACEHOLDERS, PROGRAM_PATH, CampaignSpec, substitute
-from unperturbed.instrument.compiler import file_digest
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.program import PROGRAM_PATH
+from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, substitute
+from unperturbed.instrument.layout.link_log import file_digest
 
 _NEEDED = {"apt-get": "apt", "dpkg-source": "dpkg-dev"}
 _IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from unperturbed.analysis.nodes import NodeVerdicts, apart, combine_nodes
+from unperturbed.analysis.nodes.apart import apart
+from unperturbed.analysis.nodes.combine import combine_nodes
+from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 from unperturbed.common.wording import listing
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Watch, configurations, unwatched
-from unperturbed.harness.nodes import (
+from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.progress import Watch, unwatched
+from unperturbed.harness.nodes.shares import (
     NodePart,
     differing_facts,
     done_runs,
@@ -23,7 +26,8 @@ from unperturbed.harness.nodes import (
     write_json,
 )
 from unperturbed.harness.results.judge import Judgement, judge
-from unperturbed.harness.spec import BASELINE, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import BASELINE
 
 VERDICTS = "nodes.json"
 """The verdicts over nodes, as `check --json` prints them."""

@@ -16,14 +16,16 @@ from unperturbed.analysis.perturbation import (
     combine,
     combine_checks,
     inner_by_bootstrap,
-    with_origins,
 )
+from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.collectors.data import Trace
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign import Configuration, Watch, configurations, unwatched
+from unperturbed.harness.campaign.plan import Configuration, configurations
+from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
-from unperturbed.harness.spec import ANCHOR, BASELINE, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
 _FEWEST = 3
 """A configuration of fewer runs is not judged, unless fewer were asked for."""

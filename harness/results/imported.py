@@ -10,8 +10,9 @@ from unperturbed.analysis.report import CounterSource, Headline
 from unperturbed.common.wording import listing
 
 if TYPE_CHECKING:
-    from unperturbed.harness.campaign import Manifest
-    from unperturbed.harness.spec import CampaignSpec, Imported
+    from unperturbed.harness.campaign.manifest import Manifest
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
+    from unperturbed.harness.spec.imported import Imported
 
 _KINDS = {
     "hardware": "counted by the processor",

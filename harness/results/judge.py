@@ -10,12 +10,13 @@ from typing import Literal
 
 from unperturbed.analysis.report import ReportContent
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Manifest, Watch, unwatched
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.progress import Watch, unwatched
 from unperturbed.harness.results.check import CheckOptions, check
 from unperturbed.harness.results.recorded import Traces, disturbed_runs, read_traces
 from unperturbed.harness.results.reporting import content_of, write_results
 from unperturbed.harness.results.verdicts import CampaignVerdicts
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 
 @dataclass(frozen=True)

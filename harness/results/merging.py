@@ -11,11 +11,13 @@ from unperturbed.analysis.perturbation import OPEN, SHOWN, Change, fisher, from_
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.campaign import Manifest, configurations
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.results.check import align_on, check
 from unperturbed.harness.results.recorded import read_traces, recorded_campaign
 from unperturbed.harness.results.verdicts import CampaignVerdicts
-from unperturbed.harness.spec import ANCHOR, BASELINE, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,15 @@ from typing import Any
 
 from unperturbed.collectors.data import TABLE, Trace
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.campaign import (
-    CAMPAIGN,
-    SWEEP,
-    DamagedRunsError,
-    Manifest,
-    RunState,
-    Watch,
-    read_run,
-    unwatched,
-)
-from unperturbed.harness.nodes import NODES, SWEEPS, recorded_share
-from unperturbed.harness.spec import CampaignSpec, Imported, imported_spec, parse_spec
+from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP
+from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.progress import Watch, unwatched
+from unperturbed.harness.campaign.traces import DamagedRunsError, read_run
+from unperturbed.harness.nodes.kinds import SWEEPS
+from unperturbed.harness.nodes.shares import NODES, recorded_share
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.imported import Imported, imported_spec
+from unperturbed.harness.spec.load import parse_spec
 
 Traces = Mapping[str, Mapping[str, tuple[Trace, ...]]]
 """Pass name to configuration to its traces, in the order of the plan; the main pass first."""

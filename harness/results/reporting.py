@@ -26,16 +26,20 @@ from unperturbed.analysis.report import (
     write_report,
 )
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.sources import NONE, find_source, find_sources
+from unperturbed.collectors.sources import find_source, find_sources
+from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import write_whole
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign import Manifest, RunState, configurations, describe_interval
+from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.plan import configurations
+from unperturbed.harness.campaign.progress import describe_interval
 from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import align_on
 from unperturbed.harness.results.imported import imported_headline, imported_provenance, imported_source
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
-from unperturbed.harness.spec import BASELINE, PILOT, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
 
 _MISSED_SHARE = 0.05
 

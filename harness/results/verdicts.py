@@ -19,7 +19,8 @@ from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, listing
 from unperturbed.harness.results.recorded import Traces
-from unperturbed.harness.spec import BASELINE, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import BASELINE
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,68 +16,18 @@ Another distribution adds a key at the top of a spec by an entry point in the gr
 `SpecKey`; its value is `CampaignSpec.extensions[name]`.
 """
 
-from unperturbed.harness.spec.campaign_spec import CampaignSpec
-from unperturbed.harness.spec.draft import Draft
-from unperturbed.harness.spec.errors import Diagnostic, InvalidSpec, Position
-from unperturbed.harness.spec.imported import Imported, imported_spec
-from unperturbed.harness.spec.load import changed_keys, key_position, load_spec, metric_position, parse_spec
-from unperturbed.harness.spec.model import Because, Section, SpecKey
-from unperturbed.harness.spec.schema import json_schema
-from unperturbed.harness.spec.sections.analysis import Analysis
-from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT, REFERENCE, SHAM_PREFIX, Design
-from unperturbed.harness.spec.sections.measure import SHORTEST_INTERVAL_NS, Measure
-from unperturbed.harness.spec.sections.nodes import Nodes
-from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUMNS
-from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
-from unperturbed.harness.spec.sweep_points import at_a_point, count_points, points
-from unperturbed.harness.spec.values.intervals import Interval, WorkInterval
-from unperturbed.harness.spec.values.parameters import Between, Chosen, Listed, Value
-from unperturbed.harness.spec.values.placeholders import PARAMETER, PLACEHOLDERS, find_placeholders, substitute
-from unperturbed.harness.spec.values.quantities import Duration
+from __future__ import annotations
 
-__all__ = [
-    "ANCHOR",
-    "BASELINE",
-    "NODE_COLUMN",
-    "PARAMETER",
-    "PILOT",
-    "PLACEHOLDERS",
-    "PROGRAM_PATH",
-    "REFERENCE",
-    "SHAM_PREFIX",
-    "SHORTEST_INTERVAL_NS",
-    "TIME_COLUMNS",
-    "Analysis",
-    "Because",
-    "Between",
-    "CampaignSpec",
-    "Chosen",
-    "Design",
-    "Diagnostic",
-    "Draft",
-    "Duration",
-    "Imported",
-    "Interval",
-    "InvalidSpec",
-    "Listed",
-    "Measure",
-    "Nodes",
-    "Position",
-    "Program",
-    "Section",
-    "SpecKey",
-    "Value",
-    "WorkInterval",
-    "at_a_point",
-    "changed_keys",
-    "count_points",
-    "find_placeholders",
-    "imported_spec",
-    "json_schema",
-    "key_position",
-    "load_spec",
-    "metric_position",
-    "parse_spec",
-    "points",
-    "substitute",
-]
+from typing import TYPE_CHECKING
+
+from unperturbed.common.faces import lazy_names
+
+if TYPE_CHECKING:
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
+    from unperturbed.harness.spec.draft import Draft
+    from unperturbed.harness.spec.load import load_spec, parse_spec
+    from unperturbed.harness.spec.model import Because, Section, SpecKey
+
+__all__ = ["Because", "CampaignSpec", "Draft", "Section", "SpecKey", "load_spec", "parse_spec"]
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
-from unperturbed.collectors.sources import OS_METRICS
+from unperturbed.collectors.sources.catalogue import OS_METRICS
 from unperturbed.harness.spec.campaign_spec import spec_keys, spec_model
 from unperturbed.harness.spec.model import MAY_CHANGE, Section
 from unperturbed.harness.spec.schema import mappings

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from unperturbed.common.expressions import MetricExpression
+from unperturbed.common.expressions.metrics import MetricExpression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys
 from unperturbed.harness.spec.draft import Draft

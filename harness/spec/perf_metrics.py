@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from unperturbed.common.expressions import parse_metric_expression
+from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.errors import InvalidSpec
@@ -71,7 +71,8 @@ def _texts(value: Any) -> dict[str, str]:
 
 
 def _formula(metric: str) -> str:
-    from unperturbed.collectors.perf_metrics import read_tables, translate  # noqa: PLC0415  few specs ask perf
+    from unperturbed.collectors.perf_metrics.tables import read_tables  # noqa: PLC0415  few specs ask perf
+    from unperturbed.collectors.perf_metrics.translation import translate  # noqa: PLC0415  few specs ask perf
 
     return translate(metric, read_tables()).formula
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from unperturbed.analysis.partition import CertifiedSubset, Plan
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _SPEC_FOLDER = "{spec}"
 

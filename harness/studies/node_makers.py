@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from unperturbed.harness.campaign import SEARCH, SWEEP
-from unperturbed.harness.nodes import Maker
+from unperturbed.harness.campaign.execution import SEARCH, SWEEP
+from unperturbed.harness.nodes.worker import Maker
 from unperturbed.harness.studies.search_on_nodes import part as search
 from unperturbed.harness.studies.sweep import nodes as sweep
 

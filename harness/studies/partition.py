@@ -14,25 +14,19 @@ from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
 from unperturbed.common.scratch import write_whole
 from unperturbed.errors import RunError, SpecError
-from unperturbed.harness.campaign import (
-    SEARCH,
-    Configuration,
-    Manifest,
-    Progress,
-    Sampling,
-    Session,
-    baselines_alone,
-    execute_plan,
-    lost_note,
-    plan_batch,
-    prepare_campaign,
-    reopen_lost,
-    with_configuration,
-)
+from unperturbed.harness.campaign.execution import SEARCH, execute_plan, prepare_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.pilot import with_configuration
+from unperturbed.harness.campaign.plan import Configuration, baselines_alone, plan_batch
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.run import Sampling
+from unperturbed.harness.campaign.session import Session
+from unperturbed.harness.campaign.traces import lost_note, reopen_lost
 from unperturbed.harness.results.check import align_on, hardware_metrics
 from unperturbed.harness.results.recorded import read_traces
 from unperturbed.harness.results.reporting import partition_content
-from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
 from unperturbed.harness.studies.certified_plan import plan_text
 
 _UNEVEN = 1.2

@@ -7,26 +7,31 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from unperturbed.collectors.kernel_probes import probe_registry
-from unperturbed.collectors.planning import Passes
-from unperturbed.collectors.sources import OS_GROUPS
+from unperturbed.collectors.kernel_probes.registration import probe_registry
+from unperturbed.collectors.planning.passes import Passes
+from unperturbed.collectors.sources.catalogue import OS_GROUPS
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, UnperturbedError
-from unperturbed.harness.campaign import (
-    Configuration,
+from unperturbed.harness.campaign.plan import Configuration, configurations
+from unperturbed.harness.campaign.requirements import (
     check_budget,
     check_clock,
     check_probes,
     check_processor,
     check_sampled_program,
-    configurations,
     never_computed,
     no_verdict,
     plan_counting,
 )
-from unperturbed.harness.host import REAL, Examination, Finding, setpriv
-from unperturbed.harness.program import cannot_preload, check_compilers
-from unperturbed.harness.spec import PROGRAM_PATH, CampaignSpec, Program, count_points, find_placeholders, substitute
+from unperturbed.harness.host.checks.tools import setpriv
+from unperturbed.harness.host.doctor import Examination, Finding
+from unperturbed.harness.host.kernel_files import REAL
+from unperturbed.harness.program.build import check_compilers
+from unperturbed.harness.program.process import cannot_preload
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.program import PROGRAM_PATH, Program
+from unperturbed.harness.spec.sweep_points import count_points
+from unperturbed.harness.spec.values.placeholders import find_placeholders, substitute
 from unperturbed.harness.studies.sweep.plan import check_sweep_budget, steps
 
 _OS_SOURCES = {name: group.source for group in OS_GROUPS for name in group.metrics}

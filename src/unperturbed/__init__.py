@@ -23,8 +23,9 @@ how numbers are gathered), `unperturbed.harness` (campaigns), `unperturbed.instr
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
     from unperturbed.analysis.alignment import align, dtw, merge, pairwise
@@ -38,36 +39,6 @@ if TYPE_CHECKING:
     from unperturbed.harness.library import load as open_campaign
 
     __version__: str
-
-_HOMES = {
-    "Baseline": "analysis.perturbation",
-    "Campaign": "harness.library",
-    "CausalModel": "analysis.causal",
-    "EventTrace": "analysis.diagnosis",
-    "Knowledge": "analysis.causal",
-    "Metric": "collectors",
-    "Trace": "collectors",
-    "align": "analysis.alignment",
-    "check": "harness.library",
-    "diagnose": "analysis.diagnosis",
-    "dtw": "analysis.alignment",
-    "learn": "analysis.causal",
-    "load": "harness.library",
-    "merge": "analysis.alignment",
-    "open_campaign": "harness.library",
-    "pairwise": "analysis.alignment",
-    "partition": "analysis.partition",
-    "read_events": "analysis.diagnosis",
-    "read_perf_stat": "collectors.imports",
-    "read_sweep": "collectors",
-    "read_trace": "harness.library",
-    "read_traces": "collectors.imports",
-    "structure": "harness.library",
-}
-"""The package of each public name."""
-
-_ELSEWHERE = {"open_campaign": "load"}
-"""Names that are second names of others."""
 
 __all__ = [
     "Baseline",
@@ -97,18 +68,13 @@ __all__ = [
 ]
 
 
+_get, __dir__ = lazy_names(__name__)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415  10 ms, which importing this module does not take
 
-        found: Any = version("unperturbed")
-    elif name in _HOMES:
-        found = getattr(importlib.import_module(f"unperturbed.{_HOMES[name]}"), _ELSEWHERE.get(name, name))
-    else:
-        raise AttributeError(f"module 'unperturbed' has no attribute {name!r}; it has {', '.join(__all__)}")
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return __all__
+        globals()[name] = version("unperturbed")
+        return globals()[name]
+    return _get(name)

@@ -85,7 +85,7 @@ def build_target(name: str, folder: Path) -> Path:
 
 def configuration(folder: Path) -> bytes:
     """Return the configuration of a launcher whose metrics need text, words and files."""
-    from unperturbed.instrument.compiler import write_toolchain
+    from unperturbed.instrument.compiler.toolchain import write_toolchain
     from unperturbed.instrument.events import parse_event
 
     events = {

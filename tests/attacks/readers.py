@@ -93,8 +93,8 @@ def _knowledge(content: bytes, folder: Path) -> object:
 
 
 def _record(content: bytes, folder: Path) -> object:
-    from unperturbed.collectors.records import assemble, read_record_file, thread_traces
-    from unperturbed.collectors.records.assemble import milestone
+    from unperturbed.collectors.records.assemble import assemble, milestone, thread_traces
+    from unperturbed.collectors.records.file import read_record_file
 
     file = folder / "record"
     file.write_bytes(content)
@@ -127,7 +127,8 @@ def _look_at(trace: Any) -> object:
 
 
 def _trace_description(content: bytes, folder: Path) -> object:
-    from unperturbed.collectors.data import Trace, encode_parquet
+    from unperturbed.collectors.data import Trace
+    from unperturbed.collectors.data.parquet import encode_parquet
 
     file = folder / "trace.parquet"
     described = _json(content)
@@ -147,7 +148,7 @@ def _json(content: bytes) -> Any:
 def _campaign(folder: Path) -> object:
     (folder / "runs" / "0001").mkdir(parents=True, exist_ok=True)
     (folder / "runs" / "0001" / "trace.parquet").write_bytes(parquet_file())
-    from unperturbed.harness.campaign import Manifest
+    from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.campaign.summary import read_summary
     from unperturbed.harness.results.recorded import disturbed_runs, read_traces, recorded_campaign
 
@@ -203,7 +204,8 @@ def _table(suffix: str, content: bytes, folder: Path) -> object:
 def _sweep(content: bytes, folder: Path) -> object:
     import polars as pl
 
-    from unperturbed.collectors.data import encode_parquet, read_sweep, read_sweep_facts
+    from unperturbed.collectors.data import read_sweep, read_sweep_facts
+    from unperturbed.collectors.data.parquet import encode_parquet
     from unperturbed.harness.model.reading import missing_points
 
     first, _, rest = content.partition(b"\n")
@@ -226,7 +228,7 @@ def _log(options: Mapping[str, Any], content: bytes, folder: Path) -> object:
 def _column_expression(content: bytes, folder: Path) -> object:
     import polars as pl
 
-    from unperturbed.common.expressions import evaluate
+    from unperturbed.common.expressions.columns import evaluate
 
     frame = pl.DataFrame({"a": [1, 2, 3], "b": [0.5, -1.0, 0.0], "c d": [7, 8, 9], "t": ["x", "y", ""]})
     return evaluate(content.decode(errors="replace"), frame)
@@ -235,7 +237,8 @@ def _column_expression(content: bytes, folder: Path) -> object:
 def _metric_expression(content: bytes, folder: Path) -> object:
     import numpy as np
 
-    from unperturbed.common.expressions import check_syntax, parse_metric_expression
+    from unperturbed.common.expressions.metrics import parse_metric_expression
+    from unperturbed.common.expressions.syntax import check_syntax
 
     text = content.decode(errors="replace")
     expression = parse_metric_expression(text)

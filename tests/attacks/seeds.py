@@ -19,7 +19,7 @@ from tests.harness.points_sweep import SPEC as SWEEP
 if TYPE_CHECKING:
     import polars as pl
 
-    from unperturbed.collectors.records import Setup
+    from unperturbed.collectors.records.file import Setup
     from unperturbed.collectors.sources import Pass
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def settings_texts() -> Sequence[bytes]:
 
 def record_setup(*, threads: bool = False) -> Setup:
     """Return the settings of the record files below."""
-    from unperturbed.collectors.records import Setup
+    from unperturbed.collectors.records.file import Setup
     from unperturbed.collectors.sources import Event
 
     events = (Event("perf::page-faults", 1, 2, kernel=True), Event("perf::task-clock", 1, 1, kernel=True))
@@ -112,8 +112,7 @@ def record_files() -> Sequence[bytes]:
     """Return record files of one and of two threads, whole and cut off by a kill."""
     import numpy as np
 
-    from unperturbed.collectors.records import create_record_file
-    from unperturbed.collectors.records.file import HEADER
+    from unperturbed.collectors.records.file import HEADER, create_record_file
 
     setup = record_setup()
     found = []
@@ -170,7 +169,7 @@ def trace_tree() -> bytes:
 @functools.cache
 def parquet_file() -> bytes:
     """Return that trace as a file."""
-    from unperturbed.collectors.data import encode_parquet
+    from unperturbed.collectors.data.parquet import encode_parquet
 
     return encode_parquet(trace_frame(), "unperturbed", json.loads(trace_tree()))
 
@@ -195,7 +194,8 @@ def manifest_tree() -> bytes:
 @functools.cache
 def manifest_file() -> bytes:
     """Return a manifest with runs in every state."""
-    from unperturbed.harness.campaign import Manifest, PlannedRun
+    from unperturbed.harness.campaign.manifest import Manifest
+    from unperturbed.harness.campaign.plan import PlannedRun
 
     with tempfile.TemporaryDirectory() as name:
         with Manifest(Path(name) / "campaign.sqlite") as manifest:

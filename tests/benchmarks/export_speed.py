@@ -18,7 +18,7 @@ import numpy as np
 
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.exports import export, formats
-from unperturbed.harness.exports.content import single_run
+from unperturbed.harness.exports.content.runs import single_run
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ from unperturbed.harness.campaign.execution import run_campaign
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import PlannedRun
 from unperturbed.harness.campaign.progress import Estimate
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 
 class Watch:

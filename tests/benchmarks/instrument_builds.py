@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.instrument.compiler import Toolchain, write_toolchain
+from unperturbed.instrument.compiler.toolchain import Toolchain, write_toolchain
 from unperturbed.instrument.events import parse_event
 
 MOST_BUILD_RATIO = 2.5

@@ -27,10 +27,10 @@ import numpy as np
 from instrument_uprobe import run_counted
 from sampler_report import Section, Table, deliver, host_state, parse_arguments
 
-from unperturbed.collectors.runtime import BOUNDS, runtime_files
+from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
 from unperturbed.common.user_cache import user_cache
 from unperturbed.harness.program.sources import debian_source
-from unperturbed.instrument.compiler import write_toolchain
+from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import parse_event
 
 BOUND_AN_EVENT = 1.0

@@ -22,7 +22,8 @@ import numpy as np
 
 from tests.analysis.report.browser import chromium_missing, open_report
 from unperturbed.collectors.data import Metric, Trace
-from unperturbed.harness.campaign import Manifest, PlannedRun
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import PlannedRun
 
 INTERVALS = 180
 ANCHOR = "milestones"

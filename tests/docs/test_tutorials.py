@@ -11,7 +11,7 @@ from mkdocs.exceptions import PluginError
 
 from tools import notebook, site_hooks
 from tools.tutorials import AFTER, PAGES, blocks, follow, is_printed
-from unperturbed.harness.spec import parse_spec
+from unperturbed.harness.spec.load import parse_spec
 
 _LONG = ("campaign", "subsets")
 """Dozens of simulated runs: `make validate` follows these pages, `make test` reads their specs."""

@@ -17,7 +17,7 @@ from experiments.processor import (
     main,
     run_parts,
 )
-from unperturbed.harness.host import Finding
+from unperturbed.harness.host.doctor import Finding
 
 ROOT = Path(__file__).parents[2]
 FIT = Examination((Finding("PMU", "good", "there"),), (Finding("processes", "good", "none"),))

@@ -14,8 +14,9 @@ import pytest
 
 from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.common.user_cache import user_cache
-from unperturbed.instrument.compiler import SiteReport, Toolchain, read_sites, write_toolchain
+from unperturbed.instrument.compiler.toolchain import Toolchain, write_toolchain
 from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.finding.site_log import SiteReport, read_sites
 
 RUNTIME = Path(__file__).with_name("runtime.c")
 

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from unperturbed.instrument.compiler import Toolchain
+from unperturbed.instrument.compiler.toolchain import Toolchain
 
 __all__ = ["serve_wrapper", "served_wrapper"]
 

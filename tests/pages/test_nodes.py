@@ -8,7 +8,8 @@ import pytest
 
 from tests.analysis.nodes.simulate import Case, runs_of, verdicts_of
 from tests.analysis.report.browser import chromium_missing, open_report
-from unperturbed.analysis.nodes import NodeVerdicts, combine_nodes
+from unperturbed.analysis.nodes.combine import combine_nodes
+from unperturbed.analysis.nodes.verdicts import NodeVerdicts
 
 pytestmark = pytest.mark.skipif(bool(chromium_missing()), reason=chromium_missing())
 

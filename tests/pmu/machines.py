@@ -24,8 +24,8 @@ from tests.pmu.matrix import (
     papi,
 )
 from tests.pmu.packages import fetch_papi
-from unperturbed.collectors.records import Setup
-from unperturbed.collectors.runtime import build_observer, build_trials
+from unperturbed.collectors.records.file import Setup
+from unperturbed.collectors.runtime.build import build_observer, build_trials
 from unperturbed.collectors.sources import Event
 
 __all__ = ["MODES", "ROUNDS", "cases_of", "is_installed", "run_architecture"]

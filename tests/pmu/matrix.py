@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.pmu.cases import Case
-from unperturbed.collectors.records import OVERFLOW_SIGNAL, Setup
+from unperturbed.collectors.records.file import OVERFLOW_SIGNAL, Setup
 from unperturbed.collectors.sources import Event
 
 MS = 1_000_000

@@ -20,11 +20,14 @@ from tests.pmu.packages import fetch_tools
 from unperturbed.analysis.levels import level_changes
 from unperturbed.analysis.perturbation import Baseline, combine_checks
 from unperturbed.collectors.data import Metric, Trace
-from unperturbed.collectors.records import Setup, assemble
-from unperturbed.collectors.runtime import build_preload
+from unperturbed.collectors.records.assemble import assemble
+from unperturbed.collectors.records.file import Setup
+from unperturbed.collectors.runtime.build import build_preload
 from unperturbed.collectors.sources import Event, Pass
-from unperturbed.harness.drafts import Choices, describe_comparison
-from unperturbed.harness.spec import CampaignSpec, parse_spec
+from unperturbed.harness.drafts.command import Choices
+from unperturbed.harness.drafts.comparison import describe_comparison
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import parse_spec
 
 RUNS = 5
 ROUNDS = 30

@@ -12,7 +12,7 @@ import pytest
 
 from tests.pmu.cases import Result
 from tests.pmu.matrix import INTERVAL_NS, MS, SAMPLERS, SOURCES, TEAM_WORK, WORK, WRAPPING_TURNS
-from unperturbed.collectors.records import Mark, Records
+from unperturbed.collectors.records.file import Mark, Records
 
 EVERY_WAY = [f"{source}-{sampler}" for source in SOURCES for sampler in SAMPLERS]
 RESET = ["reset-papi-inside", "reset-perf_event-inside", "reset-papi-outside"]

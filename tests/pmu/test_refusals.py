@@ -6,7 +6,7 @@ import pytest
 
 from tests.pmu.cases import Result
 from tests.pmu.matrix import ABSENT, CASES, COUNTABLE, CYCLES, INSTRUCTIONS, PROGRAMMABLE, SAMPLERS, SOURCES
-from unperturbed.collectors.records import Records
+from unperturbed.collectors.records.file import Records
 from unperturbed.collectors.sources import Event
 
 

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from unperturbed.analysis.causal.describe import curve_table
-from unperturbed.analysis.causal.regression import Mechanism, Parameter, fit_mechanism
-from unperturbed.analysis.causal.table import Data, Kind, prepare
+from unperturbed.analysis.causal.regression.fit import fit_mechanism
+from unperturbed.analysis.causal.regression.mechanism import Mechanism
+from unperturbed.analysis.causal.regression.parameters import Parameter
+from unperturbed.analysis.causal.table.variables import Data, Kind, prepare
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.result import Result, finite_or_none
 from unperturbed.common.wording import counted, listing

@@ -13,7 +13,7 @@ from typing import Literal
 
 import polars as pl
 
-from unperturbed.common.expressions import Evaluation, Undefined, parse_column_expression
+from unperturbed.common.expressions.columns import Evaluation, Undefined, parse_column_expression
 from unperturbed.errors import DataError
 
 Definitions = dict[str, tuple[str, ...]]

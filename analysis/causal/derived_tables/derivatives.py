@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.describe import frame_table
-from unperturbed.analysis.causal.table import gaps, is_text
+from unperturbed.analysis.causal.table.variables import gaps, is_text
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, first_of, no_such_column
 from unperturbed.errors import DataError

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.derived_tables.derivatives import PartialDerivative, partial_derivative
 from unperturbed.analysis.causal.describe import frame_table
-from unperturbed.analysis.causal.table import Exclusion, gaps, is_text
+from unperturbed.analysis.causal.table.variables import Exclusion, gaps, is_text
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, first_of, listing, no_such_column
 from unperturbed.errors import DataError

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from unperturbed.analysis.causal.independence import IndependenceTest, Outcome
-from unperturbed.analysis.causal.table import Knowledge
+from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 Pair = frozenset[str]
 

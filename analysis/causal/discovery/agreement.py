@@ -27,8 +27,8 @@ from unperturbed.analysis.causal.discovery.contradiction import Contradiction
 from unperturbed.analysis.causal.discovery.equivalence import TIE_BITS, WORTH_A_PARENT, Bits
 from unperturbed.analysis.causal.discovery.orientation import Orientation, extend, orient
 from unperturbed.analysis.causal.discovery.refinement import Refined
-from unperturbed.analysis.causal.independence import IndependenceTest, Outcome
-from unperturbed.analysis.causal.table import Arrow, Knowledge
+from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 from unperturbed.analysis.multiple_testing import benjamini_hochberg
 
 _MOST_ROUNDS = 4

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from unperturbed.analysis.causal.discovery.adjacency import Dispensable
-from unperturbed.analysis.causal.table import Knowledge
+from unperturbed.analysis.causal.table.knowledge import Knowledge
 from unperturbed.common.wording import listing
 
 Bits = Callable[[str, tuple[str, ...]], float]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation, pair_of
-from unperturbed.analysis.causal.table import Arrow, Knowledge
+from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from unperturbed.analysis.causal.discovery.adjacency import Dispensable, Pair, Separation, Skeleton, pair_of
 from unperturbed.analysis.causal.discovery.equivalence import WORTH_A_PARENT, Choice, Equivalence, Relations, choose
-from unperturbed.analysis.causal.independence import IndependenceTest, Outcome
-from unperturbed.analysis.causal.table import Knowledge
+from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.table.knowledge import Knowledge
 
 _MOST_ROUNDS = 4
 

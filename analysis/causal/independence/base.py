@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.causal.table import Data
+    from unperturbed.analysis.causal.table.variables import Data
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unperturbed.analysis.causal.table import Codes, Data, Floats
+from unperturbed.analysis.causal.table.variables import Codes, Data, Floats
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.independence.compiled import compiled_loop
 from unperturbed.analysis.causal.independence.features import Features
-from unperturbed.analysis.causal.table import Codes, Floats
+from unperturbed.analysis.causal.table.variables import Codes, Floats
 
 _Array = TypeVar("_Array", Floats, Codes)
 

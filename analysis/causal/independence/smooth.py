@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from unperturbed.analysis.causal.independence.features import Features
-from unperturbed.analysis.causal.table import Codes, Floats
+from unperturbed.analysis.causal.table.variables import Codes, Floats
 
 MOST_ROWS = 400
 _WIDTHS = 0.3, 1.0, 3.0

@@ -15,10 +15,11 @@ import numpy as np
 import polars as pl
 
 from unperturbed.analysis.causal.describe import claims_table, markov_sentences
-from unperturbed.analysis.causal.independence import IndependenceTest, Outcome, RegressionTest
+from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
+from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.prediction import causal_order
-from unperturbed.analysis.causal.regression import Mechanism
 from unperturbed.analysis.causal.regression.curves.mechanism import CurveMechanism
+from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm
 from unperturbed.common.result import Result, finite_or_none
 from unperturbed.errors import DataError

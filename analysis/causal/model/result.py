@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from unperturbed.analysis.causal.describe import edges_table, formulas_table, summary_sentence, variables_table
-from unperturbed.analysis.causal.discovery import Contradiction, Equivalence, Pair, Separation
-from unperturbed.analysis.causal.independence import IndependenceTest, RegressionTest
+from unperturbed.analysis.causal.discovery.adjacency import Pair, Separation
+from unperturbed.analysis.causal.discovery.contradiction import Contradiction
+from unperturbed.analysis.causal.discovery.equivalence import Equivalence
+from unperturbed.analysis.causal.independence.base import IndependenceTest
+from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.model.markov import (
     MarkovCheck,
     ScreeningOff,
@@ -23,8 +26,9 @@ from unperturbed.analysis.causal.model.markov import (
 )
 from unperturbed.analysis.causal.model.prediction import Forecast, intervene, predict
 from unperturbed.analysis.causal.model.separation import separates
-from unperturbed.analysis.causal.regression import Mechanism
-from unperturbed.analysis.causal.table import Arrow, Category, Data, Exclusion, Knowledge, Variable
+from unperturbed.analysis.causal.regression.mechanism import Mechanism
+from unperturbed.analysis.causal.table.knowledge import Arrow, Knowledge
+from unperturbed.analysis.causal.table.variables import Category, Data, Exclusion, Variable
 from unperturbed.common.result import Result
 from unperturbed.common.wording import no_such_column
 from unperturbed.errors import DataError

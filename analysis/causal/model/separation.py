@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from unperturbed.analysis.causal.table import Arrow
+from unperturbed.analysis.causal.table.knowledge import Arrow
 
 
 def separates(arrows: Iterable[Arrow], one: str, other: str, given: Collection[str]) -> bool:

@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unperturbed.analysis.causal.table import Category, Codes
+from unperturbed.analysis.causal.table.variables import Category, Codes
 from unperturbed.errors import DataError
 
 _ALL_SUBSETS = 3

@@ -14,7 +14,7 @@ from unperturbed.analysis.causal.regression.curves.mechanism import fit_curve
 from unperturbed.analysis.causal.regression.curves.problem import Coding, Errors
 from unperturbed.analysis.causal.regression.mechanism import Mechanism
 from unperturbed.analysis.causal.regression.tables.mechanism import TableMechanism, shortest_table
-from unperturbed.analysis.causal.table import Data
+from unperturbed.analysis.causal.table.variables import Data
 from unperturbed.errors import DataError
 
 _FEWEST_VALUES = 3

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from unperturbed.analysis.causal.describe import parameters_table
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.regression.parameters import Parameter
-from unperturbed.analysis.causal.table import Category, Codes, Floats
+from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.result import Result
 from unperturbed.common.wording import listing
 from unperturbed.errors import DataError

@@ -17,7 +17,7 @@ from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.regression.curves.fitting import Curve
 from unperturbed.analysis.causal.regression.curves.forms import Function, Log, Power, Step, steps_of
 from unperturbed.analysis.causal.regression.curves.problem import Errors, State
-from unperturbed.analysis.causal.table import Category
+from unperturbed.analysis.causal.table.variables import Category
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")

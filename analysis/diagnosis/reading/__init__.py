@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unperturbed.analysis.diagnosis.events import EventTrace, Unit
-from unperturbed.analysis.diagnosis.reading.format import LineParser, LogFormat, PlainFormat, ReadOptions, log_formats
-
-__all__ = ["LineParser", "LogFormat", "PlainFormat", "log_formats", "read_events"]
+from unperturbed.analysis.diagnosis.reading.format import ReadOptions
 
 
 def read_events(

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import meaning, pair_name, plain_name
-from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table, mean_rho
+from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
+from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, changed_pairs
 from unperturbed.analysis.report.chart import short
@@ -17,7 +18,8 @@ from unperturbed.common.table import Cell as TableCell
 from unperturbed.common.wording import correlation, counted, number, p_value, signed, span
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.perturbation import Change, CheckName, OriginName
+    from unperturbed.analysis.perturbation import Change, CheckName
+    from unperturbed.analysis.perturbation.verdict import OriginName
     from unperturbed.analysis.report.campaign.results import ConfigurationResult
     from unperturbed.collectors.data import Metric
 

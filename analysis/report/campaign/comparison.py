@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
-from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS, mean_rho
+from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
+from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.results import configuration_results
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations

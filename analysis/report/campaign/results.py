@@ -6,15 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unperturbed.analysis.perturbation import (
-    Change,
-    Overhead,
-    Verdict,
-    VerdictName,
-    change_weight,
-    combine,
-    ranked_changes,
-)
+from unperturbed.analysis.perturbation import Change, Overhead, Verdict, VerdictName, combine, ranked_changes
+from unperturbed.analysis.perturbation.verdict import change_weight
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import CheckName

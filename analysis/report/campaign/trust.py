@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import meaning, plain_name
-from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS, change_weight
+from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
+from unperturbed.analysis.perturbation.verdict import change_weight
 from unperturbed.analysis.report.campaign.results import ChangeKey, change_key
 from unperturbed.analysis.report.campaign.setups import all_setups
 from unperturbed.analysis.report.campaign.verdicts import advice, badge

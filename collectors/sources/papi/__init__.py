@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unperturbed.collectors.sources.papi.events import LIBRARY_VARIABLE, chosen_library, event, metric, observer_library
+from unperturbed.collectors.sources.papi.events import chosen_library, event, metric, observer_library
 from unperturbed.collectors.sources.papi.listing import catalogue
 from unperturbed.collectors.sources.perf.events import PREFIX
 from unperturbed.collectors.sources.source import Source
-
-__all__ = ["LIBRARY_VARIABLE", "PAPI"]
 
 PAPI = Source(
     name="papi",

@@ -12,7 +12,7 @@ from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder, i
 
 if TYPE_CHECKING:
     from unperturbed.harness.results.judge import Judgement
-    from unperturbed.harness.spec import CampaignSpec
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 
 class Command:
@@ -124,7 +124,7 @@ def _check_nodes(folder: Path, arguments: argparse.Namespace) -> int:
     from unperturbed.harness.cli.terminal.nodes import show_nodes
     from unperturbed.harness.cli.terminal.progress import watching
     from unperturbed.harness.cli.warming import warm_once
-    from unperturbed.harness.nodes import whole_campaign
+    from unperturbed.harness.nodes.kinds import whole_campaign
     from unperturbed.harness.results.by_node import judge_nodes
 
     if arguments.without or arguments.across or arguments.method != "runs":
@@ -146,7 +146,7 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     from unperturbed.common.scratch import scratch_folder
     from unperturbed.harness.cli.terminal.campaign import show_judgement
     from unperturbed.harness.cli.warming import warm_once
-    from unperturbed.harness.imports import Group, import_campaign
+    from unperturbed.harness.imports.campaign import Group, import_campaign
     from unperturbed.harness.results.recorded import recorded_campaign
 
     if arguments.format is None or not arguments.baseline or not arguments.checked:

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.campaign import HOME
+from unperturbed.harness.campaign.summary import HOME
 from unperturbed.harness.cli.drafting import add_progress_option
 from unperturbed.harness.cli.folders import open_page
 
 if TYPE_CHECKING:
-    from unperturbed.harness.spec import CampaignSpec
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _FAILED, _NEGATIVE, _INTERRUPTED = 1, 4, 130
 
@@ -77,8 +77,9 @@ class Command:
         from unperturbed.harness.cli.terminal.partition import PartitionProgress, show_plan
         from unperturbed.harness.cli.terminal.progress import chosen_progress
         from unperturbed.harness.cli.warming import warm_once
-        from unperturbed.harness.spec import load_spec
-        from unperturbed.harness.studies import Search, partition_campaign, partition_on_nodes
+        from unperturbed.harness.spec.load import load_spec
+        from unperturbed.harness.studies.partition import Search, partition_campaign
+        from unperturbed.harness.studies.search_on_nodes.coordinator import partition_on_nodes
 
         campaign = load_spec(arguments.spec)
         folder = (arguments.campaign or HOME / f"{campaign.name}-partition").absolute()
@@ -116,7 +117,7 @@ def _cancel(campaign: CampaignSpec, folder: Path) -> int:
     """End the jobs of a search on nodes."""
     from unperturbed.common.wording import counted
     from unperturbed.errors import SpecError
-    from unperturbed.harness.nodes import cancel
+    from unperturbed.harness.nodes.coordinate import cancel
 
     if campaign.nodes is None:
         raise SpecError("--cancel is for searches on nodes (`nodes:` in the spec); end this one by Ctrl-C")

@@ -41,7 +41,7 @@ class Command:
         beside = None if other is None else recorded_campaign(other)
         warm_once("alignment")
         if other is None and is_on_nodes(folder):
-            from unperturbed.harness.nodes import whole_campaign
+            from unperturbed.harness.nodes.kinds import whole_campaign
             from unperturbed.harness.results.by_node import judge_nodes
 
             with watching(arguments) as watch, sharing(arguments):

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import HOME
+from unperturbed.harness.campaign.summary import HOME
 from unperturbed.harness.cli.campaigns._options import add_fail_on, add_no_check
 from unperturbed.harness.cli.drafting import add_program_options, add_progress_option, spec_of_program
 from unperturbed.harness.cli.running import run_and_show
 
 if TYPE_CHECKING:
-    from unperturbed.harness.spec import CampaignSpec
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _RUNS_FAILED = 1
 
@@ -60,7 +60,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Run what is left, then check it; return 1 when runs failed or rows are missing, 4 when perturbed."""
         from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
-        from unperturbed.harness.spec import load_spec
+        from unperturbed.harness.spec.load import load_spec
 
         progress = TerminalProgress(chosen_progress(arguments))
         drafted = spec_of_program(arguments, progress)
@@ -90,8 +90,9 @@ def _sweep(campaign: CampaignSpec, folder: Path, arguments: argparse.Namespace) 
     """Run what is left of a sweep, and show what its table holds; 1 when rows are missing."""
     from unperturbed.harness.cli.terminal.progress import chosen_progress
     from unperturbed.harness.cli.terminal.sweep import SweepProgress, show_sweep, to_json
-    from unperturbed.harness.spec import points
-    from unperturbed.harness.studies import run_sweep, run_sweep_on_nodes
+    from unperturbed.harness.spec.sweep_points import points
+    from unperturbed.harness.studies.sweep.nodes import run_sweep_on_nodes
+    from unperturbed.harness.studies.sweep.runs import run_sweep
 
     progress = SweepProgress(points(campaign), chosen_progress(arguments))
     try:

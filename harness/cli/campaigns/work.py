@@ -26,8 +26,8 @@ class Command:
         """Make what is left of the part; return 1 when runs failed."""
         from unperturbed.errors import HostError, RunError
         from unperturbed.harness.cli.terminal.progress import TerminalProgress, chosen_progress
-        from unperturbed.harness.nodes import work
-        from unperturbed.harness.studies import NODE_MAKERS
+        from unperturbed.harness.nodes.worker import work
+        from unperturbed.harness.studies.node_makers import NODE_MAKERS
 
         progress = TerminalProgress(chosen_progress(arguments))
         try:

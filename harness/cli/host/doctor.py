@@ -21,9 +21,9 @@ class Command:
         import json
 
         from unperturbed.harness.cli.terminal.host import show, to_json
-        from unperturbed.harness.host import examine
-        from unperturbed.harness.spec import load_spec
-        from unperturbed.harness.studies import check_spec
+        from unperturbed.harness.host.doctor import examine
+        from unperturbed.harness.spec.load import load_spec
+        from unperturbed.harness.studies.readiness import check_spec
 
         campaign = None if arguments.spec is None else load_spec(arguments.spec)
         host = examine()

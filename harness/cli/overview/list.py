@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.harness.campaign import HOME
+from unperturbed.harness.campaign.summary import HOME
 
 if TYPE_CHECKING:
     from unperturbed.common.table import Tone
-    from unperturbed.harness.campaign import CampaignSummary
+    from unperturbed.harness.campaign.summary import CampaignSummary
 
 _TONES: Mapping[str, Tone] = {
     "done": "good",
@@ -40,7 +40,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Print a row a campaign; return 0."""
         from unperturbed.errors import SpecError
-        from unperturbed.harness.campaign import find_campaigns, read_summary
+        from unperturbed.harness.campaign.summary import find_campaigns, read_summary
 
         folder: Path = arguments.folder or (HOME if HOME.is_dir() else Path())
         if not folder.is_dir():

@@ -12,7 +12,7 @@ from unperturbed.harness.cli.folders import CAMPAIGN_OR_SPEC, campaign_folder
 
 if TYPE_CHECKING:
     from unperturbed.common.table import Tone
-    from unperturbed.harness.nodes import CampaignStatus, PartStatus
+    from unperturbed.harness.nodes.status import CampaignStatus, PartStatus
 
 TONES: Mapping[str, Tone] = {"done": "good", "running": "strong", "failed": "bad", "stopped": "undecided"}
 
@@ -31,7 +31,7 @@ class Command:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the state; return 0."""
-        from unperturbed.harness.nodes import read_status
+        from unperturbed.harness.nodes.status import read_status
 
         status = read_status(campaign_folder(arguments.campaign))
         if arguments.json:

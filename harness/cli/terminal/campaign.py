@@ -10,14 +10,16 @@ from pathlib import Path
 from rich.markup import escape
 from rich.text import Text
 
-from unperturbed.analysis.perturbation import VerdictName, decisive_change, level_table, verdict_cell, verdict_table
+from unperturbed.analysis.perturbation import VerdictName, level_table, verdict_cell, verdict_table
+from unperturbed.analysis.perturbation.describe import decisive_change
 from unperturbed.analysis.report import to_json
 from unperturbed.common.table import Column, Table, style_of
-from unperturbed.harness.campaign import Configuration, configurations
+from unperturbed.harness.campaign.plan import Configuration, configurations
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.results.judge import Judgement, Total
 from unperturbed.harness.results.verdicts import CampaignVerdicts
-from unperturbed.harness.spec import BASELINE, CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import BASELINE
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
 

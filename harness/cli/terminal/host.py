@@ -14,9 +14,9 @@ from rich.markup import escape
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import BAD, GOOD, NOTE, counted
 from unperturbed.harness.cli.terminal.console import terminal
-from unperturbed.harness.host import Examination, Finding, Status
-from unperturbed.harness.spec import count_points
-from unperturbed.harness.studies import Readiness
+from unperturbed.harness.host.doctor import Examination, Finding, Status
+from unperturbed.harness.spec.sweep_points import count_points
+from unperturbed.harness.studies.readiness import Readiness
 
 FORMAT = 1
 """Version of the JSON: it grows when a key's meaning changes, not when keys are added."""

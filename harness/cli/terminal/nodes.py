@@ -15,8 +15,9 @@ from unperturbed.harness.cli.folders import open_page
 from unperturbed.harness.cli.running import show_measured
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.cli.terminal.progress import TerminalProgress
-from unperturbed.harness.nodes import cancel, read_status, run_on_nodes
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.nodes.coordinate import cancel, run_on_nodes
+from unperturbed.harness.nodes.status import read_status
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import VerdictName

@@ -11,7 +11,7 @@ from unperturbed.analysis.partition import STAGES, Forecast, Measurement, Plan, 
 from unperturbed.analysis.perturbation import verdict_cell
 from unperturbed.common.table import style_of
 from unperturbed.common.wording import BAD, UNDECIDED, counted, duration
-from unperturbed.harness.campaign import Estimate
+from unperturbed.harness.campaign.progress import Estimate
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.cli.terminal.progress import Show, TerminalProgress
 

@@ -10,12 +10,15 @@ from typing import Any
 from rich.markup import escape
 
 from unperturbed.common.wording import BAD, NOTE, counted, duration, visible
-from unperturbed.harness.campaign import CAMPAIGN, SWEEP, Manifest, check_owner
+from unperturbed.harness.campaign.execution import CAMPAIGN, SWEEP, check_owner
+from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.cli.terminal.console import terminal
-from unperturbed.harness.host import examine
-from unperturbed.harness.nodes import NODES, SWEEPS
-from unperturbed.harness.spec import PILOT, CampaignSpec
-from unperturbed.harness.studies import Readiness, check_spec
+from unperturbed.harness.host.doctor import examine
+from unperturbed.harness.nodes.kinds import SWEEPS
+from unperturbed.harness.nodes.shares import NODES
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import PILOT
+from unperturbed.harness.studies.readiness import Readiness, check_spec
 
 _COMMANDS = ("build", "prepare", "run")
 """The keys of `program:` that are commands, in the order in which they are executed."""

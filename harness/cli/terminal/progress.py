@@ -17,7 +17,8 @@ from unperturbed.harness.cli.streams import drawing
 from unperturbed.harness.cli.terminal.console import terminal
 
 if TYPE_CHECKING:
-    from unperturbed.harness.campaign import Estimate, PlannedRun, Watch
+    from unperturbed.harness.campaign.plan import PlannedRun
+    from unperturbed.harness.campaign.progress import Estimate, Watch
 
 _LINE_EVERY_S = 10.0
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from unperturbed.analysis.structure import Composition, Span, StructuralComparison, class_letter, describe
+from unperturbed.analysis.structure import Composition, Span, StructuralComparison, describe
+from unperturbed.analysis.structure.classes.classifiers import class_letter
 from unperturbed.common.table import SERIES_STYLES
 from unperturbed.harness.cli.terminal.console import terminal
 

@@ -10,11 +10,11 @@ from rich.markup import escape
 
 from unperturbed.collectors.data import TABLE
 from unperturbed.common.wording import counted
-from unperturbed.harness.campaign import PlannedRun
+from unperturbed.harness.campaign.plan import PlannedRun
 from unperturbed.harness.cli.terminal.console import terminal
 from unperturbed.harness.cli.terminal.progress import Show, TerminalProgress
-from unperturbed.harness.spec import Value
-from unperturbed.harness.studies import SweepTable
+from unperturbed.harness.spec.values.parameters import Value
+from unperturbed.harness.studies.sweep.table import SweepTable
 
 _MOST_MISSING = 10
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Manifest, RunState, read_run
+from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.traces import read_run
 from unperturbed.harness.library.intervals import scan_intervals, tidy_traces
 from unperturbed.harness.results.recorded import recorded_campaign
 

@@ -13,14 +13,14 @@ from unperturbed.collectors.data import Trace
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns, Slice
 from unperturbed.harness.results.check import align_on
-from unperturbed.harness.spec import ANCHOR
+from unperturbed.harness.spec.sections.campaign import ANCHOR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from unperturbed.harness.spec import CampaignSpec
+    from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 PHASES = "phases"
 """Track of the words of `unperturbed structure`."""

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from unperturbed.analysis.diagnosis import Diagnosis
     from unperturbed.collectors.data import Metric, Trace
-    from unperturbed.harness.exports.content import ExportedRun, ExportedRuns
+    from unperturbed.harness.exports.content.runs import ExportedRun, ExportedRuns
 
 
 def _write_trace(trace: Trace, path: Path) -> None:
-    from unperturbed.harness.exports.content import single_run  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import single_run  # noqa: PLC0415
 
     _write_runs(single_run(trace, path.stem), path)
 
@@ -41,7 +41,7 @@ def _write_diagnosis(diagnosis: Diagnosis, path: Path) -> None:
 
 
 def _packets(runs: ExportedRuns) -> Iterator[bytes]:
-    from unperturbed.harness.exports.content import title_of  # noqa: PLC0415
+    from unperturbed.harness.exports.content.runs import title_of  # noqa: PLC0415
     from unperturbed.harness.exports.perfetto import packets  # noqa: PLC0415  loads numpy
 
     names: dict[str, int] = {}

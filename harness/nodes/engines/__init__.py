@@ -11,10 +11,7 @@ from typing import ClassVar
 
 from unperturbed.common.extensions import classes_in
 from unperturbed.harness.nodes.shares import NodePart
-from unperturbed.harness.spec import Nodes
-from unperturbed.harness.spec.sections.nodes import ENGINE_GROUP
-
-__all__ = ["Engine", "Job", "engine_of", "work_command"]
+from unperturbed.harness.spec.sections.nodes import ENGINE_GROUP, Nodes
 
 
 @dataclass(frozen=True)

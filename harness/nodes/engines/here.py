@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 
-from unperturbed.harness.campaign import is_locked
+from unperturbed.harness.campaign.summary import is_locked
 from unperturbed.harness.nodes.engines import Engine, Job, work_command
 from unperturbed.harness.nodes.shares import NodePart, read_json, write_json
-from unperturbed.harness.spec import Nodes
+from unperturbed.harness.spec.sections.nodes import Nodes
 
 _JOB = "job.json"
 _SECONDS_TO_END = 10.0

@@ -19,7 +19,7 @@ from unperturbed.common import supervision
 from unperturbed.errors import HostError
 from unperturbed.harness.nodes.engines import Engine, Job, work_command
 from unperturbed.harness.nodes.shares import NodePart
-from unperturbed.harness.spec import Nodes
+from unperturbed.harness.spec.sections.nodes import Nodes
 
 _OVER = frozenset(
     ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unperturbed.collectors.data import INTERVAL_COLUMNS
-from unperturbed.collectors.sources import OS_METRICS, PERF_WORDS, PRESETS, is_native
-from unperturbed.common.expressions import parse_metric_expression
+from unperturbed.collectors.sources.catalogue import OS_METRICS, PERF_WORDS, PRESETS, is_native
+from unperturbed.common.expressions.metrics import parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.yaml.positions import YamlPath

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
-from unperturbed.collectors.sources import OS_METRICS, PRESETS, Machine, find_sources
-from unperturbed.common.expressions import MetricExpression, parse_metric_expression
+from unperturbed.collectors.sources import find_sources
+from unperturbed.collectors.sources.callgrind import Machine
+from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
+from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import SpecError
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated
 
-from unperturbed.collectors.sources import OS_METRICS, PRESETS
+from unperturbed.collectors.sources.catalogue import OS_METRICS, PRESETS
 from unperturbed.harness.spec.draft import Draft
 from unperturbed.harness.spec.model import ADDED_LATER, Frozen, SpecKey, empty
 from unperturbed.harness.spec.sections.program import templates

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
-from unperturbed.collectors.sources import Cache, Machine
+from unperturbed.collectors.sources.callgrind import Cache, Machine
 from unperturbed.harness.spec.model import AS_MAPPING, AS_TEXT, Section, reading, text_or_mapping
 from unperturbed.harness.spec.values.quantities import SIZE_PATTERN, SizeInBytes, format_size, parse_size, shorten
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from unperturbed.analysis.partition import Ahead, Forecast, Measurement, forecast, search
 from unperturbed.common.extras import require
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import Progress, baselines_alone
-from unperturbed.harness.nodes import SEARCHES, coordinated
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.campaign.plan import baselines_alone
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.nodes.coordinate import coordinated
+from unperturbed.harness.nodes.kinds import SEARCHES
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.studies.partition import (
     Partitioned,
     Search,

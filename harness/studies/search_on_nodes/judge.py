@@ -18,8 +18,9 @@ from unperturbed.analysis.partition import Outcome, Reference, Stop, TraceJudge
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
-from unperturbed.harness.campaign import Configuration, build_configurations
-from unperturbed.harness.nodes import Coordination
+from unperturbed.harness.campaign.plan import Configuration
+from unperturbed.harness.campaign.session import build_configurations
+from unperturbed.harness.nodes.coordinate import Coordination
 from unperturbed.harness.studies.partition import RunFailed, candidate_name, make_references
 from unperturbed.harness.studies.search_on_nodes.requested import NodeRuns, PartLostError
 

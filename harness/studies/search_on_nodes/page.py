@@ -10,10 +10,10 @@ from unperturbed.analysis.report import ReportContent
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import listing
 from unperturbed.errors import RunError
-from unperturbed.harness.nodes import NodePart, differing_facts, reading
+from unperturbed.harness.nodes.shares import NodePart, differing_facts, reading
 from unperturbed.harness.results.recorded import Traces, read_traces
 from unperturbed.harness.results.reporting import partition_content
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 
 def nodes_content(campaign: CampaignSpec, plan: Plan, parts: Sequence[NodePart]) -> ReportContent:

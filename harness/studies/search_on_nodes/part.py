@@ -5,20 +5,17 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from unperturbed.harness.campaign import (
-    SEARCH,
-    Configuration,
-    Manifest,
-    Progress,
-    execute_plan,
-    lost_note,
-    plan_batch,
-    prepare_campaign,
-    reopen_lost,
-    with_configuration,
-)
-from unperturbed.harness.nodes import SEARCHES, NodePart, Requests, engine_of, read_requests
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.campaign.execution import SEARCH, execute_plan, prepare_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.pilot import with_configuration
+from unperturbed.harness.campaign.plan import Configuration, plan_batch
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.campaign.traces import lost_note, reopen_lost
+from unperturbed.harness.nodes.engines import engine_of
+from unperturbed.harness.nodes.kinds import SEARCHES
+from unperturbed.harness.nodes.requests import Requests, read_requests
+from unperturbed.harness.nodes.shares import NodePart
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 _PAUSE_S = 0.1
 """Between two looks for requests: nothing is measured meanwhile."""

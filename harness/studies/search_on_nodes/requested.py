@@ -7,9 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from unperturbed.collectors.data import Trace
-from unperturbed.harness.campaign import Manifest, RunState
-from unperturbed.harness.nodes import SEARCHES, Coordination, NodePart, read_requests, reading
-from unperturbed.harness.spec import ANCHOR, BASELINE, PILOT
+from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.nodes.coordinate import Coordination
+from unperturbed.harness.nodes.kinds import SEARCHES
+from unperturbed.harness.nodes.requests import read_requests
+from unperturbed.harness.nodes.shares import NodePart, reading
+from unperturbed.harness.spec.sections.campaign import ANCHOR, BASELINE, PILOT
 from unperturbed.harness.studies.partition import RunFailed
 
 

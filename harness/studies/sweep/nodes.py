@@ -8,17 +8,12 @@ from typing import Any
 
 from unperturbed.common.wording import listing
 from unperturbed.errors import RunError
-from unperturbed.harness.campaign import Progress
-from unperturbed.harness.nodes import (
-    SWEEPS,
-    Coordination,
-    NodePart,
-    coordinated,
-    dealt_points,
-    differing_facts,
-    reading,
-)
-from unperturbed.harness.spec import CampaignSpec, points
+from unperturbed.harness.campaign.progress import Progress
+from unperturbed.harness.nodes.coordinate import Coordination, coordinated
+from unperturbed.harness.nodes.kinds import SWEEPS
+from unperturbed.harness.nodes.shares import NodePart, dealt_points, differing_facts, reading
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sweep_points import points
 from unperturbed.harness.studies.sweep.rows import Recorded, read_recorded
 from unperturbed.harness.studies.sweep.runs import run_sweep
 from unperturbed.harness.studies.sweep.table import SweepTable, join_recorded

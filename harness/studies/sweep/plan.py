@@ -12,11 +12,13 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from unperturbed.collectors.planning import Passes
+from unperturbed.collectors.planning.passes import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import FURTHER_NATIVE, NATIVE, PAD_BYTES, PlannedRun, configurations
-from unperturbed.harness.spec import BASELINE, REFERENCE, CampaignSpec, count_points
+from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE, PAD_BYTES, PlannedRun, configurations
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import BASELINE, REFERENCE
+from unperturbed.harness.spec.sweep_points import count_points
 
 _SYSTEM, _SOFTWARE = "system", "software"
 

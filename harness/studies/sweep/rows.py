@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from unperturbed.collectors.data import Metric
-from unperturbed.harness.campaign import FURTHER_NATIVE, NATIVE, Manifest, RunState
-from unperturbed.harness.spec import TIME_COLUMNS, CampaignSpec, Value
+from unperturbed.harness.campaign.manifest import Manifest, RunState
+from unperturbed.harness.campaign.plan import FURTHER_NATIVE, NATIVE
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.parameters import TIME_COLUMNS
+from unperturbed.harness.spec.values.parameters import Value
 
 
 @dataclass(frozen=True)

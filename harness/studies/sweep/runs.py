@@ -15,33 +15,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unperturbed.collectors.planning import Passes
+from unperturbed.collectors.planning.passes import Passes
 from unperturbed.errors import HostError, RunError
-from unperturbed.harness.campaign import (
-    NATIVE,
-    SWEEP,
-    Attempt,
-    Durations,
-    Estimate,
-    Manifest,
-    PlannedRun,
-    ProgramResult,
-    Progress,
-    RunQueue,
-    RunResult,
-    Sampling,
-    Session,
-    build_and_stage,
-    configurations,
-    detect_host,
-    execute_in,
-    lock_campaign,
-    make_empty_folder,
-    run_plain,
-)
-from unperturbed.harness.nodes import FOLDER, dealt_points, own_seed, read_json, this_node, write_once
-from unperturbed.harness.program import Command, SoftwareMetrics, launch
-from unperturbed.harness.spec import PROGRAM_PATH, REFERENCE, CampaignSpec, Value, at_a_point, points
+from unperturbed.harness.campaign.attempts import Attempt, RunQueue, RunResult
+from unperturbed.harness.campaign.execution import SWEEP, lock_campaign
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import NATIVE, PlannedRun, configurations
+from unperturbed.harness.campaign.preparation import build_and_stage, detect_host, make_empty_folder
+from unperturbed.harness.campaign.progress import Durations, Estimate, Progress
+from unperturbed.harness.campaign.run import ProgramResult, Sampling, run_plain
+from unperturbed.harness.campaign.session import Session, execute_in
+from unperturbed.harness.nodes.shares import FOLDER, dealt_points, own_seed, read_json, this_node, write_once
+from unperturbed.harness.program.process import Command, launch
+from unperturbed.harness.program.software_metrics import SoftwareMetrics
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.campaign import REFERENCE
+from unperturbed.harness.spec.sections.program import PROGRAM_PATH
+from unperturbed.harness.spec.sweep_points import at_a_point, points
+from unperturbed.harness.spec.values.parameters import Value
 from unperturbed.harness.studies.sweep.plan import (
     Step,
     check_sweep_budget,

@@ -12,13 +12,16 @@ import numpy as np
 import polars as pl
 
 from unperturbed.collectors.data import Column, Metric, read_sweep, read_sweep_facts, write_sweep
-from unperturbed.collectors.records import derived_metric, implausible
+from unperturbed.collectors.records.assemble import derived_metric
+from unperturbed.collectors.records.counts import implausible
 from unperturbed.common.result import Result
 from unperturbed.common.table import Cell, Table
 from unperturbed.common.table import Column as TableColumn
 from unperturbed.common.wording import counted
-from unperturbed.harness.campaign import Manifest
-from unperturbed.harness.spec import NODE_COLUMN, TIME_COLUMNS, Between, CampaignSpec, Value
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.sections.parameters import NODE_COLUMN, TIME_COLUMNS
+from unperturbed.harness.spec.values.parameters import Between, Value
 from unperturbed.harness.studies.sweep.rows import Missing, Recorded, count_native_runs, read_recorded, totals_of_row
 
 _SHORT = 20

@@ -7,8 +7,11 @@ import pytest
 from scipy import stats
 
 from tests.analysis.nodes.simulate import SPREAD, Case, runs_of, verdicts_of
-from unperturbed.analysis.nodes import Combined, NodeVerdicts, apart, combine_nodes
-from unperturbed.analysis.perturbation import FloatArray, fisher
+from unperturbed.analysis.nodes.apart import apart
+from unperturbed.analysis.nodes.combine import Combined, combine_nodes
+from unperturbed.analysis.nodes.verdicts import NodeVerdicts
+from unperturbed.analysis.perturbation import fisher
+from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.analysis.report import render_nodes
 from unperturbed.errors import DataError
 

@@ -20,9 +20,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unperturbed.analysis.multiple_testing import holm_of_intervals
+from unperturbed.analysis.multiple_testing import holm, holm_of_intervals
 from unperturbed.analysis.partition import Cost, Outcome, judging
-from unperturbed.analysis.perturbation import combine, holm
+from unperturbed.analysis.perturbation import combine
 from unperturbed.analysis.perturbation.compare import Comparison, compare_runs
 from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.analysis.perturbation.decide import classify_change

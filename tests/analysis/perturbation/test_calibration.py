@@ -12,7 +12,7 @@ from scipy import stats
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline, combine_checks
 from unperturbed.harness.campaign.plan import configurations
-from unperturbed.harness.spec import parse_spec
+from unperturbed.harness.spec.load import parse_spec
 
 ALPHA = 0.05
 NAMES = tuple(f"H{at}" for at in range(4))

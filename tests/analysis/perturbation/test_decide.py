@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.analysis.perturbation import naive
-from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm_of_intervals
-from unperturbed.analysis.perturbation import Change, Overhead, Verdict, combine_checks, holm
+from unperturbed.analysis.multiple_testing import benjamini_hochberg, holm, holm_of_intervals
+from unperturbed.analysis.perturbation import Change, Overhead, Verdict, combine_checks
 from unperturbed.analysis.perturbation.decide import classify_change, decide
 from unperturbed.errors import DataError
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.analysis import simulate
-from unperturbed.analysis.perturbation import Baseline, Verdict, decisive_change, verdict_table
+from unperturbed.analysis.perturbation import Baseline, Verdict, verdict_table
+from unperturbed.analysis.perturbation.describe import decisive_change
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.analysis import simulate
-from unperturbed.analysis.perturbation import Baseline, with_origins
-from unperturbed.analysis.perturbation.decide import origin_of_change
+from unperturbed.analysis.perturbation import Baseline
+from unperturbed.analysis.perturbation.decide import origin_of_change, with_origins
 
 PLAIN, CHANGED = simulate.equicorrelated(3, 0.6), simulate.with_pair(simulate.equicorrelated(3, 0.6), (0, 1), 0.1)
 

@@ -19,20 +19,20 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.programs import BUSY, COUNTED, INCLUDE, sample
-from unperturbed.collectors.kernel_probes import measure_hit_cost, probe_registry, register_probes, remove_probes
 from unperturbed.collectors.kernel_probes import registration as kernel_probes
-from unperturbed.collectors.records import (
+from unperturbed.collectors.kernel_probes.cost import measure_hit_cost
+from unperturbed.collectors.kernel_probes.registration import probe_registry, register_probes, remove_probes
+from unperturbed.collectors.records.assemble import assemble, milestone
+from unperturbed.collectors.records.file import (
+    HEADER,
     Mark,
     Probe,
     Records,
     Setup,
-    assemble,
     create_record_file,
-    milestone,
     read_record_file,
 )
-from unperturbed.collectors.records.file import HEADER
-from unperturbed.collectors.runtime import BOUNDS, build_observer, build_preload, runtime_files
+from unperturbed.collectors.runtime.build import BOUNDS, build_observer, build_preload, runtime_files
 from unperturbed.collectors.sources import Event, Pass
 from unperturbed.errors import HostError
 

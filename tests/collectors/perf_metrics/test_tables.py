@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.perf_metrics.listings import ALDER_LAKE, DETAILS_OF_6_1, SAPPHIRE_RAPIDS
-from unperturbed.collectors.perf_metrics import PerfMetric, PerfTables, TableEvent, read_tables
 from unperturbed.collectors.perf_metrics.formula import parse_formula
-from unperturbed.collectors.perf_metrics.tables import parse_json, parse_text
+from unperturbed.collectors.perf_metrics.tables import (
+    PerfMetric,
+    PerfTables,
+    TableEvent,
+    parse_json,
+    parse_text,
+    read_tables,
+)
 
 read_again = read_tables.__wrapped__
 

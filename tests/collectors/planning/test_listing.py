@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.sources.processors import ALDER_LAKE, SAPPHIRE_RAPIDS, processor
-from unperturbed.collectors.perf_metrics import read_tables
-from unperturbed.collectors.planning import Listing, list_metrics, nearest
+from unperturbed.collectors.perf_metrics.tables import read_tables
 from unperturbed.collectors.planning import listing as planning
-from unperturbed.collectors.runtime import build_trials
+from unperturbed.collectors.planning.listing import Listing, list_metrics, nearest
+from unperturbed.collectors.runtime.build import build_trials
 from unperturbed.collectors.sources import Answer, CatalogueEntry, Trials, source_names
 from unperturbed.collectors.sources import callgrind as simulated
 from unperturbed.collectors.sources.catalogue import OS_GROUPS, OS_METRICS, PRESETS, is_native

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unperturbed.collectors.records import implausible
-from unperturbed.collectors.records.counts import PARTS
+from unperturbed.collectors.records.counts import PARTS, implausible
 from unperturbed.collectors.sources import catalogue
 from unperturbed.collectors.sources.perf import names as perf_names
 from unperturbed.collectors.sources.perf.events import PREFIX

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.collectors.sources.processors import SAPPHIRE_RAPIDS, processor
-from unperturbed.collectors.runtime import INCLUDE
+from unperturbed.collectors.runtime.build import INCLUDE
 from unperturbed.collectors.self_counting import metrics
 from unperturbed.collectors.self_counting import process as own_process
 from unperturbed.collectors.self_counting.metrics import choose

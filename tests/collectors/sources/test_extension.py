@@ -124,7 +124,7 @@ def test_a_program_that_was_built_without_it_is_refused(tmp_path: Path, environm
     text = f"""
 import subprocess
 from pathlib import Path
-from unperturbed.collectors.records import Setup, create_record_file, read_record_file
+from unperturbed.collectors.records.file import Setup, create_record_file, read_record_file
 from unperturbed.collectors.sources import Event
 
 setup = Setup("toy", 1_000_000, "monotonic", (Event("toy::reads"),))
@@ -139,7 +139,7 @@ print(read_record_file(Path("record"), setup).message)
 
 
 def _built_without(folder: Path) -> Path:
-    from unperturbed.collectors.runtime import BOUNDS, runtime_files
+    from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
 
     (folder / "program.c").write_text("int main(void) { return 0; }\n")
     sources = [BOUNDS[0], folder / "program.c", *runtime_files(), BOUNDS[1]]

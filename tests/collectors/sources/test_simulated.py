@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.programs import BUSY, COUNTED, compile_program, sample
-from unperturbed.collectors.planning import plan_passes
-from unperturbed.collectors.records import Mark, Records, Setup, assemble, milestone
+from unperturbed.collectors.planning.passes import plan_passes
+from unperturbed.collectors.records.assemble import assemble, milestone
+from unperturbed.collectors.records.file import Mark, Records, Setup
 from unperturbed.collectors.sources import callgrind as simulated
 from unperturbed.collectors.sources.callgrind import Cache, Machine, combine, read_dumps, valgrind_command
 from unperturbed.errors import HostError, RunError

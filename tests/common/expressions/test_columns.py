@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from unperturbed.common.expressions import evaluate, parse_column_expression
+from unperturbed.common.expressions.columns import evaluate, parse_column_expression
 from unperturbed.errors import DataError
 
 FRAME = pl.DataFrame(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from unperturbed.common.expressions import MetricExpression, parse_metric_expression
+from unperturbed.common.expressions.metrics import MetricExpression, parse_metric_expression
 from unperturbed.errors import DataError, SpecError
 
 ALLOWED = "an expression consists of metric names, numbers, + - * /, parentheses, min, max and `A if B > C else D`"

@@ -10,7 +10,7 @@ import pytest
 from experiments.alignment import unaligned
 from experiments.alignment.pairs import WORKLOADS, Pair
 from tests.experiments.alignment.test_evaluate import HELD, INTERVALS, WORKLOAD, _run
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 
 def test_each_interval_is_held_against_the_one_of_its_number() -> None:

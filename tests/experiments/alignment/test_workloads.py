@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unperturbed.harness.program.build import build_configuration
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "alignment"
 WORLD = {"clips": ("fired", "comparisons"), "tachyon": ("spheres", "polygons"), "tachyon_long": ("spheres", "polygons")}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.harness.spec import Listed, load_spec
+from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.spec.values.parameters import Listed
 
 CAUSAL = Path(__file__).parents[3] / "experiments" / "causal"
 DATATYPES = ("short", "int", "long", "float", "double", "longdouble")

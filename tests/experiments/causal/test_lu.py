@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unperturbed.harness.spec import Between, Listed, load_spec
+from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.spec.values.parameters import Between, Listed
 
 CAUSAL = Path(__file__).parents[3] / "experiments" / "causal"
 DATATYPES = ("short", "int", "long", "float", "double", "longdouble")

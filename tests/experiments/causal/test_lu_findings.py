@@ -23,7 +23,7 @@ from experiments.causal.decomposition import equations, findings, models, tables
 from experiments.common import claims, evaluation
 from unperturbed.analysis.causal import Knowledge, learn
 from unperturbed.collectors.data import Column, ColumnKind, write_sweep
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "causal"
 SIZES = {"short": 2, "int": 4, "float": 4, "long": 8, "double": 8, "longdouble": 16}

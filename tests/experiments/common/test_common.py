@@ -13,7 +13,8 @@ from experiments.common.evaluation import evaluation_parser, fill_page, put_sect
 from experiments.common.figures import panels, save
 from experiments.common.provenance import MANIFEST, made_by, recorded
 from experiments.common.tables import markdown_table, right
-from unperturbed.harness.campaign import Manifest, PlannedRun
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import PlannedRun
 
 
 def test_a_table_has_a_line_a_row_whatever_is_in_its_cells() -> None:

@@ -10,7 +10,7 @@ import pytest
 from experiments.perturbation import interaction
 from experiments.perturbation.interaction import METRICS, Subset, all_subsets, best_plan, interactions
 from unperturbed.analysis.perturbation import Change, Verdict, VerdictName
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 A, B = METRICS[0], METRICS[1]
 

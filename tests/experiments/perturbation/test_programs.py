@@ -13,7 +13,8 @@ import pytest
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError
 from unperturbed.harness.program.build import build_configuration, find_source
-from unperturbed.harness.spec import CampaignSpec, load_spec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "perturbation"
 SITES = {

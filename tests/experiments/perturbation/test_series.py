@@ -10,7 +10,7 @@ import pytest
 from experiments.perturbation import changes, evaluate, figures, findings, series
 from unperturbed.collectors import Metric, Trace
 from unperturbed.collectors.data import Kind
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "perturbation"
 INTERVALS, INSTRUCTIONS, EVENTS = 400, 200_000, 50

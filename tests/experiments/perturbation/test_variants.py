@@ -9,7 +9,7 @@ import yaml
 
 from experiments.perturbation.series import PROGRAMS, Program
 from experiments.perturbation.variants import COUNTERS, INPUTS, LAYOUTS, write_variant
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unperturbed.harness.program.build import build_configuration
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments" / "quickstart"
 

@@ -16,7 +16,7 @@ from experiments.structure.milestones import PHASES, Program, adjusted_rand_inde
 from unperturbed.analysis.structure import decompose, structural_sequence
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.program.build import build_configuration
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "structure"
 ORDER = FOLDER / "phases" / "make_order.py"

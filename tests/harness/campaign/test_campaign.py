@@ -29,7 +29,7 @@ from unperturbed.harness.results import merging
 from unperturbed.harness.results.check import check
 from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
-from unperturbed.harness.spec import CampaignSpec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 ROUNDS = 16
 STEPS = sum(30000 * (1 + number % 3) for number in range(ROUNDS))

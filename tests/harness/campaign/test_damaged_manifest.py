@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from unperturbed.errors import UnperturbedError
-from unperturbed.harness.campaign import Manifest, PlannedRun
+from unperturbed.harness.campaign.manifest import Manifest
+from unperturbed.harness.campaign.plan import PlannedRun
 
 HOST = {"load_1min": 0.5, "steal_s": 0.0}
 _NATIVE = {"exit_code": 0, "seconds": 1.0, "user_s": 0.9, "system_s": 0.1, "max_rss_kib": 900}

@@ -23,7 +23,7 @@ from unperturbed.harness.campaign.pilot import with_configuration
 from unperturbed.harness.campaign.plan import Configuration, PlannedRun, plan_batch
 from unperturbed.harness.campaign.progress import Estimate
 from unperturbed.harness.campaign.session import _folder_name
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 CHANGED = {**NATIVE, "analysis__anchor": None, "campaign__subsets": {"steps": ["steps", "rounds"]}}
 FUNCTIONS = ("main", "begin_round", "walk", "sweep")

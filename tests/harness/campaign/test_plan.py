@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unperturbed.harness.campaign.plan import Configuration, configurations_without_sham, plan_batch, plan_runs
 from unperturbed.harness.campaign.plan import configurations as configurations_of
-from unperturbed.harness.spec import parse_spec
+from unperturbed.harness.spec.load import parse_spec
 
 configurations = st.lists(st.integers(3, 30), min_size=1, max_size=6).map(
     lambda counts: [Configuration(f"c{number}", (), runs) for number, runs in enumerate(counts)]

@@ -16,12 +16,12 @@ import pytest
 
 from tests.harness.phases_campaign import unperturbed, write_spec
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.planning import list_metrics
+from unperturbed.collectors.planning.listing import list_metrics
 from unperturbed.errors import RunError
 from unperturbed.harness.campaign import run
 from unperturbed.harness.campaign.execution import run_campaign
 from unperturbed.harness.campaign.progress import Progress
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 KERNEL = ["perf::task-clock", "perf::page-faults", "perf::context-switches"]
 OUTSIDE = {

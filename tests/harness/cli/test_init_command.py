@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.phases_campaign import PHASES, unperturbed
-from unperturbed.harness.drafts import EXAMPLES
-from unperturbed.harness.spec import CampaignSpec, load_spec
+from unperturbed.harness.drafts.examples import EXAMPLES
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import load_spec
 
 
 def _init(folder: Path, *words: str | Path) -> CampaignSpec:

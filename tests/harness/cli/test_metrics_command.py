@@ -12,7 +12,7 @@ from unperturbed.collectors.sources import source_names
 from unperturbed.collectors.sources.callgrind import FORMULAS
 from unperturbed.collectors.sources.catalogue import PRESETS
 from unperturbed.harness.cli import main
-from unperturbed.harness.spec import parse_spec
+from unperturbed.harness.spec.load import parse_spec
 
 SPEC = """\
 name: perf-names

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.phases_campaign import PHASES, unperturbed, verdicts
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 FEW = ("--runs", "3", "--baseline-runs", "5", "--metrics", "PAPI_TOT_INS,PAPI_L1_DCM,PAPI_BR_MSP")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unperturbed.harness.drafts import set_runs
+from unperturbed.harness.drafts.saving import set_runs
 
 SPEC = """# Typed in /somewhere: unperturbed run -- ./sort
 name: sort

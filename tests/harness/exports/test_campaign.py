@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Trace
-from unperturbed.harness.exports.content import read_runs
+from unperturbed.harness.exports.content.runs import read_runs
 
 COLUMNS = ["run", "configuration", "pass", "repetition", "interval", "start", "duration"]
 COLUMNS += ["begin_ns", "end_ns", "overruns"]

@@ -21,7 +21,7 @@ from tests.harness.phases_campaign import unperturbed
 from unperturbed.analysis.alignment import WarpPath
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.exports import export
-from unperturbed.harness.exports.content import read_runs
+from unperturbed.harness.exports.content.runs import read_runs
 from unperturbed.harness.exports.content.timeline import place_on_axis
 from unperturbed.harness.exports.perfetto.packets import encode_varints
 

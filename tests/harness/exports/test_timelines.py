@@ -13,7 +13,7 @@ import pytest
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.exports import export
-from unperturbed.harness.exports.content import read_runs
+from unperturbed.harness.exports.content.runs import read_runs
 
 HEADER = re.compile(
     r"#Paraver \(\d\d/\d\d/\d{4} at \d\d:\d\d\):(?P<end>\d+)_ns:"

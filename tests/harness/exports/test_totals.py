@@ -14,7 +14,7 @@ from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 from unperturbed.harness.exports import export
-from unperturbed.harness.exports.content import read_runs
+from unperturbed.harness.exports.content.runs import read_runs
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ import yaml
 
 from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import unperturbed, write_spec
-from unperturbed.harness.nodes import NodePart, read_status
+from unperturbed.harness.nodes.shares import NodePart
+from unperturbed.harness.nodes.status import read_status
 
 QUICK: dict[str, Any] = {
     "name": "quick",

@@ -18,8 +18,9 @@ from tests.harness.nodes.toy_search import environment, write_search
 from tests.harness.phases_campaign import unperturbed
 from tests.harness.results.schema_faults import file_faults
 from unperturbed.errors import SpecError
-from unperturbed.harness.campaign import is_locked
-from unperturbed.harness.nodes import Requests, parts_of, read_requests
+from unperturbed.harness.campaign.summary import is_locked
+from unperturbed.harness.nodes.requests import Requests, read_requests
+from unperturbed.harness.nodes.shares import parts_of
 
 
 def start(spec: Path, base: dict[str, str] | None = None) -> subprocess.Popen[str]:

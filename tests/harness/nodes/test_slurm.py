@@ -18,7 +18,7 @@ from tests.harness.nodes.forked import Forked
 from tests.harness.nodes.slurm import Cluster, cluster, lacking
 from tests.harness.nodes.test_here import done, quick_spec, states, worker_of
 from tests.harness.nodes.test_here import wait_for as wait_for_soon
-from unperturbed.harness.nodes import NodePart, parts_of
+from unperturbed.harness.nodes.shares import NodePart, parts_of
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
 

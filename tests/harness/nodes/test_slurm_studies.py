@@ -18,7 +18,7 @@ from tests.harness.nodes.test_search_here import start as start_search
 from tests.harness.nodes.test_sweep_here import sweep_spec
 from tests.harness.nodes.toy_search import write_search
 from unperturbed.collectors.data import read_sweep, read_sweep_facts
-from unperturbed.harness.nodes import parts_of
+from unperturbed.harness.nodes.shares import parts_of
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=f"not installed: {', '.join(lacking())}")
 

@@ -20,9 +20,9 @@ from tests.harness.nodes.test_here import done, start, states, wait_for
 from tests.harness.phases_campaign import unperturbed, write_spec
 from tests.harness.program.test_layouts import symbols
 from unperturbed.errors import HostError, SpecError
-from unperturbed.harness.campaign import Workspace
+from unperturbed.harness.campaign.preparation import Workspace
 from unperturbed.harness.nodes.staging import staged
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -227,7 +227,7 @@ def test_a_full_disk_of_the_node_is_told(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from unperturbed.errors import HostError\n"
-        "from unperturbed.harness.campaign import Workspace\n"
+        "from unperturbed.harness.campaign.preparation import Workspace\n"
         "from unperturbed.harness.nodes.staging import staged\n"
         "from unperturbed.harness.spec import load_spec\n"
         "spec, home, place = map(Path, sys.argv[1:])\n"

@@ -15,7 +15,8 @@ from tests.harness.command_server import run_command
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest, locked
 from unperturbed.harness.campaign.plan import PlannedRun
-from unperturbed.harness.nodes import NodePart, read_status, reading
+from unperturbed.harness.nodes.shares import NodePart, reading
+from unperturbed.harness.nodes.status import read_status
 
 
 def _campaign(folder: Path, states: str, **facts: Any) -> Path:

@@ -20,8 +20,11 @@ from tests.harness.phases_campaign import unperturbed
 from tests.harness.points_sweep import write_sweep_spec
 from unperturbed.collectors.data import read_sweep, read_sweep_facts
 from unperturbed.errors import SpecError
-from unperturbed.harness.nodes import dealt_points, read_status
-from unperturbed.harness.spec import CampaignSpec, parse_spec, points
+from unperturbed.harness.nodes.shares import dealt_points
+from unperturbed.harness.nodes.status import read_status
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import parse_spec
+from unperturbed.harness.spec.sweep_points import points
 
 SWEEP: dict[str, Any] = {
     "name": "swept",

@@ -17,7 +17,7 @@ from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.program.build import find_source
 from unperturbed.harness.program.sources import program_identity
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 QUICK = {
     "analysis__anchor": None,

@@ -16,7 +16,8 @@ from unperturbed.harness.program import layouts as layouts_module
 from unperturbed.harness.program.build import Build, build_configuration
 from unperturbed.harness.program.layouts import AS_BUILT, layout_notes, make_layout, put_in_place
 from unperturbed.harness.program.sources import debian_source
-from unperturbed.harness.spec import Program, parse_spec
+from unperturbed.harness.spec.load import parse_spec
+from unperturbed.harness.spec.sections.program import Program
 from unperturbed.instrument.events import parse_event
 
 SOFTWARE = {"works": parse_event({"enter": "work_*"})}

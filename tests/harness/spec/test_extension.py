@@ -16,10 +16,14 @@ from pydantic import Field, create_model
 
 from tests.harness.spec.json_schema_check import accepts
 from unperturbed.errors import HostError
-from unperturbed.harness.spec import Because, InvalidSpec, Measure, json_schema, load_spec, messages, parse_spec, schema
+from unperturbed.harness.spec import messages, schema
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, spec_keys, spec_model
 from unperturbed.harness.spec.docs import SMALL_EXAMPLE, spec_markdown
-from unperturbed.harness.spec.schema import mappings
+from unperturbed.harness.spec.errors import InvalidSpec
+from unperturbed.harness.spec.load import load_spec, parse_spec
+from unperturbed.harness.spec.model import Because
+from unperturbed.harness.spec.schema import json_schema, mappings
+from unperturbed.harness.spec.sections.measure import Measure
 
 ROOT = Path(__file__).parents[3]
 

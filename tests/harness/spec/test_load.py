@@ -14,9 +14,11 @@ from pydantic import ValidationError
 
 from unperturbed.collectors.sources.callgrind import Cache, Machine
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec import CampaignSpec, Interval, InvalidSpec, WorkInterval, load_spec, parse_spec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.docs import SMALL_EXAMPLE, full_example
-from unperturbed.harness.spec.values.intervals import parse_interval
+from unperturbed.harness.spec.errors import InvalidSpec
+from unperturbed.harness.spec.load import load_spec, parse_spec
+from unperturbed.harness.spec.values.intervals import Interval, WorkInterval, parse_interval
 from unperturbed.harness.spec.values.quantities import Duration
 from unperturbed.instrument.events import Event
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 
 
 def _refused(path: Path) -> str:

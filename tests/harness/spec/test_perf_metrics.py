@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from unperturbed.collectors.perf_metrics import read_tables
+from unperturbed.collectors.perf_metrics.tables import read_tables
 from unperturbed.errors import SpecError
-from unperturbed.harness.spec import CampaignSpec, parse_spec
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import parse_spec
 
 SPEC = """\
 name: asking

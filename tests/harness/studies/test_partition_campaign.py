@@ -22,7 +22,7 @@ from tests.harness.nodes.forked import Forked
 from tests.harness.phases_campaign import done_runs, unperturbed, write_spec
 from tests.harness.results.schema_faults import file_faults
 from unperturbed.collectors.data import Kind, Metric, Trace
-from unperturbed.harness.spec import load_spec
+from unperturbed.harness.spec.load import load_spec
 from unperturbed.harness.studies.partition import uneven_note
 
 DESIGN = {"baseline_runs": 5, "runs": 5, "seed": 3}

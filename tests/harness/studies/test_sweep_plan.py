@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.collectors.planning import Passes
+from unperturbed.collectors.planning.passes import Passes
 from unperturbed.collectors.sources import Pass
 from unperturbed.collectors.sources import callgrind as simulated
 from unperturbed.collectors.sources.perf import events as perf_event
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.plan import PlannedRun
-from unperturbed.harness.spec import CampaignSpec, count_points, parse_spec, points
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
+from unperturbed.harness.spec.load import parse_spec
+from unperturbed.harness.spec.sweep_points import count_points, points
 from unperturbed.harness.studies.sweep.plan import (
     Step,
     check_sweep_budget,

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from unperturbed.instrument.compiler import write_toolchain
+from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import parse_event
 
 RUNTIME = Path(__file__).parents[1] / "runtime.c"

@@ -21,9 +21,12 @@ import pytest
 import unperturbed.instrument
 from tests.instrument.conftest import RUNTIME
 from tests.instrument.wrapper_server import serve_wrapper
-from unperturbed.collectors.runtime import BOUNDS, runtime_files
-from unperturbed.instrument.compiler import read_sites, run_compiler, toolchain, write_toolchain
+from unperturbed.collectors.runtime.build import BOUNDS, runtime_files
+from unperturbed.instrument.compiler import toolchain
+from unperturbed.instrument.compiler.cc import run_compiler
+from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.finding.site_log import read_sites
 
 SOFTWARE = {"work": {"enter": "work"}, "shared": {"enter": "shared"}}
 FILES = {

@@ -7,8 +7,9 @@ import pytest
 
 from tests.instrument.conftest import RUNTIME
 from unperturbed.errors import SpecError
-from unperturbed.instrument.compiler import read_sites, write_toolchain
+from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.finding.site_log import read_sites
 
 
 def test_compilers_are_single_executable_paths(tmp_path):

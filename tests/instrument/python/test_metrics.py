@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from tests.instrument.python.sampled import counts, run_sampled
-from unperturbed.collectors.records import Records, Setup
-from unperturbed.collectors.runtime import build_interposer, build_preload, build_python_counter
+from unperturbed.collectors.records.file import Records, Setup
+from unperturbed.collectors.runtime.build import build_interposer, build_preload, build_python_counter
 from unperturbed.errors import HostError, SpecError
 from unperturbed.instrument.binaries.interposition import find_function, interposer_source
 from unperturbed.instrument.events import Event, parse_event

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.instrument.real.choice import Choice
 from tests.instrument.real.gcov import Coverage, Function
-from unperturbed.instrument.compiler import SiteReport
+from unperturbed.instrument.finding.site_log import SiteReport
 
 _CONSTANT = "constexpr|CONSTEXPR"
 

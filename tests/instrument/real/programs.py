@@ -21,8 +21,10 @@ from tests.instrument.real.gcov import Coverage, read_coverage
 from tests.instrument.wrapper_server import serve_wrapper
 from unperturbed.common.user_cache import user_cache
 from unperturbed.harness.program.sources import debian_source
-from unperturbed.instrument.compiler import SiteReport, missing_metrics, read_sites, write_toolchain
+from unperturbed.instrument.compiler.toolchain import write_toolchain
 from unperturbed.instrument.events import parse_event
+from unperturbed.instrument.finding.site_log import SiteReport, read_sites
+from unperturbed.instrument.missing.without_site import missing_metrics
 
 _SOURCES = (".c", ".cc", ".cpp", ".h")
 RUNTIME = Path(__file__).parents[1] / "runtime.c"

@@ -13,7 +13,7 @@ from typing import ClassVar
 from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
 from unperturbed.analysis.causal.independence.methods.kernel import KernelTest
 from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
-from unperturbed.analysis.causal.table import Data
+from unperturbed.analysis.causal.table.variables import Data
 
 
 class CombinedTest(IndependenceTest):

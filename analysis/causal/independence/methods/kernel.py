@@ -20,7 +20,7 @@ from unperturbed.analysis.causal.independence.base import IndependenceTest, Outc
 from unperturbed.analysis.causal.independence.compiled import compiled_loop
 from unperturbed.analysis.causal.independence.features import Features, features_of, normal_scores
 from unperturbed.analysis.causal.independence.residuals import ConditioningSet
-from unperturbed.analysis.causal.table import Data, Floats
+from unperturbed.analysis.causal.table.variables import Data, Floats
 
 Kernel = NDArray[np.float32]
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from unperturbed.analysis.causal.independence.base import IndependenceTest, Outcome
 from unperturbed.analysis.causal.independence.compiled import compiled_loop
-from unperturbed.analysis.causal.table import Data
+from unperturbed.analysis.causal.table.variables import Data
 
 _CONTINUOUS_BITS, _DISCRETE_BITS = 0.4, 0.2
 """Section 6.1: "a threshold on the mutual information is used, of 0.4 for continuous and 0.2 for discrete

@@ -26,7 +26,7 @@ from unperturbed.analysis.causal.independence.compiled import compiled_loop
 from unperturbed.analysis.causal.independence.features import Features, features_of
 from unperturbed.analysis.causal.independence.residuals import ConditioningSet
 from unperturbed.analysis.causal.independence.smooth import MOST_ROWS, Smoother
-from unperturbed.analysis.causal.table import Data, Floats
+from unperturbed.analysis.causal.table.variables import Data, Floats
 from unperturbed.common.extras import LazyLibrary
 
 special = LazyLibrary("scipy.special")

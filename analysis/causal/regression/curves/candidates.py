@@ -22,7 +22,7 @@ from unperturbed.analysis.causal.regression.curves.problem import (
     State,
     compiled_loop,
 )
-from unperturbed.analysis.causal.table import Codes, Floats
+from unperturbed.analysis.causal.table.variables import Codes, Floats
 
 _HIGHEST_DEGREE = 5
 _EXPONENTS = (-3.0, -1.5, -0.75, -0.25, 0.25, 0.75, 1.25, 1.5, 1.75, 2.25, 2.5, 2.75, 3.5)

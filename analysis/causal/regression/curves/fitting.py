@@ -19,7 +19,7 @@ from unperturbed.analysis.causal.regression.curves.least_squares import (
     independent_columns,
 )
 from unperturbed.analysis.causal.regression.curves.problem import Errors, State
-from unperturbed.analysis.causal.table import Floats
+from unperturbed.analysis.causal.table.variables import Floats
 
 
 @dataclass(frozen=True, eq=False)

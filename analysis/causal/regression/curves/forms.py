@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.regression.cells import Scope
-from unperturbed.analysis.causal.table import Floats
+from unperturbed.analysis.causal.table.variables import Floats
 
 Ids = Callable[[Scope], NDArray[np.int64]]
 """Returns which value of a scope each row has."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.regression.curves.forms import Function, Ids, Power, Term
 from unperturbed.analysis.causal.regression.curves.problem import TOLERANCE, State, compiled_loop
-from unperturbed.analysis.causal.table import Floats
+from unperturbed.analysis.causal.table.variables import Floats
 
 _STEPS = 12
 _NEAR_ENOUGH = 0.01

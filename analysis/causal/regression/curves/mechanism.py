@@ -18,7 +18,7 @@ from unperturbed.analysis.causal.regression.curves.problem import RESOLUTION, Co
 from unperturbed.analysis.causal.regression.curves.search import Search
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism
 from unperturbed.analysis.causal.regression.parameters import Parameter, parameters_of
-from unperturbed.analysis.causal.table import Category, Codes, Floats
+from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError
 

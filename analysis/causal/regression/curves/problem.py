@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from unperturbed.analysis.causal.regression.cells import Cells, Scope
 from unperturbed.analysis.causal.regression.curves.forms import Function, Term
-from unperturbed.analysis.causal.table import Codes, Floats
+from unperturbed.analysis.causal.table.variables import Codes, Floats
 from unperturbed.analysis.compiling import compiled
 
 Errors = Literal["even", "proportional", "factor"]

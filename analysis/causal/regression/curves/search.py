@@ -29,7 +29,7 @@ from unperturbed.analysis.causal.regression.curves.forms import CONSTANT, Functi
 from unperturbed.analysis.causal.regression.curves.least_squares import coefficients_of, refine_exponents
 from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS, Problem, State
 from unperturbed.analysis.causal.regression.curves.steps import Steps, best_thresholds
-from unperturbed.analysis.causal.table import Floats
+from unperturbed.analysis.causal.table.variables import Floats
 
 _FEWEST, _MOST = 3, 60
 """Numbers of values that may be grouped: of two, other changes try whether they are shared."""

@@ -15,7 +15,7 @@ from unperturbed.analysis.causal.regression.cells import EVERYWHERE, Scope
 from unperturbed.analysis.causal.regression.curves.candidates import compared_products, multiply
 from unperturbed.analysis.causal.regression.curves.forms import CONSTANT, Function, Power, Step, steps_of
 from unperturbed.analysis.causal.regression.curves.problem import Problem, State, compiled_loop
-from unperturbed.analysis.causal.table import Codes, Floats
+from unperturbed.analysis.causal.table.variables import Codes, Floats
 
 _FEWEST_ABOVE = 3
 """Rows on each side of a threshold: fewer would be outliers."""

@@ -21,7 +21,7 @@ from unperturbed.analysis.causal.regression.cells import Cells
 from unperturbed.analysis.causal.regression.curves.problem import OPERATION_BITS
 from unperturbed.analysis.causal.regression.mechanism import Cell, Columns, Inputs, Mechanism
 from unperturbed.analysis.causal.regression.parameters import Parameter
-from unperturbed.analysis.causal.table import Category, Codes, Floats
+from unperturbed.analysis.causal.table.variables import Category, Codes, Floats
 from unperturbed.analysis.compiling import compiled
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.errors import DataError

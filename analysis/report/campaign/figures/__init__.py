@@ -21,8 +21,6 @@ from unperturbed.analysis.report.document import frame
 from unperturbed.common.extensions import records_in
 from unperturbed.common.markup import Content, Html, tag
 
-__all__ = ["CaptionedFigure", "FigureBlock", "ReportFigure", "ReportView", "drawn_blocks", "report_figures"]
-
 
 @dataclass(frozen=True)
 class ReportView:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from unperturbed.analysis.causal.derived_tables.curve_parameters import curve_parameters
-from unperturbed.analysis.causal.regression import fit_mechanism
+from unperturbed.analysis.causal.regression.fit import fit_mechanism
 from unperturbed.analysis.causal.table.variables import Data, prepare
 from unperturbed.errors import DataError
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from unperturbed.analysis.causal import prepare, step_table
-from unperturbed.analysis.causal.independence import RegressionTest
+from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.errors import DataError
 
 FRAME = pl.DataFrame(

@@ -4,10 +4,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from unperturbed.analysis.causal.independence import RegressionTest
 from unperturbed.analysis.causal.independence.features import features_of
+from unperturbed.analysis.causal.independence.methods.regression import RegressionTest
 from unperturbed.analysis.causal.independence.smooth import Smoother
-from unperturbed.analysis.causal.table import prepare
+from unperturbed.analysis.causal.table.variables import prepare
 
 
 def counters(seed, *, related=0.0, rows=150):

@@ -14,16 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unperturbed.analysis.causal import (
-    CausalModel,
-    Knowledge,
-    edge_style,
-    edge_width,
-    learn,
-    to_dot,
-    to_gml,
-    to_graphml,
-)
+from unperturbed.analysis.causal import CausalModel, Knowledge, learn, to_dot, to_gml, to_graphml
 from unperturbed.analysis.causal.describe import (
     edge_remark,
     p_text,
@@ -31,6 +22,7 @@ from unperturbed.analysis.causal.describe import (
     summary_sentence,
     undecided,
 )
+from unperturbed.analysis.causal.model.export import edge_style, edge_width
 
 SPACE = "{http://graphml.graphdrawing.org/xmlns}"
 EVIL = 'a"; b -> c; "\\\n<x>&amp;\x00\ud800'

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from unperturbed.analysis.causal.model.prediction import causal_order, intervene, predict
-from unperturbed.analysis.causal.regression import fit_mechanism
+from unperturbed.analysis.causal.regression.fit import fit_mechanism
 from unperturbed.analysis.causal.table.variables import prepare
 from unperturbed.errors import DataError
 

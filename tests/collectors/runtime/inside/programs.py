@@ -14,8 +14,9 @@ import pytest
 
 from tests.collectors.runtime.programs import BUSY, sample
 from unperturbed.collectors.data import Metric
-from unperturbed.collectors.records import Records, Setup, assemble, milestone
+from unperturbed.collectors.records.assemble import assemble, milestone
 from unperturbed.collectors.records.counts import threads
+from unperturbed.collectors.records.file import Records, Setup
 from unperturbed.collectors.sources import Event, Pass
 
 FAULTS = Event("perf::page-faults", 1, 2, kernel=True)

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from tests.collectors.runtime.inside.programs import Build, run
-from unperturbed.collectors.records import Mark, Records, Setup
-from unperturbed.collectors.records.file import OVERFLOW_SIGNAL
+from unperturbed.collectors.records.file import OVERFLOW_SIGNAL, Mark, Records, Setup
 from unperturbed.collectors.sources import Event
 
 pytestmark = pytest.mark.processor

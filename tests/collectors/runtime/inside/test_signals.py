@@ -15,7 +15,7 @@ from tests.collectors.runtime.inside.programs import (
     run,
 )
 from tests.collectors.runtime.programs import BUSY
-from unperturbed.collectors.records import SIGNAL, Mark, Setup
+from unperturbed.collectors.records.file import SIGNAL, Mark, Setup
 from unperturbed.collectors.sources import Pass
 from unperturbed.errors import RunError
 
