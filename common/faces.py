@@ -32,7 +32,7 @@ def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callabl
     get : callable
         To be assigned to `__getattr__` in the package's `__init__.py`.
     names : callable
-        To be assigned to `__dir__` there: names count that are not imported yet.
+        To be assigned to `__dir__` there: the public names, imported or not.
     """
 
     @cache
@@ -55,8 +55,7 @@ def lazy_names(package: str, former: Mapping[str, str] = _NONE) -> tuple[Callabl
         return found
 
     def names() -> list[str]:
-        module = sys.modules[package]
-        return sorted({*vars(module), *module.__all__})
+        return list(sys.modules[package].__all__)
 
     return get, names
 
