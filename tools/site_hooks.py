@@ -16,7 +16,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from unperturbed.analysis.report.glossary import GLOSSARY
+from unperturbed.analysis.pages.glossary import GLOSSARY
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs loads this file by its path
 

@@ -24,7 +24,7 @@ INTEGRITY = "sha512-1oNF8PeQx2hv/y7tqEVWKD3JGwn/MGEMQ8mL9HUwsaqG9FGy/OU5FHUHvzqb
 SHA256 = "99784e3abfb07b142a15e521a439e6d9addceadb3f79553fd24c72774f0649ba"
 """Of the script itself, uncompressed."""
 
-FOLDER = Path(__file__).parents[1] / "analysis" / "report" / "plotly"
+FOLDER = Path(__file__).parents[1] / "analysis" / "pages" / "plotly"
 
 
 def main() -> int:

@@ -246,7 +246,7 @@ class Diagnosis(Result):
         (`moments`), and the delays between them (`delays`).
     """
 
-    _page: ClassVar[str] = "unperturbed.analysis.report.diagnosis:render_diagnosis"
+    _page: ClassVar[str] = "unperturbed.analysis.diagnosis.page:render_diagnosis"
 
     verdict: Verdict
     findings: tuple[Finding, ...]

@@ -1,20 +1,20 @@
-"""Reports: one self-contained HTML page for each kind of result, and the JSON twin of a campaign's report.
+"""Reports: the page of a campaign and its JSON twin, and pages that show several analyses.
 
 ::
 
-    document, chart    what every page shares: its frame and its parts, figures; report.css, report.js
-    campaign           a campaign's verdicts: content, joined results, sections; `figures` holds one module a figure
-    partition          a plan of what can be measured together
-    alignment, diagnosis, model, structure    pages of the other analyses
+    campaign             a campaign's verdicts: content, joined results, sections; `figures` holds one module a figure
+    partition            a plan of what can be measured together
+    alignment, nodes, traces    pages of these
 
-plotly.js stands in `plotly/`, its basic bundle (scatter, bar, pie) as `tools/update_plotly.py` takes it from npm. What
-pages of other analyses need is loaded when they are asked for, as `unperturbed run` needs none of it.
+Diagnosis, structure and causal models have their pages in rooms of their own; what all pages share stands in
+`analysis.pages`. Pages of other analyses are loaded when they are asked for, as `unperturbed run` needs none of them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unperturbed.analysis.pages.document import render_result, write_page
 from unperturbed.analysis.report.alignment import AlignmentExample, alignment_example, render_alignment
 from unperturbed.analysis.report.campaign.comparison import render_comparison
 from unperturbed.analysis.report.campaign.content import (
@@ -26,16 +26,15 @@ from unperturbed.analysis.report.campaign.content import (
     to_json,
 )
 from unperturbed.analysis.report.campaign.page import render, write_report
-from unperturbed.analysis.report.document import render_result, write_page
 from unperturbed.analysis.report.partition.page import render_partition, write_partition
 from unperturbed.common.faces import lazy_names
 
 if TYPE_CHECKING:
-    from unperturbed.analysis.report.diagnosis import render_diagnosis
-    from unperturbed.analysis.report.model.page import render_model
+    from unperturbed.analysis.causal.html.page import render_model
+    from unperturbed.analysis.diagnosis.page import render_diagnosis
     from unperturbed.analysis.report.nodes import render_nodes
-    from unperturbed.analysis.report.structure import render_structure
     from unperturbed.analysis.report.traces import render_traces
+    from unperturbed.analysis.structure.page import render_structure
 
 __all__ = [
     "AlignmentExample",

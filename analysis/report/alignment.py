@@ -11,8 +11,8 @@ import numpy as np
 
 from unperturbed.analysis.alignment import Alignment, describe, milestone_scores, score_summaries
 from unperturbed.analysis.metric_names import plain_name
-from unperturbed.analysis.report.chart import Figure, axis, bucket_means, bucket_width, layout, plot_text, short
-from unperturbed.analysis.report.document import document, frame
+from unperturbed.analysis.pages.chart import Figure, axis, bucket_means, bucket_width, layout, plot_text, short
+from unperturbed.analysis.pages.document import document, frame
 from unperturbed.common.markup import Html, tag
 from unperturbed.errors import DataError
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.report.campaign.figures.before_after import TICKS, metric_title, mid_times, trace_name
-from unperturbed.analysis.report.chart import (
+from unperturbed.analysis.pages.chart import (
     SERIES,
     Figure,
     axis,
@@ -19,7 +18,8 @@ from unperturbed.analysis.report.chart import (
     short,
     stacked,
 )
-from unperturbed.analysis.report.document import document, frame
+from unperturbed.analysis.pages.document import document, frame
+from unperturbed.analysis.report.campaign.figures.before_after import TICKS, metric_title, mid_times, trace_name
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError

@@ -14,7 +14,7 @@ import numpy as np
 from experiments.common.figures import COLOURS, save
 from experiments.common.figures import panels as make_axes
 from unperturbed.analysis.causal import CausalModel
-from unperturbed.analysis.report.model.graph import graph_svg
+from unperturbed.analysis.causal.html.graph import graph_svg
 
 _STYLE = """
 .line { fill: none; stroke: #1f2a37; }

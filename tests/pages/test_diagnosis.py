@@ -10,8 +10,8 @@ import pytest
 from tests.analysis.report.browser import chromium_missing, open_report
 from tests.analysis.report.campaign.test_page import Document
 from unperturbed.analysis.diagnosis import Diagnosis, EventTrace, diagnose, read_events
+from unperturbed.analysis.diagnosis.page import differences, lanes_of, timelines
 from unperturbed.analysis.report import render_diagnosis, write_page
-from unperturbed.analysis.report.diagnosis import differences, lanes_of, timelines
 from unperturbed.harness.cli import main
 
 PLAYING = Path(__file__).parents[1] / "analysis" / "diagnosis" / "data" / "playing"

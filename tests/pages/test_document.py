@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.report.browser import chromium_missing, open_report
-from unperturbed.analysis.report.chart import Figure, axis, layout
-from unperturbed.analysis.report.document import document, frame, write_page
+from unperturbed.analysis.pages.chart import Figure, axis, layout
+from unperturbed.analysis.pages.document import document, frame, write_page
 
 
 def test_the_frame_of_a_page_is_small() -> None:

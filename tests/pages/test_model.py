@@ -12,9 +12,9 @@ from tests.analysis.report.browser import chromium_missing, open_report
 from tests.analysis.report.campaign.test_page import Document
 from unperturbed.analysis.causal import CausalModel, Exclusion, Knowledge, curve_parameters, learn
 from unperturbed.analysis.causal.describe import markov_sentences
+from unperturbed.analysis.causal.html.figures import variable_figure
+from unperturbed.analysis.causal.html.graph import graph_svg
 from unperturbed.analysis.report import render_model, write_page
-from unperturbed.analysis.report.model.figures import variable_figure
-from unperturbed.analysis.report.model.graph import graph_svg
 
 EVIL = "</script><img src=x onerror=alert(1)>\"'&%{y}\u202e"
 

@@ -11,7 +11,6 @@ import pytest
 from tests.analysis.report.browser import chromium_missing, open_report
 from tests.analysis.report.campaign.test_page import Document
 from unperturbed.analysis.report import render_structure, write_page
-from unperturbed.analysis.report.structure import StripRow, adequacy_figure, strips, word_colours
 from unperturbed.analysis.structure import (
     Composition,
     Span,
@@ -20,6 +19,7 @@ from unperturbed.analysis.structure import (
     most_discriminating_metric,
     structural_sequence,
 )
+from unperturbed.analysis.structure.page import StripRow, adequacy_figure, strips, word_colours
 
 EVIL = "</script><img src=x onerror=alert(1)>\"'&%{y}\u202e"
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]

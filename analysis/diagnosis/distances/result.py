@@ -29,7 +29,7 @@ def normalize(distance: float) -> float:
 class EventDistance(Result):
     """A distance of two event traces; a subclass has `total`, `by_plugin` and the distance's name."""
 
-    _page: ClassVar[str] = "unperturbed.analysis.report.diagnosis:render_distance"
+    _page: ClassVar[str] = "unperturbed.analysis.diagnosis.page:render_distance"
     _called: ClassVar[str]
 
     @property

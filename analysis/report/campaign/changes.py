@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import meaning, pair_name, plain_name
+from unperturbed.analysis.pages.chart import short
+from unperturbed.analysis.pages.document import packed_block
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.analysis.report.campaign.results import ChangeKey, change_key, changed_pairs
-from unperturbed.analysis.report.chart import short
-from unperturbed.analysis.report.document import packed_block
 from unperturbed.common.markup import Cell, Html, table, tag
 from unperturbed.common.table import Cell as TableCell
 from unperturbed.common.wording import correlation, counted, number, p_value, signed, span

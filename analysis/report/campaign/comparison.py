@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.analysis.metric_names import is_simulated, meaning, pair_name, plain_name
+from unperturbed.analysis.pages.chart import Figure, axis, layout, plot_text, short
+from unperturbed.analysis.pages.document import document, frame, moment, navigation
 from unperturbed.analysis.perturbation import SEVERITY, VERDICT_MEANINGS, VERDICT_SIGNS
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.results import configuration_results
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
 from unperturbed.analysis.report.campaign.verdicts import badge, campaign_sentence, doubts, simulated_banner
-from unperturbed.analysis.report.chart import Figure, axis, layout, plot_text, short
-from unperturbed.analysis.report.document import document, frame, moment, navigation
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.wording import correlation, counted, number, percent, signed

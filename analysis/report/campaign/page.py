@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unperturbed.analysis.pages.document import choice, document, folded, navigation, packed_block, write_page
 from unperturbed.analysis.report.campaign.changes import changes_section, details, details_dialog
 from unperturbed.analysis.report.campaign.content import (
     CounterSource,
@@ -27,7 +28,6 @@ from unperturbed.analysis.report.campaign.results import change_key, configurati
 from unperturbed.analysis.report.campaign.setups import levels_section
 from unperturbed.analysis.report.campaign.trust import trust_section
 from unperturbed.analysis.report.campaign.verdicts import facts_section, result_section, top
-from unperturbed.analysis.report.document import choice, document, folded, navigation, packed_block, write_page
 from unperturbed.common.markup import Html, tag
 from unperturbed.common.wording import counted, number
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
-from unperturbed.analysis.report.document import folded
-from unperturbed.analysis.report.glossary import CAMPAIGN_TERMS, GLOSSARY
+from unperturbed.analysis.pages.document import folded
+from unperturbed.analysis.pages.glossary import CAMPAIGN_TERMS, GLOSSARY
 from unperturbed.common.markup import Cell, Html, table, tag
 from unperturbed.common.wording import correlation, counted, duration, listing, number
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated, meaning
+from unperturbed.analysis.pages.document import moment
 from unperturbed.analysis.perturbation import (
     SEVERITY,
     VERDICT_MEANINGS,
@@ -23,7 +24,6 @@ from unperturbed.analysis.report.campaign.setups import (
     setup_meaning,
     setups_sentence,
 )
-from unperturbed.analysis.report.document import moment
 from unperturbed.common.markup import Html, tag, text
 from unperturbed.common.wording import correlation, counted, duration, first_of, listing
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from unperturbed.analysis.pages.chart import SERIES, Figure, axis, layout, plot_text
 from unperturbed.analysis.partition.describe import STAGES, measurement_verdict, new_runs
-from unperturbed.analysis.report.chart import SERIES, Figure, axis, layout, plot_text
 from unperturbed.common.wording import counted
 
 if TYPE_CHECKING:

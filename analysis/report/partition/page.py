@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unperturbed.analysis.metric_names import is_simulated
+from unperturbed.analysis.pages.document import document, navigation, packed_block, write_page
 from unperturbed.analysis.partition.describe import alone_costs, cost_kind, ordered_metrics, plan_headline
 from unperturbed.analysis.perturbation import Verdict
 from unperturbed.analysis.report.campaign.changes import details, details_dialog
@@ -16,7 +17,6 @@ from unperturbed.analysis.report.campaign.figures.forest import forest
 from unperturbed.analysis.report.campaign.reference import provenance_section, runs_section
 from unperturbed.analysis.report.campaign.results import change_key, configuration_results, listed_changes
 from unperturbed.analysis.report.campaign.verdicts import failures, headline_facts, simulated_banner
-from unperturbed.analysis.report.document import document, navigation, packed_block, write_page
 from unperturbed.analysis.report.partition.figures import runs_figure, steps_figure
 from unperturbed.analysis.report.partition.sections import (
     evidence_section,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from unperturbed.analysis.pages.document import choice, frame
 from unperturbed.analysis.partition.describe import (
     STAGES,
     CostKind,
@@ -19,15 +20,14 @@ from unperturbed.analysis.partition.describe import (
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence
 from unperturbed.analysis.report.campaign.figures.forest import FOREST_ROWS
 from unperturbed.analysis.report.campaign.verdicts import badge
-from unperturbed.analysis.report.document import choice, frame
 from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.wording import BAD, GOOD, correlation, counted, number
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.pages.chart import Figure
     from unperturbed.analysis.partition import CertifiedSubset, Cost, Measurement, Plan
     from unperturbed.analysis.perturbation import VerdictName
     from unperturbed.analysis.report.campaign.results import ConfigurationResult
-    from unperturbed.analysis.report.chart import Figure
 
 
 _COLOURS = 6

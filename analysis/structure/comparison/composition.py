@@ -101,7 +101,7 @@ class Composition(Result):
         Learned from it, with its decomposition and whether the model is adequate.
     """
 
-    _page: ClassVar[str] = "unperturbed.analysis.report.structure:render_structure"
+    _page: ClassVar[str] = "unperturbed.analysis.structure.page:render_structure"
 
     sequence: StructuralSequence
     dictionary: Dictionary

@@ -108,7 +108,7 @@ class StructuralComparison(Result):
         Stretches of the second run that are far from all classes of the first, however long: each is a single symbol.
     """
 
-    _page: ClassVar[str] = "unperturbed.analysis.report.structure:render_comparison"
+    _page: ClassVar[str] = "unperturbed.analysis.structure.page:render_comparison"
 
     first: Composition
     second: Composition

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from unperturbed.analysis.pages.chart import Figure
+from unperturbed.analysis.pages.document import frame
 from unperturbed.analysis.perturbation import Change
 from unperturbed.analysis.report.campaign.content import ReportContent
 from unperturbed.analysis.report.campaign.results import ChangeKey, ConfigurationResult, change_key
-from unperturbed.analysis.report.chart import Figure
-from unperturbed.analysis.report.document import frame
 from unperturbed.common.extensions import records_in
 from unperturbed.common.markup import Content, Html, tag
 

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.analysis.metric_names import is_simulated, plain_name
-from unperturbed.analysis.perturbation import change_sentence, ranked_changes
-from unperturbed.analysis.perturbation.describe import mean_rho
-from unperturbed.analysis.report.campaign.content import described_metrics
-from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.chart import (
+from unperturbed.analysis.pages.chart import (
     Figure,
     axis,
     bucket_means,
@@ -23,6 +19,10 @@ from unperturbed.analysis.report.chart import (
     short,
     stacked,
 )
+from unperturbed.analysis.perturbation import change_sentence, ranked_changes
+from unperturbed.analysis.perturbation.describe import mean_rho
+from unperturbed.analysis.report.campaign.content import described_metrics
+from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import correlation
 

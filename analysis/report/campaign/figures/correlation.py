@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.metric_names import pair_name
+from unperturbed.analysis.pages.chart import SERIES, Figure, axis, layout, plot_text, short
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
 from unperturbed.analysis.report.campaign.results import changed_pairs
-from unperturbed.analysis.report.chart import SERIES, Figure, axis, layout, plot_text, short
 from unperturbed.common.markup import tag
 
 if TYPE_CHECKING:

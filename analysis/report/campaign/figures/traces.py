@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.analysis.metric_names import plain_name
-from unperturbed.analysis.report.campaign.content import described_metrics
-from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.report.campaign.figures.before_after import (
-    TICKS,
-    before_after,
-    metric_title,
-    mid_times,
-    trace_name,
-)
-from unperturbed.analysis.report.chart import (
+from unperturbed.analysis.pages.chart import (
     SERIES,
     Figure,
     axis,
@@ -29,7 +20,16 @@ from unperturbed.analysis.report.chart import (
     short,
     stacked,
 )
-from unperturbed.analysis.report.document import choice
+from unperturbed.analysis.pages.document import choice
+from unperturbed.analysis.report.campaign.content import described_metrics
+from unperturbed.analysis.report.campaign.figures import CaptionedFigure, FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.report.campaign.figures.before_after import (
+    TICKS,
+    before_after,
+    metric_title,
+    mid_times,
+    trace_name,
+)
 from unperturbed.common.markup import tag
 from unperturbed.common.wording import counted
 

@@ -14,7 +14,7 @@ from unperturbed.errors import HostError
 
 HEATMAP = """
 from unperturbed.analysis.report.campaign.figures import ReportFigure
-from unperturbed.analysis.report.chart import Figure, layout
+from unperturbed.analysis.pages.chart import Figure, layout
 
 def draw(view):
     totals = [len(traces) for traces in view.content.traces.values()]

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.report.synthetic import make_content, make_hostile
+from unperturbed.analysis.pages import chart
+from unperturbed.analysis.pages.chart import Figure, bucket_means, plot_text, short, stacked
 from unperturbed.analysis.perturbation.describe import mean_rho
 from unperturbed.analysis.perturbation.verdict import Overhead
-from unperturbed.analysis.report import chart
 from unperturbed.analysis.report.alignment import score_shares
 from unperturbed.analysis.report.campaign.content import ReportContent
 from unperturbed.analysis.report.campaign.figures import ReportView, drawn_blocks
@@ -23,7 +24,6 @@ from unperturbed.analysis.report.campaign.figures.before_after import before_aft
 from unperturbed.analysis.report.campaign.figures.correlation import colour_key, total_overheads
 from unperturbed.analysis.report.campaign.figures.traces import neighbours
 from unperturbed.analysis.report.campaign.results import configuration_results, listed_changes
-from unperturbed.analysis.report.chart import Figure, bucket_means, plot_text, short, stacked
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def test_plotly_knows_every_attribute_of_every_figure(content: ReportContent, ho
 def test_every_colour_has_a_value_in_the_stylesheet(figures: Figures):
     from importlib import resources
 
-    css = resources.files("unperturbed.analysis.report").joinpath("report.css").read_text()
+    css = resources.files("unperturbed.analysis.pages").joinpath("report.css").read_text()
 
     def colours(value: Any) -> Iterator[str]:
         if isinstance(value, Mapping):

@@ -150,8 +150,7 @@ def test_plotly_stands_in_it_exactly_once_and_nothing_is_fetched(html: str, docu
     assert str(policy["content"]).startswith("default-src 'none';")
     assert "http" not in str(policy["content"])
     own = "".join(
-        resources.files("unperturbed.analysis.report").joinpath(name).read_text()
-        for name in ("report.css", "report.js")
+        resources.files("unperturbed.analysis.pages").joinpath(name).read_text() for name in ("report.css", "report.js")
     )
     assert not re.search(r"https?:|@import|url\(|fetch\(|XMLHttpRequest|WebSocket|</script|<!--", own)
 
@@ -289,7 +288,7 @@ def contrast(first: str, second: str) -> float:
 
 @pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark", "print"])
 def test_text_stands_out_from_its_ground(scheme: int):
-    css = resources.files("unperturbed.analysis.report").joinpath("report.css").read_text()
+    css = resources.files("unperturbed.analysis.pages").joinpath("report.css").read_text()
     block = re.findall(r":root \{(.*?)\}", css, re.DOTALL)[scheme]
     colour = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
     texts = [

@@ -133,7 +133,7 @@ def test_reasons_of_sources_are_folded_away(content: ReportContent):
 def test_the_time_is_the_hosts_own(monkeypatch: pytest.MonkeyPatch):
     import time
 
-    from unperturbed.analysis.report.document import moment
+    from unperturbed.analysis.pages.document import moment
 
     monkeypatch.setenv("TZ", "Europe/Zurich")
     time.tzset()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.analysis.diagnosis import describe
-from unperturbed.analysis.report.chart import SERIES, Figure, axis, label, layout, plot_text, short, stacked
-from unperturbed.analysis.report.document import document, frame, navigation
+from unperturbed.analysis.pages.chart import SERIES, Figure, axis, label, layout, plot_text, short, stacked
+from unperturbed.analysis.pages.document import document, frame, navigation
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from unperturbed.analysis.pages.chart import MARKER, short
 from unperturbed.analysis.perturbation import VERDICT_SIGNS
-from unperturbed.analysis.report.chart import MARKER, short
 
 if TYPE_CHECKING:
     from unperturbed.analysis.perturbation import Change

@@ -19,9 +19,9 @@ from unperturbed.analysis.causal.describe import (
     undecided,
     variables_table,
 )
-from unperturbed.analysis.report.document import choice, document, frame, navigation
-from unperturbed.analysis.report.model.figures import variable_figure
-from unperturbed.analysis.report.model.graph import graph_svg, regression_id
+from unperturbed.analysis.causal.html.figures import variable_figure
+from unperturbed.analysis.causal.html.graph import graph_svg, regression_id
+from unperturbed.analysis.pages.document import choice, document, frame, navigation
 from unperturbed.common.markup import Cell, Content, Html, table, tag
 from unperturbed.common.wording import counted, listing, number
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unperturbed.analysis.report.chart import (
+from unperturbed.analysis.pages.chart import (
     SERIES,
     Figure,
     axis,
@@ -21,7 +21,7 @@ from unperturbed.analysis.report.chart import (
     short,
     stacked,
 )
-from unperturbed.analysis.report.document import document, frame, navigation
+from unperturbed.analysis.pages.document import document, frame, navigation
 from unperturbed.analysis.structure import describe
 from unperturbed.common.markup import Html, tag
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unperturbed.analysis.causal import CurveMechanism, TableMechanism
-from unperturbed.analysis.report.chart import SERIES, Figure, axis, layout, plot_text, short
+from unperturbed.analysis.pages.chart import SERIES, Figure, axis, layout, plot_text, short
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.analysis.causal.describe import edge_remark, p_text, share_text
+from unperturbed.analysis.causal.html.layered import Layout, Point, layered
 from unperturbed.analysis.causal.model.export import edge_style, edge_width
-from unperturbed.analysis.report.model.layered import Layout, Point, layered
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from datetime import datetime
 from importlib import metadata, resources
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.analysis.report.chart import Figure
+from unperturbed.analysis.pages.chart import Figure
 from unperturbed.common.markup import Content, Html, json_text, tag
 from unperturbed.common.scratch import write_whole
 
